@@ -1,0 +1,55 @@
+# Everything runs in ./.venv, which the first target that needs it sets up.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+WORKERS ?= 2
+
+.PHONY: help venv demo quick test soak lint format notebooks bench clean
+
+help:
+	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
+	@echo "make quick      the tests that take under a minute"
+	@echo "make test       every test"
+	@echo "make soak       the long tallies"
+	@echo "make lint       ruff and pyright"
+	@echo "make notebooks  execute the notebooks"
+	@echo "make bench      the scripts behind the numbers in the README"
+	@echo "make venv       only set up ./.venv"
+
+venv: $(READY)
+
+$(READY): requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python -m polymap.demo
+
+quick: $(READY)
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow and not soak"
+
+test: $(READY)
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+soak: $(READY)
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m soak --hypothesis-profile=soak
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+notebooks: $(READY)
+	$(BIN)/python notebooks/execute.py
+
+bench: $(READY)
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+clean:
+	rm -rf .venv out dist build .pytest_cache .ruff_cache .hypothesis

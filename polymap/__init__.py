@@ -1,0 +1,106 @@
+"""polymap: the best mapping of a loop nest onto an accelerator, its proof, its numbers and its program.
+
+The public names, each loaded when it is first used, so that `import polymap` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+# At once and not on first use: the module and the function share their name, and this import decides it.
+from polymap.explore import explore
+
+if TYPE_CHECKING:
+    from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
+    from polymap.arch.machine import (
+        Architecture as Architecture,
+        ComputeUnit as ComputeUnit,
+        Fanout as Fanout,
+        MemoryLevel as MemoryLevel,
+        Multicast as Multicast,
+    )
+    from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
+    from polymap.codegen.lower import Form as Form
+    from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
+    from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
+    from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
+    from polymap.errors import (
+        ArchError as ArchError,
+        BudgetError as BudgetError,
+        CompilerError as CompilerError,
+        InputError as InputError,
+        MappingError as MappingError,
+        MissingPackageError as MissingPackageError,
+        OptionError as OptionError,
+        OutputError as OutputError,
+        PolymapError as PolymapError,
+        Problem as Problem,
+        SolverError as SolverError,
+        WorkloadError as WorkloadError,
+    )
+    from polymap.report.explain import explain as explain
+    from polymap.schedules.document import (
+        mapping_from_document as mapping_from_document,
+        mapping_to_document as mapping_to_document,
+    )
+    from polymap.schedules.mapping import (
+        Branch as Branch,
+        Compute as Compute,
+        Mapping as Mapping,
+        Spatial as Spatial,
+        Storage as Storage,
+        Temporal as Temporal,
+    )
+    from polymap.schedules.violation import InstancePoint as InstancePoint, Violation as Violation
+    from polymap.workload.c import from_c as from_c
+    from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
+    from polymap.workload.document import (
+        load_workload as load_workload,
+        workload_from_document as workload_from_document,
+        workload_to_document as workload_to_document,
+    )
+    from polymap.workload.einsum import einsum as einsum
+    from polymap.workload.layers import conv2d as conv2d, matmul as matmul
+    from polymap.workload.loopnest import Role as Role, Workload as Workload
+    from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "polymap.arch.document": ("arch_from_document", "arch_to_document"),
+    "polymap.arch.machine": ("Architecture", "ComputeUnit", "Fanout", "MemoryLevel", "Multicast"),
+    "polymap.arch.presets": ("load_arch", "preset_names"),
+    "polymap.codegen.lower": ("Form",),
+    "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
+    "polymap.costmodel.cost": ("Cost", "Traffic"),
+    "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
+    "polymap.errors": (
+        "ArchError", "BudgetError", "CompilerError", "InputError", "MappingError", "MissingPackageError",
+        "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
+    ),
+    "polymap.report.explain": ("explain",),
+    "polymap.schedules.document": ("mapping_from_document", "mapping_to_document"),
+    "polymap.schedules.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
+    "polymap.schedules.violation": ("InstancePoint", "Violation"),
+    "polymap.workload.c": ("from_c",),
+    "polymap.workload.dependences": ("Dependence", "dependences"),
+    "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),
+    "polymap.workload.einsum": ("einsum",),
+    "polymap.workload.layers": ("conv2d", "matmul"),
+    "polymap.workload.loopnest": ("Role", "Workload"),
+    "polymap.workload.networks": ("builtin_names", "builtin_workload"),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name, imported now."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'polymap' has no attribute '{name}'")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(("__version__", "explore", *_MODULE_OF))

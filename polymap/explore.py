@@ -1,0 +1,30 @@
+"""From a workload and a machine to the best mapping: the table of contents of polymap, one line per stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polymap.arch.machine import Architecture
+    from polymap.search.result import Progress, SearchResult
+    from polymap.workload.loopnest import Workload
+
+
+def explore(
+    workload: Workload,
+    arch: Architecture,
+    objective: str = "energy",
+    *,
+    tiles: str = "any",
+    time_limit_s: float = 60,
+    workers: int = 1,
+    seed: int = 0,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> SearchResult:
+    """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched."""
+    # Here and not above: `import polymap` holds this function, and must not load a solver.
+    from polymap.search.search import search
+
+    return search(workload, arch, objective, tiles, time_limit_s, workers, seed, on_progress)

@@ -1,0 +1,40 @@
+"""What every test shares: deterministic Hypothesis profiles and golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GOLDEN = Path(__file__).parent / "golden"
+
+# The same examples in every run and on every machine; a shared machine's pauses are no failures.
+_slow_machine = (HealthCheck.too_slow,)
+settings.register_profile(
+    "polymap", derandomize=True, deadline=None, database=None, print_blob=True, suppress_health_check=_slow_machine
+)
+settings.register_profile(
+    "soak", deadline=None, database=None, print_blob=True, max_examples=5000, suppress_health_check=_slow_machine
+)
+settings.load_profile("polymap")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files with what comes out now")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return `check(name, text)`: text equals tests/golden/<name>, or is written there with --update-golden."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"tests/golden/{name} is missing: run pytest --update-golden and read the diff"
+        assert text == path.read_text(encoding="utf-8")
+
+    return check
