@@ -1,0 +1,297 @@
+"""Machines as documents: JSON and TOML tables read into `Architecture` and written back.
+
+All mistakes of a document are collected and raised at once as ArchError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import assert_never
+
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.errors import ArchError, Problem
+from polymap.inputs import Fields, as_fraction, is_list, is_table, shown
+
+ROLE_WORDS = ("@input", "@weight", "@output")
+KINDS = ("level", "fanout", "compute")
+_ARCH_FIELDS = ("name", "source", "overlap", "nodes")
+_LEVEL_FIELDS = (
+    "level",
+    "capacity_bits",
+    "word_bits",
+    "read_pj",
+    "write_pj",
+    "leak_pj_per_cycle",
+    "bandwidth_bits_per_cycle",
+    "read_bandwidth_bits_per_cycle",
+    "write_bandwidth_bits_per_cycle",
+    "buffering",
+    "holds",
+    "must_hold",
+)
+_FANOUT_FIELDS = ("fanout", "size", "multicast", "reduction", "dims")
+_COMPUTE_FIELDS = ("compute", "pj", "per_cycle")
+_OTHER_CAPACITIES = {"capacity_bytes": 8, "capacity_kib": 8 * 2**10, "capacity_kb": 8000, "capacity_mib": 8 * 2**20}
+_MAX_NODES = 64
+
+
+def arch_from_document(document: object, where: str = "machine") -> Architecture:
+    """Return the architecture that a JSON or TOML table describes; `where` names it in messages.
+
+    Raises ArchError with every mistake: unknown and missing fields, values outside their ranges, capacities in two
+    units, half a pair of bandwidths, names used twice, a first node that is no unlimited level, a last one that is no
+    compute unit.
+    """
+    problems: list[Problem] = []
+    fields = Fields.of(document, where, problems, known=_ARCH_FIELDS, required=("nodes",))
+    items = fields.items("nodes")
+    if len(items) > _MAX_NODES:
+        problems.append(Problem("PM301", f"{where} has {len(items)} nodes", f"At most {_MAX_NODES} are read."))
+        items = ()
+    nodes = [_node(item, f"nodes[{index}]", problems) for index, item in enumerate(items)]
+    if is_list(fields.table.get("nodes")):
+        problems.extend(structure_problems(nodes, where))
+    arch = Architecture(
+        name=fields.label("name", "machine"),
+        nodes=tuple(node for node in nodes if node is not None),
+        overlap=fields.flag("overlap", default=True),
+        source=fields.text("source", ""),
+    )
+    if problems:
+        raise ArchError(problems)
+    return arch
+
+
+def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> list[Problem]:
+    """Return what is wrong with the sequence of nodes as a machine: its ends, and names used twice.
+
+    None stands for a node that could not be read: nothing is said of it.
+    """
+    problems: list[Problem] = []
+    if not nodes:
+        return [Problem("PM302", f"{where} has no nodes", "The least machine is a level and a compute unit.")]
+    first, last = nodes[0], nodes[-1]
+    if isinstance(first, Fanout | ComputeUnit):
+        what = f"{where} lacks an outermost level: its first node is {_kind(first)}"
+        problems.append(Problem("PM302", what, "Start with a level without capacity, such as DRAM."))
+    elif first is not None and first.capacity_bits is not None:
+        what = f"the outermost level '{first.name}' has a capacity of {first.capacity_bits} bits"
+        problems.append(Problem("PM303", what, "It must hold the whole workload: leave its capacity out."))
+    if isinstance(last, MemoryLevel | Fanout):
+        what = f"{where} lacks a compute unit: its last node is {_kind(last)}"
+        problems.append(Problem("PM304", what, 'End with a node such as {"compute": "MAC"}.'))
+    for index, node in enumerate(nodes[:-1]):
+        if isinstance(node, ComputeUnit):
+            what = f"nodes[{index}] is the compute unit '{node.name}', and nodes follow it"
+            problems.append(Problem("PM305", what, "The one compute unit is the last node."))
+    places: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        if node is None:
+            continue
+        if node.name in places:
+            what = f"the name '{node.name}' is used by nodes[{places[node.name]}] and nodes[{index}]"
+            problems.append(Problem("PM306", what, "Levels, fan-outs and the compute unit need names of their own."))
+        places.setdefault(node.name, index)
+    return problems
+
+
+def warnings_of(arch: Architecture) -> tuple[str, ...]:
+    """Return what is odd about a machine but no mistake, one sentence each: an inner level dearer than an outer one.
+
+    Compared per bit, between levels that may hold the same tensor.
+    """
+    return tuple(_dearer_levels(arch.levels))
+
+
+def arch_to_document(arch: Architecture) -> dict[str, object]:
+    """Return the JSON table of an architecture, defaults left out; `arch_from_document` reads it back.
+
+    Rationals are written as integers or as the nearest float.
+    """
+    document: dict[str, object] = {"name": arch.name}
+    if arch.source:
+        document["source"] = arch.source
+    if not arch.overlap:
+        document["overlap"] = False
+    document["nodes"] = [_node_to_document(node) for node in arch.nodes]
+    return document
+
+
+def _kind(node: Node) -> str:
+    match node:
+        case MemoryLevel():
+            return f"the level '{node.name}'"
+        case Fanout():
+            return f"the fan-out '{node.name}'"
+        case ComputeUnit():
+            return f"the compute unit '{node.name}'"
+        case _:
+            assert_never(node)
+
+
+def _node(item: object, where: str, problems: list[Problem]) -> Node | None:
+    """Return the node that a table describes, or None where it does not say what it is."""
+    kinds = [kind for kind in KINDS if kind in item] if is_table(item) else []
+    if not is_table(item) or len(kinds) != 1:
+        found = shown(item)
+        if is_table(item):
+            found = "a table with " + (" and ".join(f"'{kind}'" for kind in kinds) or "none of them")
+        hint = "A node is a table with one of 'level', 'fanout' and 'compute', which gives its name."
+        problems.append(Problem("PM307", f"{where} is {found}", hint))
+        return None
+    if isinstance(item[kinds[0]], str):
+        where = f"{where} ({kinds[0]} {shown(item[kinds[0]])})"
+    match kinds[0]:
+        case "level":
+            return _level(item, where, problems)
+        case "fanout":
+            return _fanout(item, where, problems)
+        case _:
+            return _compute(item, where, problems)
+
+
+def _level(item: Mapping[str, object], where: str, problems: list[Problem]) -> MemoryLevel:
+    others = tuple(key for key in item if key.startswith("capacity") and key != "capacity_bits")
+    _check_capacity_units(item, others, where, problems)
+    fields = Fields.of(item, where, problems, known=(*_LEVEL_FIELDS, *others))
+    shared = fields.number("bandwidth_bits_per_cycle", None, positive=True, null=True)
+    reading = fields.number("read_bandwidth_bits_per_cycle", None, positive=True, null=True)
+    writing = fields.number("write_bandwidth_bits_per_cycle", None, positive=True, null=True)
+    _check_bandwidths(fields)
+    return MemoryLevel(
+        name=fields.name("level", "level"),
+        capacity_bits=fields.integer("capacity_bits", None, null=True),
+        word_bits=fields.integer("word_bits", 8),
+        read_pj=fields.number("read_pj", Fraction(0)),
+        write_pj=fields.number("write_pj", Fraction(0)),
+        leak_pj_per_cycle=fields.number("leak_pj_per_cycle", Fraction(0)),
+        bandwidth_bits_per_cycle=shared,
+        read_bandwidth_bits_per_cycle=reading,
+        write_bandwidth_bits_per_cycle=writing,
+        buffering=fields.integer("buffering", 1),
+        holds=fields.names("holds", None, roles=ROLE_WORDS, null=True),
+        must_hold=fields.names("must_hold", (), roles=ROLE_WORDS),
+    )
+
+
+def _check_capacity_units(
+    item: Mapping[str, object], others: tuple[str, ...], where: str, problems: list[Problem]
+) -> None:
+    """Note a capacity in two units, or in a unit that is not bits; with the bits where the unit is known."""
+    if not others:
+        return
+    given = [*(["capacity_bits"] if "capacity_bits" in item else []), *others]
+    text = " and ".join(f"{key} {shown(item[key])}" for key in given)
+    value, factor = as_fraction(item[others[0]]), _OTHER_CAPACITIES.get(others[0].lower())
+    bits = value * factor if value is not None and factor is not None else None
+    same = (
+        f" ({others[0]} {shown(item[others[0]])} is capacity_bits {shown(_number(bits))})" if bits is not None else ""
+    )
+    if len(given) > 1:
+        problems.append(Problem("PM308", f"{where}: capacity in two units, {text}", f"Keep capacity_bits alone{same}."))
+    else:
+        problems.append(Problem("PM309", f"{where}: {text}", f"Capacities are given as capacity_bits{same}."))
+
+
+def _check_bandwidths(fields: Fields) -> None:
+    """Note a shared bandwidth beside separate ones, and half a pair of separate ones."""
+    names = [name for name in _LEVEL_FIELDS if name.endswith("bandwidth_bits_per_cycle")]
+    shared, reading, writing = (fields.table.get(name) is not None for name in names)
+    if shared and (reading or writing):
+        what = f"{fields.where}: bandwidth_bits_per_cycle stands beside a read or write bandwidth"
+        fields.problems.append(Problem("PM310", what, "Give the shared one, or the two separate ones."))
+    elif reading != writing:
+        given, lacking = ("read", "write") if reading else ("write", "read")
+        what = f"{fields.where}: {given}_bandwidth_bits_per_cycle stands without {lacking}_bandwidth_bits_per_cycle"
+        fields.problems.append(Problem("PM311", what, "Give both, or bandwidth_bits_per_cycle for the two together."))
+
+
+def _fanout(item: Mapping[str, object], where: str, problems: list[Problem]) -> Fanout:
+    fields = Fields.of(item, where, problems, known=_FANOUT_FIELDS, required=("size",))
+    return Fanout(
+        name=fields.name("fanout", "fanout"),
+        size=fields.integer("size", 1),
+        multicast=Multicast(fields.choice("multicast", "identical", [option.value for option in Multicast])),
+        reduction=fields.flag("reduction", default=True),
+        dims=fields.names("dims", None, null=True),
+    )
+
+
+def _compute(item: Mapping[str, object], where: str, problems: list[Problem]) -> ComputeUnit:
+    fields = Fields.of(item, where, problems, known=_COMPUTE_FIELDS)
+    return ComputeUnit(
+        name=fields.name("compute", "compute"),
+        pj=fields.number("pj", Fraction(0)),
+        per_cycle=fields.integer("per_cycle", 1),
+    )
+
+
+def _dearer_levels(levels: tuple[MemoryLevel, ...]) -> Iterator[str]:
+    for index, inner in enumerate(levels):
+        for outer in reversed(levels[:index]):
+            words = [
+                f"{verb} {shown(_number(cost))} pJ per {inner.word_bits}-bit word, '{outer.name}' "
+                f"{shown(_number(other))} per {outer.word_bits}"
+                for verb, cost, other in (
+                    ("reads at", inner.read_pj, outer.read_pj),
+                    ("writes at", inner.write_pj, outer.write_pj),
+                )
+                if cost * outer.word_bits > other * inner.word_bits
+            ]
+            if words and _may_share(inner, outer):
+                yield f"level '{inner.name}' is dearer than '{outer.name}' outside it: it {'; it '.join(words)}"
+                break
+
+
+def _may_share(one: MemoryLevel, other: MemoryLevel) -> bool:
+    """Return whether some tensor may live in both; a name may be of any role."""
+    if one.holds is None or other.holds is None:
+        return one.holds != () and other.holds != ()
+    if set(one.holds) & set(other.holds):
+        return True
+    names = [any(not word.startswith("@") for word in level.holds or ()) for level in (one, other)]
+    roles = [any(word.startswith("@") for word in level.holds or ()) for level in (one, other)]
+    return (names[0] and roles[1]) or (roles[0] and names[1])
+
+
+def _node_to_document(node: Node) -> dict[str, object]:
+    match node:
+        case MemoryLevel():
+            return _without_defaults(
+                {"level": node.name},
+                [(name, getattr(node, name), getattr(_PLAIN_LEVEL, name)) for name in _LEVEL_FIELDS[1:]],
+            )
+        case Fanout():
+            return _without_defaults(
+                {"fanout": node.name, "size": node.size},
+                [
+                    ("multicast", node.multicast.value, Multicast.IDENTICAL.value),
+                    ("reduction", node.reduction, True),
+                    ("dims", node.dims, None),
+                ],
+            )
+        case ComputeUnit():
+            return _without_defaults(
+                {"compute": node.name}, [("pj", node.pj, Fraction(0)), ("per_cycle", node.per_cycle, 1)]
+            )
+        case _:
+            assert_never(node)
+
+
+_PLAIN_LEVEL = MemoryLevel("plain")
+
+
+def _without_defaults(head: dict[str, object], fields: list[tuple[str, object, object]]) -> dict[str, object]:
+    for name, value, default in fields:
+        if value != default:
+            head[name] = _number(value) if isinstance(value, Fraction) else _plain(value)
+    return head
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _number(value: Fraction) -> int | float:
+    return value.numerator if value.denominator == 1 else float(value)

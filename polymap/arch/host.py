@@ -1,0 +1,187 @@
+"""The preset `host_cpu`: the processor that runs this program, described like any other machine.
+
+DRAM, L3, a fan-out over cores, L2, L1, a fan-out over vector lanes of 32 bits, and the vector registers as the
+innermost level. What the operating system tells (cache sizes, processors, vector width, fused multiply-add) is read;
+what it does not tell (energies, bandwidths, issue width) is assumed. The machine's `source` says which is which.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+
+LANE_BITS = 32
+ASSUMED_CACHE_BYTES: Mapping[int, int] = {1: 32 * 1024, 2: 512 * 1024, 3: 8 * 1024 * 1024}
+# Picojoules per 32-bit word: the usual ladder of a factor of 5 to 10 per level (Horowitz, ISSCC 2014, rounded).
+ASSUMED_PJ = {"DRAM": 640, "L3": 60, "L2": 20, "L1": 5, "REG": Fraction(1, 5)}
+ASSUMED_FMA_PJ = 4
+DRAM_BITS_PER_CYCLE = 64
+L3_BITS_PER_CYCLE_AND_CORE = 256
+L2_BITS_PER_CYCLE = 512
+_SYSCONF = {1: "SC_LEVEL1_DCACHE_SIZE", 2: "SC_LEVEL2_CACHE_SIZE", 3: "SC_LEVEL3_CACHE_SIZE"}
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What was found out about the host. cache_bytes: per level 1 to 3, data or unified; assumed: what was not told."""
+
+    model: str
+    processors: int
+    cache_bytes: tuple[int, int, int]
+    vector_bits: int
+    vector_registers: int
+    fused_multiply_add: bool
+    assumed: tuple[str, ...]
+
+
+def host_cpu() -> Architecture:
+    """Return the host as an architecture named `host_cpu`."""
+    return host_architecture(read_host())
+
+
+def read_host(root: Path = Path("/")) -> HostFacts:
+    """Return the facts of the host, from the files below `root` (/proc/cpuinfo and /sys/devices/system/cpu).
+
+    Only where `root` is the real one, sysconf and the scheduler's affinity are asked as well.
+    """
+    real = root == Path("/")
+    info = _cpuinfo(root / "proc/cpuinfo")
+    caches = _caches(root / "sys/devices/system/cpu/cpu0/cache")
+    assumed: list[str] = []
+    sizes: list[int] = []
+    for level, fallback in ASSUMED_CACHE_BYTES.items():
+        size = caches.get(level) or (_sysconf(_SYSCONF[level]) if real else 0)
+        if not size:
+            assumed.append(f"L{level} size")
+        sizes.append(size or fallback)
+    processors = _processors() if real else info.count
+    if not processors:
+        assumed.append("processors")
+    if not info.flags:
+        assumed.append("vector width")
+    bits, registers = _vectors(info.flags, info.machine or (platform.machine() if real else ""))
+    return HostFacts(
+        model=info.model or "unknown processor",
+        processors=processors or 1,
+        cache_bytes=(sizes[0], sizes[1], sizes[2]),
+        vector_bits=bits,
+        vector_registers=registers,
+        fused_multiply_add=bool(info.flags & {"fma", "fma4", "asimd"}),
+        assumed=tuple(assumed),
+    )
+
+
+def host_architecture(facts: HostFacts) -> Architecture:
+    """Return the machine that the facts describe; cores do not add on the way, lanes share broadcast words."""
+    first, second, third = (8 * size for size in facts.cache_bytes)
+    energies = {name: Fraction(value) for name, value in ASSUMED_PJ.items()}
+
+    def level(name: str, capacity: int | None, bandwidth: int | None) -> MemoryLevel:
+        return MemoryLevel(
+            name=name,
+            capacity_bits=capacity,
+            word_bits=LANE_BITS,
+            read_pj=energies[name],
+            write_pj=energies[name],
+            bandwidth_bits_per_cycle=None if bandwidth is None else Fraction(bandwidth),
+        )
+
+    return Architecture(
+        name="host_cpu",
+        nodes=(
+            level("DRAM", None, DRAM_BITS_PER_CYCLE),
+            level("L3", third, L3_BITS_PER_CYCLE_AND_CORE * facts.processors),
+            Fanout("core", facts.processors, Multicast.NONE, reduction=False),
+            level("L2", second, L2_BITS_PER_CYCLE),
+            level("L1", first, 3 * facts.vector_bits),
+            Fanout("lane", facts.vector_bits // LANE_BITS, Multicast.IDENTICAL, reduction=False),
+            level("REG", facts.vector_registers * LANE_BITS, None),
+            ComputeUnit("FMA", Fraction(ASSUMED_FMA_PJ), 2 if facts.fused_multiply_add else 1),
+        ),
+        source=_source(facts),
+    )
+
+
+def _source(facts: HostFacts) -> str:
+    read = (
+        f"{facts.model}: {facts.processors} processors, L1 {facts.cache_bytes[0] // 1024} KiB, "
+        f"L2 {facts.cache_bytes[1] // 1024} KiB, L3 {facts.cache_bytes[2] // 1024} KiB, "
+        f"{facts.vector_registers} vector registers of {facts.vector_bits} bits"
+    )
+    unread = (
+        f" (not told by the host, assumed: {', '.join(facts.assumed)})" if facts.assumed else ", read from the host"
+    )
+    return (
+        f"{read}{unread}; assumed: energies per 32-bit word (DRAM 640, L3 60, L2 20, L1 5, register 0.2 pJ, "
+        f"multiply-add 4 pJ), bits per cycle (DRAM {DRAM_BITS_PER_CYCLE}, L3 {L3_BITS_PER_CYCLE_AND_CORE} per core, "
+        f"L2 {L2_BITS_PER_CYCLE}, L1 two loads and a store), {2 if facts.fused_multiply_add else 1} vector "
+        "multiply-adds per cycle"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _CpuInfo:
+    model: str
+    machine: str
+    count: int
+    flags: frozenset[str]
+
+
+def _cpuinfo(path: Path) -> _CpuInfo:
+    model, flags, count = "", frozenset[str](), 0
+    for line in _read(path).splitlines():
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "processor":
+            count += 1
+        elif key == "model name" and not model:
+            model = "".join(c for c in value if c.isprintable())[:80]
+        elif key in ("flags", "Features") and not flags:
+            flags = frozenset(value.split())
+    return _CpuInfo(model, "aarch64" if "asimd" in flags else "", count, flags)
+
+
+def _caches(folder: Path) -> dict[int, int]:
+    """Return cache level -> bytes of the first processor's data or unified caches."""
+    sizes: dict[int, int] = {}
+    for index in sorted(folder.glob("index*")):
+        kind, level, size = (_read(index / name).strip() for name in ("type", "level", "size"))
+        number = size.rstrip("KMG")
+        if kind in ("Data", "Unified") and level.isdecimal() and number.isdecimal():
+            sizes[int(level)] = int(number) * {"K": 2**10, "M": 2**20, "G": 2**30}.get(size[-1:], 1)
+    return sizes
+
+
+def _vectors(flags: frozenset[str], machine: str) -> tuple[int, int]:
+    """Return bits and number of the vector registers; 128 bits and 16 of them where nothing is known."""
+    if "avx512f" in flags:
+        return 512, 32
+    if flags & {"avx2", "avx"}:
+        return 256, 16
+    return (128, 32) if machine in ("aarch64", "arm64") else (128, 16)
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 0
+
+
+def _sysconf(name: str) -> int:
+    try:
+        return max(0, os.sysconf(name))
+    except (ValueError, OSError, AttributeError):
+        return 0  # not known on this system
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,49 @@
+"""The machines that polymap knows by name, and `load_arch`, which also takes a file."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from polymap.arch.document import arch_from_document
+from polymap.arch.host import host_cpu
+from polymap.arch.machine import Architecture
+from polymap.errors import ArchError, Problem, did_you_mean
+from polymap.inputs import parse_json, parse_toml, read_text, shown
+
+HOST = "host_cpu"
+
+
+@lru_cache(maxsize=1)
+def preset_names() -> tuple[str, ...]:
+    """Return the names that `load_arch` knows, sorted; `host_cpu` is the machine that runs this program."""
+    folder = files("polymap.arch") / "presets"
+    stored = [entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json")]
+    return tuple(sorted((*stored, HOST)))
+
+
+def load_arch(name_or_path: str | Path) -> Architecture:
+    """Return a preset by its name, or the machine of a .json or .toml file.
+
+    Raises ArchError for an unknown name and for every mistake of a description, InputError for a file that cannot be
+    read.
+    """
+    if isinstance(name_or_path, str) and name_or_path in preset_names():
+        return _preset(name_or_path)
+    path = Path(name_or_path)
+    parse = {".json": parse_json, ".toml": parse_toml}.get(path.suffix.lower())
+    if parse is None:
+        what = f"there is no machine {shown(str(name_or_path))}"
+        hint = f"{did_you_mean(str(name_or_path)[:64], preset_names())} A file's name ends in .json or .toml."
+        raise ArchError(Problem("PM312", what, hint))
+    where = shown(path.name)
+    return arch_from_document(parse(read_text(path), where), where)
+
+
+@lru_cache(maxsize=32)
+def _preset(name: str) -> Architecture:
+    if name == HOST:
+        return host_cpu()
+    text = (files("polymap.arch") / "presets" / f"{name}.json").read_text(encoding="utf-8")
+    return arch_from_document(parse_json(text, name), name)

@@ -1,0 +1,1 @@
+"""Loop tree to cost: exact integers until the last step."""

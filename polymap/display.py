@@ -1,0 +1,89 @@
+"""How values show themselves: a registry from type to text and picture, filled from above by `polymap.report`.
+
+The core values derive from `Shown` and know nothing of reports. What draws them is registered when it is imported, or
+by the hook of `when_first_shown` at the first print. A type without a text falls back to its `repr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+@dataclass(slots=True)
+class _Registry:
+    texts: dict[type, Callable[[object], str]] = field(default_factory=dict[type, Callable[[object], str]])
+    pictures: dict[type, Callable[[object], str]] = field(default_factory=dict[type, Callable[[object], str]])
+    tables: dict[type, Callable[[object], str]] = field(default_factory=dict[type, Callable[[object], str]])
+    hooks: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+
+    def ready(self) -> None:
+        """Run the waiting hooks, each once."""
+        while self.hooks:
+            self.hooks.pop(0)()
+
+
+_REGISTRY = _Registry()
+
+
+def show_as_text(kind: type[Value], render: Callable[[Value], str]) -> None:
+    """Let `str(value)` of a `kind` be what `render` returns."""
+    _REGISTRY.texts[kind] = render  # type: ignore[assignment]  # the key says what the function takes
+
+
+def show_as_picture(kind: type[Value], render: Callable[[Value], str]) -> None:
+    """Let notebooks show a `kind` as the SVG text that `render` returns."""
+    _REGISTRY.pictures[kind] = render  # type: ignore[assignment]  # as above
+
+
+def show_as_html(kind: type[Value], render: Callable[[Value], str]) -> None:
+    """Let notebooks show a `kind` as the HTML fragment that `render` returns."""
+    _REGISTRY.tables[kind] = render  # type: ignore[assignment]  # as above
+
+
+def when_first_shown(hook: Callable[[], object]) -> None:
+    """Call `hook` before the first value is shown: it imports the module that registers the renderings."""
+    _REGISTRY.hooks.append(hook)
+
+
+def text_of(value: object) -> str:
+    """Return the text of a value: its registered rendering, else its `repr`."""
+    _REGISTRY.ready()
+    render = _REGISTRY.texts.get(type(value))
+    return repr(value) if render is None else render(value)
+
+
+def picture_of(value: object) -> str | None:
+    """Return the SVG of a value, None where its type has no picture."""
+    _REGISTRY.ready()
+    render = _REGISTRY.pictures.get(type(value))
+    return None if render is None else render(value)
+
+
+def html_of(value: object) -> str:
+    """Return the value as HTML: its registered fragment, else its picture, else its text in a <pre>."""
+    _REGISTRY.ready()
+    render = _REGISTRY.tables.get(type(value))
+    if render is not None:
+        return render(value)
+    picture = picture_of(value)
+    return f"<pre>{escape(text_of(value))}</pre>" if picture is None else f"<div>{picture}</div>"
+
+
+class Shown:
+    """Base of the values that print as text and show as pictures in notebooks; `repr` stays the dataclass's own."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def _repr_svg_(self) -> str | None:
+        return picture_of(self)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)

@@ -1,0 +1,1 @@
+"""What a person looks at: figure data, then text, SVG and (optional) matplotlib; explain()."""
