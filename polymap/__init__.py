@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 # At once and not on first use: the module and the function share their name, and this import decides it.
+from polymap.display import when_first_shown
 from polymap.explore import explore
 
 if TYPE_CHECKING:
@@ -99,6 +100,10 @@ def __getattr__(name: str) -> object:
     value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
+
+
+# Values know nothing of reports: the first one that is printed or shown in a notebook loads them.
+when_first_shown(lambda: import_module("polymap.report.shown"))
 
 
 def __dir__() -> list[str]:

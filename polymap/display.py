@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -71,7 +70,10 @@ def html_of(value: object) -> str:
     if render is not None:
         return render(value)
     picture = picture_of(value)
-    return f"<pre>{escape(text_of(value))}</pre>" if picture is None else f"<div>{picture}</div>"
+    if picture is not None:
+        return f"<div>{picture}</div>"
+    text = text_of(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"<pre>{text}</pre>"
 
 
 class Shown:

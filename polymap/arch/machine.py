@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from polymap.display import Shown
+
 
 class Multicast(Enum):
     """How what siblings load in one step is merged along a fan-out (design: counting, "Parent reads of fills")."""
@@ -64,7 +66,7 @@ Node = MemoryLevel | Fanout | ComputeUnit
 
 
 @dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(Shown):
     """Nodes outermost first: the first a level of unlimited capacity, the last the one compute unit.
 
     overlap: latency is the maximum of compute and transfers (True) or their sum (False).

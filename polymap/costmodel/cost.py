@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.display import Shown
 from polymap.schedules.violation import Violation
 
 
@@ -49,7 +50,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Shown):
     """The answer to "what does this mapping cost"; printed as the table of the command line's `evaluate`.
 
     energy_by_level_pj and occupancy_bits: (name, value) pairs, outermost first (the compute unit last in the energy;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.display import Shown
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -48,7 +50,7 @@ MappingNode = Storage | Temporal | Spatial | Compute | Branch
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(Shown):
     """A loop tree: nodes outermost first, the last one a Compute or a Branch."""
 
     nodes: tuple[MappingNode, ...]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.display import Shown
+
 
 @dataclass(frozen=True, slots=True)
 class InstancePoint:
@@ -14,7 +16,7 @@ class InstancePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Shown):
     """One broken rule. kind: "dependence", "capacity", "fanout" or "placement".
 
     witness: two statement instances (source before sink in the program) for a dependence; else named numbers, such as

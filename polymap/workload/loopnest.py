@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from polymap.display import Shown
 from polymap.poly.affine import Affine
 
 
@@ -122,7 +123,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Shown):
     """A static-control program: dims, tensors in order of first occurrence (the target first), statements in textual
     order. associative: accumulations may be reordered and split."""
 

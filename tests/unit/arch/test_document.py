@@ -132,7 +132,7 @@ def test_impossible_machines_are_refused(nodes: list[object], message: str) -> N
 
 def test_capacity_in_two_units_is_refused_with_the_bits_it_means() -> None:
     with pytest.raises(
-        ArchError, match="PM308 .* capacity in two units, capacity_bits 8192 and capacity_bytes 128"
+        ArchError, match=r"PM308 .* capacity in two units, capacity_bits 8192 and capacity_bytes 128"
     ) as e:
         arch_from_document(machine({"level": "L", "capacity_bits": 8192, "capacity_bytes": 128}))
     assert "capacity_bytes 128 is capacity_bits 1024" in str(e.value)
@@ -180,7 +180,7 @@ def test_dearer_is_judged_per_bit_and_only_where_a_tensor_could_pass() -> None:
 def test_files_are_read_by_their_ending(tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=r"PM312 there is no machine 'eyeris_like'\n +Did you mean 'eyeriss_like'\?"):
         load_arch("eyeris_like")
-    with pytest.raises(InputError, match="^PM101 cannot read"):
+    with pytest.raises(InputError, match=r"^PM101 cannot read"):
         load_arch(tmp_path / "absent.json")
     (tmp_path / "m.json").write_text('{"nodes": [{"level": "DRAM"}, {"level": "DRAM"}]}')
     with pytest.raises(ArchError, match=r"PM304 .*m\.json"):
