@@ -1,4 +1,4 @@
-"""Quasi-affine expressions over named dims: sums of integer multiples of dims and of floors of such sums, plus a constant.
+"""Quasi-affine expressions over named dims: integer multiples of dims and of floors of such sums, plus a constant.
 
 Pure Python: what isl sets and maps are built from, and what everything else evaluates.
 """

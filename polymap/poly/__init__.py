@@ -1,0 +1,1 @@
+"""The door to isl: named constructors and operations, counting, budgets, error translation."""

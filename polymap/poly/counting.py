@@ -1,0 +1,36 @@
+"""How many points a set has, exactly, as a Python integer."""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from polymap.errors import Problem, SolverError
+from polymap.poly.budget import integer
+
+
+def count(points: isl.Set) -> int:
+    """Return the number of points of a bounded set (call inside `with budget():`).
+
+    A box is a product; islpy-barvinok's `card` counts the rest where it is installed, else isl's own count.
+    """
+    if points.is_empty():
+        return 0
+    if not points.is_bounded():
+        raise SolverError(Problem("PM512", f"A set without bounds cannot be counted: {points}", "Bound every dim."))
+    box = _box_count(points)
+    if box is not None:
+        return box
+    if hasattr(isl.Set, "card"):
+        origin = isl.Point.zero(points.get_space().params())
+        return integer(points.card().eval(origin))  # type: ignore[attr-defined]
+    return integer(points.count_val())
+
+
+def _box_count(points: isl.Set) -> int | None:
+    """Return the product of the sides of a set that is a box, else None."""
+    if not points.is_box():
+        return None
+    total = 1
+    for position in range(points.dim(isl.dim_type.set)):
+        total *= integer(points.dim_max_val(position)) - integer(points.dim_min_val(position)) + 1
+    return total

@@ -1,0 +1,145 @@
+"""Integer sets and maps from plain data: every isl object of polymap starts here, named, from `Affine` and integers.
+
+isl accepts misspelt names and wraps numbers silently (design: polyhedra), so nothing is built from text, and a dim is
+always found by its name. Call all of this inside `with budget():`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import islpy as isl
+
+from polymap.poly.affine import Affine
+from polymap.poly.budget import CONTEXT, integer
+
+Set = isl.Set
+Map = isl.Map
+
+_IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
+
+
+def value(number: int) -> isl.Val:
+    """Return the isl value of an integer of any size."""
+    return isl.Val(str(number), CONTEXT)
+
+
+def tuple_space(name: str, dims: Sequence[str]) -> isl.Space:
+    """Return the space of tuples `name[dims...]`; an empty name gives anonymous tuples."""
+    space = isl.Space.set_alloc(CONTEXT, 0, len(dims))
+    for position, dim in enumerate(dims):
+        space = space.set_dim_name(_SET, position, dim)
+    return space.set_tuple_name(_SET, name) if name else space
+
+
+def variables(space: isl.Space) -> dict[str, isl.Aff]:
+    """Return dim name -> the affine function that is this dim, on a space of named tuples."""
+    local = isl.LocalSpace.from_space(space)
+    functions: dict[str, isl.Aff] = {}
+    for position in range(space.dim(_SET)):
+        name = space.get_dim_name(_SET, position)
+        assert name is not None
+        assert name not in functions
+        functions[name] = isl.Aff.var_on_domain(local, _SET, position)
+    return functions
+
+
+def isl_affine(expression: Affine, known: Mapping[str, isl.Aff], space: isl.Space) -> isl.Aff:
+    """Return the expression over the dims in `known` (from `variables(space)`); KeyError for any other name."""
+    total = isl.Aff.val_on_domain(isl.LocalSpace.from_space(space), value(expression.constant))
+    for coefficient, atom in expression.terms:
+        if isinstance(atom, str):
+            function = known[atom]
+        else:
+            function = isl_affine(atom.argument, known, space).scale_down_val(value(atom.divisor)).floor()
+        total = total.add(function.scale_val(value(coefficient)))
+    return total
+
+
+def integer_set(name: str, extents: Iterable[tuple[str, int]], constraints: Iterable[Affine] = ()) -> isl.Set:
+    """Return the points `name[dims...]` with 0 <= dim < extent and every constraint >= 0."""
+    pairs = tuple(extents)
+    space = tuple_space(name, [dim for dim, _ in pairs])
+    known = variables(space)
+    points = isl.Set.universe(space)
+    for dim, extent in pairs:
+        lower = isl_affine(Affine(((1, dim),)), known, space)
+        upper = isl_affine(Affine(((-1, dim),), extent - 1), known, space)
+        points = points.intersect(_nonnegative(lower)).intersect(_nonnegative(upper))
+    for constraint in constraints:
+        points = points.intersect(_nonnegative(isl_affine(constraint, known, space)))
+    return points
+
+
+def nonnegative(points: isl.Set, expression: Affine) -> isl.Set:
+    """Return the points of the set (of named tuples) where the expression is >= 0."""
+    space = points.get_space()
+    return points.intersect(_nonnegative(isl_affine(expression, variables(space), space)))
+
+
+def function(name: str, dims: Sequence[str], outputs: Sequence[Affine], target: str = "") -> isl.Map:
+    """Return the map `name[dims...] -> target[outputs...]`, total on the tuples."""
+    space = tuple_space(name, dims)
+    known = variables(space)
+    values = isl.AffList.alloc(CONTEXT, len(outputs))
+    for output in outputs:
+        values = values.add(isl_affine(output, known, space))
+    range_space = isl.Space.set_alloc(CONTEXT, 0, len(outputs))
+    if target:
+        range_space = range_space.set_tuple_name(_SET, target)
+    both = space.map_from_domain_and_range(range_space)
+    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(both, values))
+
+
+def same_value(first: isl.Map, second: isl.Map) -> isl.Map:
+    """Return { x -> y : first(x) = second(y) }."""
+    return first.apply_range(second.reverse())
+
+
+def later(first: isl.Map, second: isl.Map) -> isl.Map:
+    """Return { x -> y : first(x) is lexicographically greater than second(y) }."""
+    return first.lex_gt_map(second)
+
+
+def sooner(first: isl.Map, second: isl.Map) -> isl.Map:
+    """Return { x -> y : first(x) is lexicographically smaller than second(y) }."""
+    return first.lex_lt_map(second)
+
+
+def differences(relation: isl.Map, first: isl.Map, second: isl.Map, names: Sequence[str]) -> isl.Set:
+    """Return { second(y) - first(x) : x -> y in the relation }, its dims called `names`."""
+    deltas = relation.apply_domain(first).apply_range(second).deltas()
+    for position, name in enumerate(names):
+        deltas = deltas.set_dim_name(_SET, position, name)
+    return deltas
+
+
+def dim_bounds(points: isl.Set) -> tuple[tuple[int, int], ...]:
+    """Return the least and largest value of each dim of a bounded set that is not empty."""
+    return tuple(
+        (integer(points.dim_min_val(position)), integer(points.dim_max_val(position)))
+        for position in range(points.dim(_SET))
+    )
+
+
+def first_point(points: isl.Set) -> tuple[int, ...] | None:
+    """Return the lexicographically smallest point of a bounded set, or None if it is empty."""
+    if points.is_empty():
+        return None
+    point = points.lexmin().sample_point()
+    return tuple(integer(point.get_coordinate_val(_SET, position)) for position in range(points.dim(_SET)))
+
+
+def first_pair(relation: isl.Map) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the lexicographically smallest pair of a bounded relation, or None if it is empty."""
+    if relation.is_empty():
+        return None
+    arity = relation.dim(_IN)
+    point = first_point(relation.wrap())
+    assert point is not None
+    return point[:arity], point[arity:]
+
+
+def _nonnegative(expression: isl.Aff) -> isl.Set:
+    zero = isl.Aff.val_on_domain(expression.get_domain_local_space(), value(0))
+    return isl.Set.from_basic_set(expression.ge_basic_set(zero))
