@@ -1,0 +1,171 @@
+"""How many distinct elements a tile touches: exact, for what stays resident at a storage node and for whole tensors.
+
+Counted from the access relations with isl, axis group by axis group (axes that share no dim multiply). This serves
+reports and bounds, where a few tiles are counted once; the cost model counts its tiles on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from polymap.arch.machine import Architecture
+from polymap.errors import BudgetError
+from polymap.poly.affine import Affine, Floor, dim
+from polymap.poly.budget import budget
+from polymap.poly.counting import count
+from polymap.poly.sets import Set, function, integer_set
+from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.workload.loopnest import Access, Statement, Workload, accesses_of, is_box
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one instance of `level` holds of `tensor` in its first tile: elements, None where that is too hard to count.
+
+    node: the position of the storage node when the tree is read from top to bottom. In a box (every dim from 0 to its
+    extent) the first tile is the largest. The outermost level, which needs no node, has node -1.
+    """
+
+    node: int
+    level: str
+    tensor: str
+    elements: int | None
+
+
+def footprints(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Footprint, ...]:
+    """Return the footprint of every storage node and tensor, top to bottom; the outermost level comes first, whole."""
+    outermost = arch.levels[0].name
+    whole = tuple(Footprint(-1, outermost, name, elements) for name, elements in touched_elements(workload))
+    return whole + tuple(
+        Footprint(place.node, place.storage.level, tensor, _tile(workload, arch, place, tensor))
+        for place in _places(mapping.nodes, (), [0])
+        if place.storage.level != outermost
+        for tensor in place.storage.tensors
+    )
+
+
+def touched_elements(workload: Workload) -> tuple[tuple[str, int | None], ...]:
+    """Return (tensor, number of distinct elements that the program touches), in the workload's order."""
+    return tuple(
+        (tensor.name, _elements(workload, workload.statements, tensor.name, {})) for tensor in workload.tensors
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A storage node, its number, the loops above it and all that stands below."""
+
+    node: int
+    storage: Storage
+    above: tuple[Temporal | Spatial, ...]
+    below: tuple[MappingNode, ...]
+
+
+def _places(
+    nodes: tuple[MappingNode, ...], above: tuple[Temporal | Spatial, ...], counter: list[int]
+) -> Iterator[_Place]:
+    for position, node in enumerate(nodes):
+        number = counter[0]
+        counter[0] += 1
+        match node:
+            case Storage():
+                yield _Place(number, node, above, nodes[position + 1 :])
+            case Temporal() | Spatial():
+                above = (*above, node)
+            case Branch():
+                for child in node.children:
+                    yield from _places(child, above, counter)
+            case Compute():
+                pass
+
+
+def _tile(workload: Workload, arch: Architecture, place: _Place, tensor: str) -> int | None:
+    """Return the elements of the first tile: all loops that fix it at their first iteration, the others free."""
+    inside = set(_statements(place.below))
+    statements = tuple(statement for statement in workload.statements if statement.name in inside)
+    if not all(is_box(statement) for statement in statements):
+        return None  # the first tile need not be the largest, nor anything but empty
+    spread = {fanout.name for fanout in arch.fanouts_above(place.storage.level)}
+    zero: dict[str, list[Affine]] = {}
+    rest: dict[str, Affine] = {}
+    for loop in place.above:
+        index = rest.get(loop.dim, dim(loop.dim))
+        if isinstance(loop, Temporal) or loop.fanout in spread:
+            zero.setdefault(loop.dim, []).append(index * -1 + (loop.tile - 1))
+            rest[loop.dim] = index
+        else:
+            rest[loop.dim] = index - Affine(((loop.tile, Floor(index, loop.tile)),))
+    return _elements(workload, statements, tensor, zero)
+
+
+def _statements(nodes: tuple[MappingNode, ...]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case Compute():
+                yield node.statement
+            case Branch():
+                for child in node.children:
+                    yield from _statements(child)
+            case Storage() | Temporal() | Spatial():
+                pass
+
+
+def _elements(
+    workload: Workload, statements: tuple[Statement, ...], tensor: str, limits: dict[str, list[Affine]]
+) -> int | None:
+    """Return how many elements of `tensor` the statements touch where every expression of `limits` is >= 0."""
+    touching = [statement for statement in statements if accesses_of(statement, tensor)]
+    first = touching[0] if touching else None
+    accesses = {access for statement in touching for access in accesses_of(statement, tensor)}
+    try:
+        with budget():
+            if first is None:
+                return 0
+            if len(touching) == 1 and len(accesses) == 1 and is_box(first):
+                return _grouped(workload, first.target if first.target.tensor == tensor else accesses.pop(), limits)
+            return _united(workload, touching, tensor, limits)
+    except BudgetError:
+        return None
+
+
+def _grouped(workload: Workload, access: Access, limits: dict[str, list[Affine]]) -> int:
+    """Return the size of one access's image of a box: the product over groups of axes that share dims."""
+    total = 1
+    extents = workload.extents()
+    for axes in axis_groups(access):
+        dims = sorted({name for axis in axes for name in access.index[axis].dims})
+        box = integer_set(
+            "S", [(name, extents[name]) for name in dims], [c for name in dims for c in limits.get(name, ())]
+        )
+        total *= count(box.apply(function("S", dims, [access.index[axis] for axis in axes])).coalesce())
+    return total
+
+
+def _united(workload: Workload, touching: list[Statement], tensor: str, limits: dict[str, list[Affine]]) -> int:
+    """Return the size of the union of all images."""
+    extents = workload.extents()
+    images: list[Set] = []
+    for statement in touching:
+        constraints = [*statement.constraints, *(c for name in statement.dims for c in limits.get(name, ()))]
+        domain = integer_set("S", [(name, extents[name]) for name in statement.dims], constraints)
+        images += [
+            domain.apply(function("S", statement.dims, access.index)) for access in accesses_of(statement, tensor)
+        ]
+    united = images[0]
+    for image in images[1:]:
+        united = united.union(image)
+    return count(united.coalesce())
+
+
+def axis_groups(access: Access) -> tuple[tuple[int, ...], ...]:
+    """Return the axes of an access in groups: axes that share a dim, directly or through others, stand together."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for axis, index in enumerate(access.index):
+        dims, members = set(index.dims), [axis]
+        for group in [group for group in groups if group[0] & dims]:
+            dims |= group[0]
+            members = [*group[1], *members]
+            groups.remove(group)
+        groups.append((dims, members))
+    return tuple(tuple(sorted(members)) for _, members in groups)
