@@ -1,0 +1,349 @@
+"""`C[m,n] += A[m,k] * B[k,n]` -> a workload of one statement `S`.
+
+The dims stand in order of first occurrence, the output's first; so do the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from polymap.errors import Problem, WorkloadError, did_you_mean
+from polymap.inputs import LABEL_RULE, MAX_INTEGER, as_integer, is_label, is_list, is_name, is_table, shown
+from polymap.poly.affine import Affine, bounds
+from polymap.workload.loopnest import (
+    Access,
+    Apply,
+    Dim,
+    Expression,
+    Operator,
+    Read,
+    Role,
+    Statement,
+    Tensor,
+    Workload,
+)
+from polymap.workload.notation import Reading, access_text, einsum_text, read_einsum
+
+ELEMENT_TYPES = {f"{sign}int{bits}": bits for bits in (8, 16, 32, 64) for sign in ("", "u")} | {
+    "float32": 32,
+    "float64": 64,
+}
+OPTIONS = ("bits", "types", "roles", "initial", "temporary", "associative", "name", "sizes")
+MAX_INSTANCES = 10**1000
+MAX_PROBLEMS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What is said of a workload beside its einsum and sizes, as the user wrote it (checked by `build`)."""
+
+    bits: object = None
+    types: object = None
+    roles: object = None
+    initial: object = ()
+    temporary: object = ()
+    associative: object = True
+    name: object = None
+
+
+def einsum(
+    text: str,
+    *,
+    bits: int | Mapping[str, int] | None = None,
+    types: str | Mapping[str, str] | None = None,
+    roles: Mapping[str, str] | None = None,
+    initial: Iterable[str] = (),
+    temporary: Iterable[str] = (),
+    associative: bool = True,
+    name: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    **extents: int,
+) -> Workload:
+    """Return the workload of an einsum; the sizes of its dims are keywords, or stand in `sizes`.
+
+    bits: of an element, for all tensors or a table (default 8). types: element types in their place ("int8",
+    "float32"). roles: "input", "weight" or "output" per tensor (default: the first operand is the input, the others
+    are weights). initial: written tensors that hold values before the program starts. temporary: tensors that are
+    dead after it. associative: accumulations may be reordered and split.
+    Raises WorkloadError with every mistake: syntax, products of dims, sizes missing, unknown or given twice.
+    """
+    problems: list[Problem] = []
+    given = _merge(sizes, extents, problems)
+    return build(text, given, Extras(bits, types, roles, initial, temporary, associative, name), problems)
+
+
+def build(
+    text: object,
+    sizes: Mapping[str, object],
+    extras: Extras,
+    problems: list[Problem],
+    constraints: tuple[Affine, ...] = (),
+) -> Workload:
+    """Return the workload of an einsum over the points where each constraint is >= 0.
+
+    Raises WorkloadError with `problems` and all further ones.
+    """
+    before = len(problems)
+    reading = read_einsum(text, problems)
+    if reading is None:
+        for dim, size in sizes.items():
+            _extent(dim, size, problems)
+        raise WorkloadError(_first(problems))
+    if len(problems) == before:
+        _check_accesses(reading, problems)
+        _check_dims(reading, sizes, problems)
+    extents = _extents(reading, sizes, problems)
+    accesses = (reading.target, *reading.reads)
+    names = tuple(dict.fromkeys(access.tensor for access in accesses))
+    if problems:
+        hulls = dict.fromkeys(names, ((), ()))
+    else:
+        hulls = {name: _hull(name, accesses, extents, constraints) for name in names}
+    tensors = _tensors(names, reading, hulls, extras, problems)
+    label = _label(extras.name, problems)
+    if not isinstance(extras.associative, bool):
+        problems.append(Problem("PM112", f"associative is {shown(extras.associative)}", "true or false is wanted."))
+    if problems:
+        raise WorkloadError(_first(problems))
+    statement = _statement(reading, tuple(extents), constraints)
+    dims = tuple(Dim(dim, extent) for dim, extent in extents.items())
+    return Workload(label or _default_name(statement), dims, tensors, (statement,), extras.associative is True)
+
+
+def _statement(reading: Reading, dims: tuple[str, ...], constraints: tuple[Affine, ...]) -> Statement:
+    expression: Expression = Read(0)
+    for operand in range(1, len(reading.reads)):
+        expression = Apply("*", (expression, Read(operand)))
+    position = (0,) * (len(dims) + 1)
+    return Statement("S", dims, constraints, reading.target, reading.operator, reading.reads, expression, position)
+
+
+def _default_name(statement: Statement) -> str:
+    text = einsum_text(statement)
+    return text if is_label(text) else "einsum"
+
+
+def _label(name: object, problems: list[Problem]) -> str | None:
+    if name is None or is_label(name):
+        return name
+    problems.append(Problem("PM115", f"the workload's name is {shown(name)}", LABEL_RULE))
+    return None
+
+
+def _merge(sizes: object, extents: Mapping[str, object], problems: list[Problem]) -> dict[str, object]:
+    """Return all sizes; one that is given in both places is a mistake."""
+    if sizes is None:
+        return dict(extents)
+    if not is_table(sizes):
+        problems.append(Problem("PM112", f"sizes is {shown(sizes)}", "A table from dim to integer is wanted."))
+        return dict(extents)
+    for name in extents:
+        if name in sizes:
+            problems.append(
+                Problem("PM206", f"the size of {name} is given twice: {shown(sizes[name])} and {shown(extents[name])}")
+            )
+    return {**sizes, **extents}
+
+
+def _check_accesses(reading: Reading, problems: list[Problem]) -> None:
+    """Note an output that is read, tensors with two ranks, and `=` over a reduced dim."""
+    ranks: dict[str, Access] = {reading.target.tensor: reading.target}
+    for access in reading.reads:
+        if access.tensor == reading.target.tensor:
+            what = f"the output {access.tensor} is read on the right, in {access_text(access)}"
+            problems.append(Problem("PM208", what, "Write a recurrence as a C program, or rename one of the tensors."))
+        first = ranks.setdefault(access.tensor, access)
+        if len(first.index) != len(access.index):
+            texts = [f"{len(each.index)} in {access_text(each)}" for each in (first, access)]
+            what = f"the number of indices of {access.tensor} is {texts[0]}, but {texts[1]}"
+            problems.append(Problem("PM209", what))
+    if reading.operator is Operator.ASSIGN:
+        kept = {dim for index in reading.target.index for dim in index.dims}
+        reduced = [dim for dim in _dims(reading) if dim not in kept]
+        if reduced:
+            what = f"= overwrites, but {', '.join(reduced)} does not occur in {access_text(reading.target)}"
+            problems.append(Problem("PM210", what, "Write += (or max=, min=) to accumulate over it."))
+
+
+def _dims(reading: Reading) -> tuple[str, ...]:
+    accesses = (reading.target, *reading.reads)
+    return tuple(dict.fromkeys(dim for access in accesses for index in access.index for dim in index.dims))
+
+
+def _check_dims(reading: Reading, sizes: Mapping[str, object], problems: list[Problem]) -> None:
+    """Note dims that cancel out, and sizes of dims that do not occur."""
+    dims = _dims(reading)
+    for name, where in reading.dims.items():
+        if name not in dims:
+            what = f"the dim {name} has no effect: it cancels out in {where} and occurs in no other access"
+            problems.append(Problem("PM211", what, "Every dim must occur in an access."))
+    for name in sizes:
+        if name not in reading.dims:
+            hint = _suggest(name, (*reading.dims, *OPTIONS), problems)
+            problems.append(Problem("PM205", f"there is no dim {shown(name)} in the einsum, but it has a size", hint))
+
+
+def _extents(reading: Reading, sizes: Mapping[str, object], problems: list[Problem]) -> dict[str, int]:
+    """Return dim -> extent in the order of the dims; 1 where it is missing or wrong, which is noted."""
+    for name, where in reading.dims.items():
+        if name not in sizes:
+            close = _suggest(name, [size for size in sizes if size not in reading.dims][:1000], problems)
+            hint = f"Add {name}=..., an integer >= 1." + (f" {close}" if close.startswith("Did") else "")
+            problems.append(Problem("PM204", f"unknown dim {name} in {where}: it has no size", hint))
+    known = {name: _extent(name, size, problems) for name, size in sizes.items()}
+    extents = {dim: known.get(dim, 1) for dim in _dims(reading)}
+    instances = 1
+    for extent in extents.values():
+        instances *= extent
+    if instances > MAX_INSTANCES:
+        problems.append(Problem("PM216", "the loop nest has more than 10^1000 instances"))
+    return extents
+
+
+def _extent(dim: str, value: object, problems: list[Problem]) -> int:
+    extent = as_integer(value)
+    if extent is None or not 1 <= extent <= MAX_INTEGER:
+        hint = "An integer >= 1 (at most 10^100) is wanted."
+        problems.append(Problem("PM207", f"the size of {dim[:64]} is {shown(value)}", hint))
+        return 1
+    return extent
+
+
+def _hull(
+    name: str, accesses: Iterable[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return (shape, origin): per axis, the hull of the indices of all accesses to the tensor."""
+    boxes = [
+        [_range(index, extents, constraints) for index in access.index] for access in accesses if access.tensor == name
+    ]
+    axes = [(min(low for low, _ in axis), max(high for _, high in axis)) for axis in zip(*boxes, strict=True)]
+    return tuple(high - low + 1 for low, high in axes), tuple(low for low, _ in axes)
+
+
+def _range(index: Affine, extents: Mapping[str, int], constraints: tuple[Affine, ...]) -> tuple[int, int]:
+    """Return the smallest and largest index over the box, cut by the constraints on that very expression."""
+    low, high = bounds(index, extents)
+    for constraint in constraints:
+        below, above = constraint - index, constraint + index
+        if not below.terms:  # index + below >= 0
+            low = max(low, -below.constant)
+        if not above.terms:  # above - index >= 0
+            high = min(high, above.constant)
+    return low, high
+
+
+def _tensors(
+    names: tuple[str, ...],
+    reading: Reading,
+    hulls: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]],
+    extras: Extras,
+    problems: list[Problem],
+) -> tuple[Tensor, ...]:
+    widths = _widths(names, extras, problems)
+    roles = _roles(names, reading, extras.roles, problems)
+    initial = _listed("initial", extras.initial, names, problems)
+    temporary = _listed("temporary", extras.temporary, names, problems)
+    for name in initial:
+        if name in names and name != reading.target.tensor:
+            what = f"initial lists {name}, which is only read"
+            problems.append(
+                Problem("PM214", what, f"Only a written tensor can start with values: {reading.target.tensor}.")
+            )
+    return tuple(
+        Tensor(name, *hulls[name], widths[name][0], roles[name], widths[name][1], name in initial, name in temporary)
+        for name in names
+    )
+
+
+def _widths(names: tuple[str, ...], extras: Extras, problems: list[Problem]) -> dict[str, tuple[int, str | None]]:
+    """Return tensor -> (bits, element type or None)."""
+    bits = _per_tensor("bits", extras.bits, names, problems)
+    types = _per_tensor("types", extras.types, names, problems)
+    widths: dict[str, tuple[int, str | None]] = {}
+    for name in names:
+        width = as_integer(bits.get(name, 8))
+        if width is None or not 1 <= width <= MAX_INTEGER:
+            problems.append(Problem("PM212", f"bits of {name} is {shown(bits[name])}", "An integer >= 1 is wanted."))
+            width = 8
+        kind = types.get(name)
+        if kind is None:
+            widths[name] = (width, None)
+        elif not isinstance(kind, str) or kind not in ELEMENT_TYPES:
+            hint = did_you_mean(kind[:64] if isinstance(kind, str) else "", tuple(ELEMENT_TYPES))
+            problems.append(Problem("PM212", f"the type of {name} is {shown(kind)}", hint))
+            widths[name] = (width, None)
+        else:
+            if name in bits and width != ELEMENT_TYPES[kind]:
+                what = f"{name} has {width} bits and the type {kind}, which has {ELEMENT_TYPES[kind]}"
+                problems.append(Problem("PM212", what, "Give bits or types, not both."))
+            widths[name] = (ELEMENT_TYPES[kind], kind)
+    return widths
+
+
+def _per_tensor(field: str, value: object, names: tuple[str, ...], problems: list[Problem]) -> dict[str, object]:
+    """Return tensor -> value: a table as it is (its names checked), anything else for all tensors."""
+    if value is None:
+        return {}
+    if not is_table(value):
+        return dict.fromkeys(names, value)
+    for name in value:
+        if name not in names:
+            problems.append(
+                Problem(
+                    "PM213",
+                    f"{field} names {shown(name)}, which is no tensor of the workload",
+                    _suggest(name, names, problems),
+                )
+            )
+    return {name: value[name] for name in names if name in value}
+
+
+def _roles(names: tuple[str, ...], reading: Reading, value: object, problems: list[Problem]) -> dict[str, Role]:
+    roles = dict.fromkeys(names, Role.WEIGHT) | {
+        reading.reads[0].tensor: Role.INPUT,
+        reading.target.tensor: Role.OUTPUT,
+    }
+    if value is not None and not is_table(value):
+        problems.append(Problem("PM112", f"roles is {shown(value)}", "A table from tensor to role is wanted."))
+        return roles
+    words = tuple(role.value for role in Role)
+    for name, word in _per_tensor("roles", value, names, problems).items():
+        if isinstance(word, Role):
+            roles[name] = word
+        elif isinstance(word, str) and word in words:
+            roles[name] = Role(word)
+        else:
+            problems.append(
+                Problem("PM213", f"the role of {name} is {shown(word)}", f"One of {', '.join(words)} is wanted.")
+            )
+    return roles
+
+
+def _listed(field: str, value: object, names: tuple[str, ...], problems: list[Problem]) -> tuple[str, ...]:
+    """Return a list of tensor names, each checked."""
+    if not is_list(value):
+        problems.append(Problem("PM112", f"{field} is {shown(value)}", "A list of tensor names is wanted."))
+        return ()
+    good: list[str] = []
+    for name in value:
+        if not is_name(name) or name not in names:
+            hint = _suggest(name, names, problems) if isinstance(name, str) else ""
+            problems.append(Problem("PM213", f"{field} names {shown(name)}, which is no tensor of the workload", hint))
+        elif name in good:
+            problems.append(Problem("PM116", f"{field} lists {name} twice"))
+        else:
+            good.append(name)
+    return tuple(good)
+
+
+def _suggest(word: str, known: Sequence[str], problems: list[Problem]) -> str:
+    """Return "Did you mean ..."; nothing for the hundredth mistake, since each suggestion takes a while."""
+    return did_you_mean(word[:64], known) if len(problems) < MAX_PROBLEMS else ""
+
+
+def _first(problems: list[Problem]) -> list[Problem]:
+    """Return the mistakes, the later ones of very many as one line."""
+    if len(problems) <= MAX_PROBLEMS:
+        return problems
+    return [*problems[:MAX_PROBLEMS], Problem("PM217", f"and {len(problems) - MAX_PROBLEMS:,} more mistakes")]

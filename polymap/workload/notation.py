@@ -1,0 +1,254 @@
+"""The einsum notation: text -> accesses, and back.
+
+    einsum = access ("+=" | "max=" | "min=" | "=") access ("*" access)*
+    access = tensor ["[" [index ("," index)*] "]"]                  a scalar is `T` or `T[]`
+    index  = ["+" | "-"] term (("+" | "-") term)*
+    term   = dim | integer | integer dim | integer "*" dim | dim "*" integer
+
+Every mistake is noted with its column (from 1) and reading goes on behind it where that makes sense.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from polymap.errors import Problem, WorkloadError
+from polymap.inputs import MAX_INTEGER, NAME_RULE, is_name, shown
+from polymap.poly.affine import Affine, affine
+from polymap.workload.loopnest import Access, Operator, Statement
+
+MAX_TEXT = 20_000
+TERM_RULE = "An index is a signed sum of dim, int*dim, dim*int, 2p and int."
+_OPERATORS = {operator.value: operator for operator in (Operator.ADD, Operator.MAX, Operator.MIN, Operator.ASSIGN)}
+_TOKEN = re.compile(
+    r"(?P<space>\s+)|(?P<operator>max=(?!=)|min=(?!=)|[-+*/%&|^<>:=!]*=|->|<-)|(?P<integer>[0-9]+)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[-+*/%,()\[\]])|(?P<other>.)",
+    re.ASCII | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text: what it is, its characters and its column (from 1)."""
+
+    kind: str
+    text: str
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text says. dims: every dim that is mentioned -> the access and column of its first mention."""
+
+    target: Access
+    operator: Operator
+    reads: tuple[Access, ...]
+    dims: dict[str, str]
+
+
+def read_einsum(text: object, problems: list[Problem]) -> Reading | None:
+    """Return what an einsum says; every mistake is added to `problems`.
+
+    Indices that cannot be read are left out (their dims are kept); None where the text as a whole makes no sense.
+    """
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        what = shown(text) if not isinstance(text, str) else f"{len(text):,} characters long"
+        problems.append(
+            Problem("PM201", f"the einsum is {what}", f"A text of at most {MAX_TEXT:,} characters is wanted.")
+        )
+        return None
+    tokens = [token for token in _tokens(text) if token.kind != "space"]
+    reader = _Reader(text, tokens, problems)
+    try:
+        return reader.einsum()
+    except WorkloadError:  # what follows makes no sense; the problem is noted
+        return None
+
+
+def einsum_text(statement: Statement) -> str:
+    """Return the statement in the notation that `read_einsum` reads (assert: it is a product of its reads)."""
+    right = " * ".join(access_text(access) for access in statement.reads)
+    return f"{access_text(statement.target)} {statement.operator.value} {right}"
+
+
+def access_text(access: Access) -> str:
+    """Return "T[2*p+r,q]", or "T" for a scalar."""
+    indices = ",".join(str(index).replace(" ", "") for index in access.index)
+    return f"{access.tensor}[{indices}]" if access.index else access.tensor
+
+
+def _tokens(text: str) -> list[Token]:
+    return [Token(str(match.lastgroup), match.group(), match.start() + 1) for match in _TOKEN.finditer(text)]
+
+
+class _Reader:
+    """A recursive-descent reader over the tokens; depth two, whatever the text."""
+
+    def __init__(self, text: str, tokens: list[Token], problems: list[Problem]) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.problems = problems
+        self.place = 0
+        self.dims: dict[str, str] = {}
+
+    def einsum(self) -> Reading:
+        target = self.access("The einsum starts with the output, as in C[m,n] += A[m,k] * B[k,n].")
+        operator = self.operator()
+        reads = [self.access("An operand is wanted after the operator.")]
+        while self.peek("*"):
+            self.place += 1
+            reads.append(self.access("An operand is wanted after *."))
+        if self.place < len(self.tokens):
+            token = self.tokens[self.place]
+            sums = "A sum of products is no einsum: write it as a C program."
+            hint = sums if token.text in "+-" else "Operands are joined by *."
+            raise self.stop(f"{shown(token.text)} in column {token.column} cannot stand here", hint)
+        return Reading(target, operator, tuple(reads), self.dims)
+
+    def operator(self) -> Operator:
+        wanted = f"One of {', '.join(_OPERATORS)} is wanted after the output."
+        if self.place == len(self.tokens):
+            raise self.stop("the einsum ends before its operator", wanted)
+        token = self.tokens[self.place]
+        if token.text not in _OPERATORS:
+            raise self.stop(f"{shown(token.text)} in column {token.column} is no operator of an einsum", wanted)
+        self.place += 1
+        return _OPERATORS[token.text]
+
+    def access(self, wanted: str) -> Access:
+        if self.place == len(self.tokens):
+            raise self.stop("the einsum ends too early", wanted)
+        token = self.tokens[self.place]
+        if token.kind == "integer":
+            raise self.stop(f"the number {shown(token.text)} in column {token.column} is no tensor", wanted)
+        if token.kind != "name":
+            raise self.stop(f"{shown(token.text)} in column {token.column} is no tensor", wanted)
+        self.check_name(token)
+        self.place += 1
+        if not self.peek("["):
+            return Access(token.text, ())
+        return Access(token.text, self.indices(token))
+
+    def indices(self, tensor: Token) -> tuple[Affine, ...]:
+        """Return the indices of an access, the reader standing at its opening bracket."""
+        start = self.place + 1
+        end = self.closing(tensor)
+        self.place = end + 1
+        whole = _short(self.text[tensor.column - 1 : self.tokens[end].column])
+        if start == end:
+            return ()
+        pieces = _split(self.tokens[start:end])
+        return tuple(self.index(piece, whole) for piece in pieces)
+
+    def closing(self, tensor: Token) -> int:
+        """Return the place of the bracket that closes the one where the reader stands."""
+        depth = 0
+        for place in range(self.place, len(self.tokens)):
+            text = self.tokens[place].text
+            depth += (text == "[") - (text == "]")
+            if depth == 0:
+                return place
+        raise self.stop(f"the bracket after {tensor.text} in column {tensor.column} is never closed", "Add ].")
+
+    def index(self, piece: list[Token], where: str) -> Affine:
+        """Return one index expression; 0 and a noted problem where it is none."""
+        terms: list[tuple[int, str]] = []
+        constant = 0
+        for sign, term in _terms(piece):
+            match [token.kind if token.text != "*" else "*" for token in term]:
+                case ["integer"]:
+                    constant += sign * self.number(term[0], where)
+                case ["name"]:
+                    terms.append((sign, self.dim(term[0], where)))
+                case ["integer", "name"] | ["integer", "*", "name"]:
+                    terms.append((sign * self.number(term[0], where), self.dim(term[-1], where)))
+                case ["name", "*", "integer"]:
+                    terms.append((sign * self.number(term[2], where), self.dim(term[0], where)))
+                case _:
+                    self.refuse_term(term, piece, where)
+        return affine(tuple(terms), constant)
+
+    def refuse_term(self, term: list[Token], piece: list[Token], where: str) -> None:
+        if not term:
+            what = "a term is missing" if piece else "an index is empty"
+            self.problems.append(Problem("PM201", f"{what} in {where}", TERM_RULE))
+            return
+        text = self.text[term[0].column - 1 : term[-1].column - 1 + len(term[-1].text)]
+        where = f"{where} (column {term[0].column})"
+        names = [token for token in term if token.kind == "name"]
+        kinds = {token.text for token in term if token.kind not in ("name", "integer")}
+        if "[" in kinds:
+            what = f"{shown(text)} in {where} reads a tensor inside an index"
+            self.problems.append(Problem("PM202", what, TERM_RULE))
+            return
+        for token in names:
+            self.dim(token, where)
+        if kinds <= {"*"} and len(names) > 1:
+            what = f"the product {_short(text)} in {where} is not affine: it multiplies dims"
+            self.problems.append(Problem("PM202", what, TERM_RULE))
+        elif kinds & {"/", "%"}:
+            what = f"{shown(text)} in {where} divides"
+            self.problems.append(Problem("PM202", what, "/ and % by constants are read in C programs only."))
+        else:
+            self.problems.append(Problem("PM201", f"{shown(text)} in {where} cannot be read", TERM_RULE))
+
+    def number(self, token: Token, where: str) -> int:
+        if len(token.text) <= 101 and int(token.text) <= MAX_INTEGER:
+            return int(token.text)
+        self.problems.append(Problem("PM201", f"an integer in {where} (column {token.column}) is larger than 10^100"))
+        return 1
+
+    def dim(self, token: Token, where: str) -> str:
+        self.check_name(token)
+        self.dims.setdefault(token.text, where if "(column" in where else f"{where} (column {token.column})")
+        return token.text
+
+    def check_name(self, token: Token) -> None:
+        if not is_name(token.text):
+            self.problems.append(
+                Problem("PM114", f"the name in column {token.column} is {shown(token.text)}", NAME_RULE)
+            )
+
+    def peek(self, text: str) -> bool:
+        return self.place < len(self.tokens) and self.tokens[self.place].text == text
+
+    def stop(self, what: str, hint: str) -> WorkloadError:
+        self.problems.append(Problem("PM201", what, hint))
+        return WorkloadError(self.problems)
+
+
+def _short(text: str) -> str:
+    """Return a piece of the text as it may stand in a message: on one line, at most 80 characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= 80 and text.isprintable() else ascii(text[:77])[1:-1] + "..."
+
+
+def _split(tokens: list[Token]) -> list[list[Token]]:
+    """Return the tokens between the commas that stand in no inner bracket."""
+    pieces: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.text in "[(") - (token.text in "])")
+        if token.text == "," and depth == 0:
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return pieces
+
+
+def _terms(piece: list[Token]) -> list[tuple[int, list[Token]]]:
+    """Return the signed terms of an index: split at + and - outside of brackets; a leading sign is allowed."""
+    terms: list[tuple[int, list[Token]]] = [(1, [])]
+    depth = 0
+    for place, token in enumerate(piece):
+        depth += (token.text in "[(") - (token.text in "])")
+        if depth == 0 and token.text in ("+", "-"):
+            sign = 1 if token.text == "+" else -1
+            if place == 0:
+                terms = [(sign, [])]
+            else:
+                terms.append((sign, []))
+        else:
+            terms[-1][1].append(token)
+    return terms
