@@ -85,8 +85,9 @@ def test_every_room_is_known() -> None:
 def test_modules_import_only_from_rooms_below(path: Path) -> None:
     room = room_of(module_name(path))
     for target in imports_of(path):
-        if target == "polymap" or not target.startswith("polymap."):
-            assert target != "polymap", f"{path} imports the public names instead of the module that has them"
+        if not target.startswith("polymap."):
+            # The command line asks for the version; else the module that has a name is the one to import it from.
+            assert target != "polymap" or room == "cli", f"{path} imports the public names"
             continue
         other = room_of(target)
         assert other == room or ROW_OF[other] > ROW_OF[room], f"{module_name(path)} imports {target}"

@@ -1,0 +1,56 @@
+"""What a search answers, as data: the best mapping, how sure that is, and how much was looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polymap.costmodel.cost import Cost
+from polymap.display import Shown
+from polymap.schedules.mapping import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceCount:
+    """Exact sizes of the mapping space (design: counting, "The mapping space"), and what the search did with it.
+
+    distinct: None where the space was not enumerated. evaluated: mappings or tiles scored. pruned: left out by a bound.
+    """
+
+    syntactic: int | None
+    legal: int | None
+    distinct: int | None
+    evaluated: int
+    pruned: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a running search: the best mapping so far, its value, what no mapping can beat, their distance."""
+
+    best: Mapping | None
+    value: int | float | None
+    bound: int | float | None
+    gap: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult(Shown):
+    """The answer of `explore`.
+
+    status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
+    objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, pJ*cycle, bits).
+    gap: (value - bound) / value. clash: where INFEASIBLE, the smallest set of requirements that exclude each other, a
+    sentence each.
+    """
+
+    status: str
+    objective: str
+    best: Mapping | None
+    cost: Cost | None
+    value: int | float | None
+    bound: int | float | None
+    gap: float | None
+    space: SpaceCount
+    seconds: float
+    clash: tuple[str, ...] = ()
