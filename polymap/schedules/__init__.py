@@ -1,0 +1,1 @@
+"""The mapping space: loop trees, their transforms, legality and size."""
