@@ -33,6 +33,9 @@ OPTIONS = ("bits", "types", "roles", "initial", "temporary", "associative", "nam
 MAX_INSTANCES = 10**1000
 MAX_PROBLEMS = 100
 
+Ranges = tuple[tuple[int, int], ...]
+Hull = tuple[tuple[int, ...], tuple[int, ...]]  # shape, origin
+
 
 @dataclass(frozen=True, slots=True)
 class Extras:
@@ -80,7 +83,7 @@ def build(
     problems: list[Problem],
     constraints: tuple[Affine, ...] = (),
 ) -> Workload:
-    """Return the workload of an einsum over the points where each constraint is >= 0.
+    """Return the workload of an einsum over the points where each constraint (over its dims) is >= 0.
 
     Raises WorkloadError with `problems` and all further ones.
     """
@@ -94,12 +97,13 @@ def build(
         _check_accesses(reading, problems)
         _check_dims(reading, sizes, problems)
     extents = _extents(reading, sizes, problems)
+    for name in dict.fromkeys(name for constraint in constraints for name in constraint.dims):
+        if name not in extents:
+            hint = _suggest(name, tuple(extents), problems)
+            problems.append(Problem("PM204", f"a constraint names {name}, which is no dim of the einsum", hint))
     accesses = (reading.target, *reading.reads)
     names = tuple(dict.fromkeys(access.tensor for access in accesses))
-    if problems:
-        hulls = dict.fromkeys(names, ((), ()))
-    else:
-        hulls = {name: _hull(name, accesses, extents, constraints) for name in names}
+    hulls = dict.fromkeys(names, ((), ())) if problems else _hulls(accesses, extents, constraints, problems)
     tensors = _tensors(names, reading, hulls, extras, problems)
     label = _label(extras.name, problems)
     if not isinstance(extras.associative, bool):
@@ -210,33 +214,47 @@ def _extent(dim: str, value: object, problems: list[Problem]) -> int:
     return extent
 
 
-def _hull(
-    name: str, accesses: Iterable[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return (shape, origin): per axis, the hull of the indices of all accesses to the tensor."""
-    boxes = [
-        [_range(index, extents, constraints) for index in access.index] for access in accesses if access.tensor == name
-    ]
-    axes = [(min(low for low, _ in axis), max(high for _, high in axis)) for axis in zip(*boxes, strict=True)]
-    return tuple(high - low + 1 for low, high in axes), tuple(low for low, _ in axes)
+def _hulls(
+    accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...], problems: list[Problem]
+) -> dict[str, Hull]:
+    """Return tensor -> hull of the indices of all its accesses."""
+    ranges = _ranges_inside(accesses, extents, constraints) if constraints else _ranges(accesses, extents)
+    if ranges is None:
+        problems.append(Problem("PM218", "no statement instance is left", "The constraints exclude every point."))
+        return dict.fromkeys((access.tensor for access in accesses), ((), ()))
+    boxes: dict[str, list[Ranges]] = {}
+    for access, box in zip(accesses, ranges, strict=True):
+        boxes.setdefault(access.tensor, []).append(box)
+    hulls: dict[str, Hull] = {}
+    for name, some in boxes.items():
+        axes = [(min(low for low, _ in axis), max(high for _, high in axis)) for axis in zip(*some, strict=True)]
+        hulls[name] = tuple(high - low + 1 for low, high in axes), tuple(low for low, _ in axes)
+    return hulls
 
 
-def _range(index: Affine, extents: Mapping[str, int], constraints: tuple[Affine, ...]) -> tuple[int, int]:
-    """Return the smallest and largest index over the box, cut by the constraints on that very expression."""
-    low, high = bounds(index, extents)
-    for constraint in constraints:
-        below, above = constraint - index, constraint + index
-        if not below.terms:  # index + below >= 0
-            low = max(low, -below.constant)
-        if not above.terms:  # above - index >= 0
-            high = min(high, above.constant)
-    return low, high
+def _ranges(accesses: Sequence[Access], extents: Mapping[str, int]) -> list[Ranges]:
+    """Return the least and largest index on each axis of each access, over the whole box."""
+    return [tuple(bounds(index, extents) for index in access.index) for access in accesses]
+
+
+def _ranges_inside(
+    accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...]
+) -> list[Ranges] | None:
+    """Return the same over the points where each constraint is >= 0; None where there is no such point."""
+    from polymap.poly.budget import budget
+    from polymap.poly.sets import dim_bounds, function, integer_set
+
+    with budget(what="the extent of the tensors"):
+        points = integer_set("S", extents.items(), constraints)
+        if points.is_empty():
+            return None
+        return [dim_bounds(points.apply(function("S", tuple(extents), access.index))) for access in accesses]
 
 
 def _tensors(
     names: tuple[str, ...],
     reading: Reading,
-    hulls: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]],
+    hulls: Mapping[str, Hull],
     extras: Extras,
     problems: list[Problem],
 ) -> tuple[Tensor, ...]:
@@ -264,14 +282,16 @@ def _widths(names: tuple[str, ...], extras: Extras, problems: list[Problem]) -> 
     for name in names:
         width = as_integer(bits.get(name, 8))
         if width is None or not 1 <= width <= MAX_INTEGER:
-            problems.append(Problem("PM212", f"bits of {name} is {shown(bits[name])}", "An integer >= 1 is wanted."))
+            whose = f"bits of {name}" if is_table(extras.bits) else "bits"
+            _note(Problem("PM212", f"{whose} is {shown(bits[name])}", "An integer >= 1 is wanted."), problems)
             width = 8
         kind = types.get(name)
         if kind is None:
             widths[name] = (width, None)
         elif not isinstance(kind, str) or kind not in ELEMENT_TYPES:
             hint = did_you_mean(kind[:64] if isinstance(kind, str) else "", tuple(ELEMENT_TYPES))
-            problems.append(Problem("PM212", f"the type of {name} is {shown(kind)}", hint))
+            whose = f"the type of {name}" if is_table(extras.types) else "types"
+            _note(Problem("PM212", f"{whose} is {shown(kind)}", hint), problems)
             widths[name] = (width, None)
         else:
             if name in bits and width != ELEMENT_TYPES[kind]:
@@ -335,6 +355,12 @@ def _listed(field: str, value: object, names: tuple[str, ...], problems: list[Pr
         else:
             good.append(name)
     return tuple(good)
+
+
+def _note(problem: Problem, problems: list[Problem]) -> None:
+    """Note a mistake once, however many tensors it concerns."""
+    if problem not in problems:
+        problems.append(problem)
 
 
 def _suggest(word: str, known: Sequence[str], problems: list[Problem]) -> str:

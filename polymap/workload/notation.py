@@ -74,8 +74,25 @@ def einsum_text(statement: Statement) -> str:
 
 def access_text(access: Access) -> str:
     """Return "T[2*p+r,q]", or "T" for a scalar."""
-    indices = ",".join(str(index).replace(" ", "") for index in access.index)
+    indices = ",".join(affine_text(index) for index in access.index)
     return f"{access.tensor}[{indices}]" if access.index else access.tensor
+
+
+def read_index(text: object, where: str, problems: list[Problem]) -> Affine | None:
+    """Return what one index expression says, or None with the mistakes noted; `where` names it in messages."""
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        problems.append(Problem("PM201", f"{where} is {shown(text)}", TERM_RULE))
+        return None
+    before = len(problems)
+    tokens = [token for token in _tokens(text) if token.kind != "space"]
+    index = _Reader(text, tokens, problems).index(tokens, where)
+    return index if len(problems) == before else None
+
+
+def affine_text(index: Affine) -> str:
+    """Return the expression in the notation that `read_index` reads (assert: no floor occurs)."""
+    assert index.is_linear
+    return str(index).replace(" ", "")
 
 
 def _tokens(text: str) -> list[Token]:

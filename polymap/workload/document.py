@@ -1,0 +1,171 @@
+"""Workloads as JSON documents and back, and what the command line calls WORKLOAD."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from polymap.errors import Problem, WorkloadError
+from polymap.inputs import Fields, is_table, parse_integer, parse_json, read_text, shown
+from polymap.poly.affine import Affine
+from polymap.workload.einsum import Extras, build
+from polymap.workload.loopnest import Workload
+from polymap.workload.networks import builtin_workload
+from polymap.workload.notation import affine_text, einsum_text, read_index
+
+FIELDS = ("name", "einsum", "sizes", "bits", "types", "roles", "initial", "temporary", "associative", "constraints")
+_OTHER_FILES = (".toml", ".yaml", ".yml", ".txt", ".cpp", ".cc", ".h", ".py", ".onnx", ".pt")
+_SIZE = re.compile(r"([^=]*)=(.*)", re.DOTALL)
+_SIZE_PROBLEM = re.compile(r"the size of ([A-Za-z_][A-Za-z0-9_]*) is ", re.ASCII)
+
+
+def workload_from_document(document: object) -> Workload:
+    """Return the workload that a document (a parsed JSON file) describes; WorkloadError with every mistake.
+
+    Beyond the fields of an einsum, `constraints` lists expressions of its dims, each >= 0 at every statement instance
+    (a convolution that skips its padding is written so).
+    """
+    problems: list[Problem] = []
+    fields = Fields.of(document, "the workload", problems, known=FIELDS, required=("einsum",))
+    table = fields.table
+    for name in ("name", "bits", "types", "roles"):
+        if name in table and table[name] is None:
+            fields.refuse("PM112", name, "Leave the field out for its default.")
+    sizes = table.get("sizes", {})
+    if not is_table(sizes):
+        fields.refuse("PM112", "sizes", "A table from dim to integer is wanted.")
+    constraints = _constraints(fields.items("constraints"), problems)
+    if "einsum" not in table:
+        raise WorkloadError(problems)
+    extras = Extras(
+        bits=table.get("bits"),
+        types=table.get("types"),
+        roles=table.get("roles"),
+        initial=table.get("initial", ()),
+        temporary=table.get("temporary", ()),
+        associative=table.get("associative", True),
+        name=table.get("name"),
+    )
+    return build(table["einsum"], sizes if is_table(sizes) else {}, extras, problems, constraints)
+
+
+def workload_to_document(workload: Workload) -> dict[str, object]:
+    """Return the document that `workload_from_document` reads back as an equal workload.
+
+    Raises WorkloadError for a workload that is no einsum (a C program).
+    """
+    refusal = WorkloadError(
+        Problem(
+            "PM231", f"the workload {shown(workload.name)} cannot be written as JSON", "Only einsums and layers can."
+        )
+    )
+    statement = workload.statements[0]
+    accesses = (statement.target, *statement.reads)
+    indices = [index for access in accesses for index in access.index]
+    if len(workload.statements) > 1 or not all(index.is_linear for index in (*indices, *statement.constraints)):
+        raise refusal
+    tensors = workload.tensors
+    document: dict[str, object] = {
+        "name": workload.name,
+        "einsum": einsum_text(statement),
+        "sizes": workload.extents(),
+        "bits": {tensor.name: tensor.bits for tensor in tensors if tensor.element_type is None},
+        "types": {tensor.name: tensor.element_type for tensor in tensors if tensor.element_type is not None},
+        "roles": {tensor.name: tensor.role.value for tensor in tensors},
+        "initial": [tensor.name for tensor in tensors if tensor.initial],
+        "temporary": [tensor.name for tensor in tensors if tensor.temporary],
+        "associative": workload.associative,
+        "constraints": [affine_text(constraint) for constraint in statement.constraints],
+    }
+    for field in ("bits", "types", "constraints"):
+        if not document[field]:
+            del document[field]
+    try:
+        same = workload_from_document(document) == workload
+    except WorkloadError:
+        same = False
+    if not same:
+        raise refusal
+    return document
+
+
+def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
+    """Return what the command line's WORKLOAD names: a built-in, a .json or .c file, or an einsum.
+
+    sizes: dim or C parameter -> size, or texts such as "m=512"; for einsums and C only. Raises InputError where a file
+    cannot be read and WorkloadError where it makes no sense, with every mistake.
+    """
+    problems: list[Problem] = []
+    given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, problems)
+    suffix = PurePath(word).suffix.lower()
+    if suffix == ".c":
+        return _from_c_file(word, given, problems)
+    if suffix != ".json" and ("=" in word or "[" in word):
+        return build(word, given, Extras(), problems)
+    if given:
+        names = ", ".join(shown(name) for name in given)
+        problems.append(Problem("PM205", f"{shown(word)} has its sizes, but {names} is given", "Leave the sizes out."))
+    if problems:
+        raise WorkloadError(problems)
+    if suffix == ".json":
+        return _from_json_file(word)
+    if suffix in _OTHER_FILES or "/" in word:
+        hint = "A workload is a .json or a .c file, an einsum, or a built-in name."
+        raise WorkloadError(Problem("PM232", f"{shown(word)} is no workload file", hint))
+    return builtin_workload(word)
+
+
+def _constraints(items: Sequence[object], problems: list[Problem]) -> tuple[Affine, ...]:
+    read = [read_index(item, f"constraints[{place}]", problems) for place, item in enumerate(items)]
+    return tuple(constraint for constraint in read if constraint is not None)
+
+
+def _sizes(words: Sequence[str], problems: list[Problem]) -> dict[str, object]:
+    """Return dim -> size of texts such as "m=512"; what is no such text, or given twice, is noted."""
+    sizes: dict[str, object] = {}
+    for word in words:
+        match = _SIZE.fullmatch(word)
+        if match is None:
+            problems.append(Problem("PM233", f"{shown(word)} is no size", "Write it as m=512."))
+            continue
+        name, text = match.groups()
+        if name in sizes:
+            problems.append(Problem("PM206", f"the size of {shown(name)} is given twice"))
+        number = parse_integer(text)
+        sizes[name] = text if number is None else number
+    return sizes
+
+
+def _from_json_file(path: str) -> Workload:
+    text = read_text(path)
+    document = parse_json(text, path)
+    try:
+        return workload_from_document(document)
+    except WorkloadError as error:
+        located = (_located(problem, text, path) for problem in error.problems)
+        raise WorkloadError(located) from None
+
+
+def _located(problem: Problem, text: str, path: str) -> Problem:
+    """Return the problem with the file that holds it, and the line where that is clear: the size of a dim."""
+    match = _SIZE_PROBLEM.match(problem.what)
+    place = shown(path)
+    table = re.search(r'"sizes"\s*:\s*\{', text) if match else None
+    if match and table:
+        key = re.compile(rf'"{match.group(1)}"\s*:').search(text, table.end())
+        place += f", line {text.count(chr(10), 0, key.start()) + 1}" if key else ""
+    return Problem(problem.code, f"{problem.what} ({place})", problem.hint)
+
+
+def _from_c_file(path: str, sizes: Mapping[str, object], problems: list[Problem]) -> Workload:
+    wrong = {name: size for name, size in sizes.items() if not isinstance(size, int) or isinstance(size, bool)}
+    problems += [
+        Problem("PM207", f"the size of {shown(name)} is {shown(size)}", "An integer is wanted.")
+        for name, size in wrong.items()
+    ]
+    if problems:
+        raise WorkloadError(problems)
+    from polymap.workload.c import from_c
+
+    return from_c(read_text(path), sizes={name: size for name, size in sizes.items() if isinstance(size, int)})
