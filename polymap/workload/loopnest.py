@@ -34,12 +34,16 @@ class Operator(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A loop: index 0 <= i < extent. The user's own loop variable has the value origin + step * i."""
+    """A loop: index 0 <= i < extent. The user's own loop variable has the value origin + step * i.
+
+    label: what reports call it where that is no identifier (`i#2`, the second loop over i); "" for the name itself.
+    """
 
     name: str
     extent: int
     origin: int = 0
     step: int = 1
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,103 @@
+"""Questions about relations between statement instances: signs and constants of distances, and flow of values.
+
+Call all of this inside `with budget():`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polymap.poly.affine import Affine
+from polymap.poly.sets import dim_bounds, function, later, same_value, value
+
+_SET = isl.dim_type.set
+
+
+def signs_of(distances: isl.Set) -> tuple[tuple[int, ...], ...]:
+    """Return, sorted, the vectors of signs (-1, 0, 1) of the points of a set."""
+    return tuple(sorted(_signs_from(distances, 0)))
+
+
+def _signs_from(distances: isl.Set, position: int) -> Iterator[tuple[int, ...]]:
+    if distances.is_empty():
+        return
+    if position == distances.dim(_SET):
+        yield ()
+        return
+    parts = (
+        (-1, distances.upper_bound_val(_SET, position, value(-1))),
+        (0, distances.fix_val(_SET, position, value(0))),
+        (1, distances.lower_bound_val(_SET, position, value(1))),
+    )
+    for sign, part in parts:
+        for rest in _signs_from(part, position + 1):
+            yield (sign, *rest)
+
+
+def constants_of(distances: isl.Set) -> tuple[int | None, ...]:
+    """Return each dim's value where all points of a bounded, non-empty set have the same one, None elsewhere."""
+    return tuple(low if low == high else None for low, high in dim_bounds(distances))
+
+
+def ends_of(relation: isl.Map) -> tuple[str, str]:
+    """Return the tuple names of a relation's domain and range ("" for none)."""
+    names = relation.get_tuple_name(isl.dim_type.in_), relation.get_tuple_name(isl.dim_type.out)
+    return names[0] or "", names[1] or ""
+
+
+def flow_of_values(
+    reads: Sequence[isl.Map], writes: Sequence[isl.Map], times: Sequence[isl.Map]
+) -> tuple[isl.Map, ...]:
+    """Return the relations { writer -> reader }: the last write before each read, of the element that it reads.
+
+    reads, writes: { instance -> element }, times: { instance -> its place in time }, one map per statement. A time is
+    before another if it is lexicographically smaller.
+    """
+    sink, source, schedule = _union(reads), _union(writes), _union(times)
+    access = isl.UnionAccessInfo.from_sink(sink).set_must_source(source).set_schedule_map(schedule)
+    found: list[isl.Map] = []
+    access.compute_flow().get_must_dependence().foreach_map(found.append)
+    return tuple(sorted(found, key=ends_of))
+
+
+def _union(maps: Iterable[isl.Map]) -> isl.UnionMap:
+    first, *others = (each.to_union_map() for each in maps)
+    for other in others:
+        first = first.union(other)
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """When the instances `name[dims...]` of a statement run: `times`, compared lexicographically."""
+
+    name: str
+    dims: tuple[str, ...]
+    times: tuple[Affine, ...]
+
+    def tick(self, place: int) -> isl.Map:
+        """Return { instance -> what the clock shows at one place } (0 beyond its end)."""
+        return function(self.name, self.dims, [self.times[place] if place < len(self.times) else Affine()])
+
+
+def not_in_order(relation: isl.Map, source: Clock, sink: Clock) -> isl.Map | None:
+    """Return a non-empty part of { x -> y } in which y runs before x or at the same time, or None if there is none.
+
+    Clocks of unequal length: the missing places are zero.
+    """
+    for place in range(max(len(source.times), len(sink.times))):
+        backwards = relation.intersect(later(source.tick(place), sink.tick(place)))
+        if not backwards.is_empty():
+            return backwards
+        relation = relation.intersect(at_same_time(source, sink, place))
+        if relation.is_empty():
+            return None
+    return relation
+
+
+def at_same_time(source: Clock, sink: Clock, place: int) -> isl.Map:
+    """Return { x -> y : both clocks show the same at one place }."""
+    return same_value(source.tick(place), sink.tick(place))

@@ -1,0 +1,193 @@
+"""Which orders, tilings, parallel loops and mappings respect the dependences; what breaks is shown with two instances.
+
+Sign vectors (`signs`) decide orders without isl; here isl decides everything, and the tests hold them against each
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from polymap.poly.budget import budget
+from polymap.poly.relations import Clock, at_same_time, not_in_order
+from polymap.poly.sets import Map, first_pair
+from polymap.schedules.mapping import Mapping
+from polymap.schedules.relation import Schedule, order_schedule, schedule_of
+from polymap.schedules.signs import (
+    band,
+    carried_by,
+    legal_permutations,
+    only_accumulates,
+    permutation_is_legal,
+    sign_vectors,
+)
+from polymap.schedules.violation import InstancePoint, Violation
+from polymap.workload.dependences import Dependence, Kind, dependence_relations, dependences
+from polymap.workload.loopnest import Workload
+
+MAPPING_OPERATIONS = 5_000_000
+ORDERS_IN_MESSAGES = 6
+
+
+class Parallel(Enum):
+    """Whether a loop's iterations may run side by side; REDUCTION: if what they accumulate is added up afterwards."""
+
+    YES = "yes"
+    REDUCTION = "reduction"
+    NO = "no"
+
+
+def legal_orders(workload: Workload, *, strict: bool = False) -> Iterator[tuple[str, ...]]:
+    """Yield the legal orders of the outermost perfectly nested loops (`band`), in lexicographic order of position.
+
+    strict: keep the order of accumulations; else they may change where the workload is associative.
+    """
+    loops = band(workload)
+    for permutation in legal_permutations(sign_vectors(workload, strict=strict), len(loops)):
+        yield tuple(loops[position] for position in permutation)
+
+
+def order_is_legal(workload: Workload, order: Sequence[str], *, strict: bool = False) -> bool:
+    """Return whether the outermost perfectly nested loops may run in `order`: decided by sign vectors."""
+    loops = band(workload)
+    return permutation_is_legal(sign_vectors(workload, strict=strict), [loops.index(name) for name in order])
+
+
+def order_violation(workload: Workload, order: Sequence[str], *, strict: bool = False) -> Violation | None:
+    """Return why the outermost perfectly nested loops may not run in `order`, or None if they may: decided by isl."""
+    found = schedule_violations(workload, order_schedule(workload, tuple(order)), strict=strict)
+    return found[0] if found else None
+
+
+def dependence_violations(workload: Workload, mapping: Mapping, *, strict: bool = False) -> tuple[Violation, ...]:
+    """Return one violation per dependence that the mapping breaks, each with two statement instances.
+
+    Instances in the same step on different coordinates of a fan-out are simultaneous: nothing may depend on another.
+    The mapping must be one that `check_mapping` accepts.
+    """
+    if workload.associative and not strict and only_accumulates(workload):
+        return ()
+    return schedule_violations(workload, schedule_of(workload, mapping), strict=strict)
+
+
+def schedule_violations(workload: Workload, schedule: Schedule, *, strict: bool = False) -> tuple[Violation, ...]:
+    """Return one violation per dependence that the schedule breaks (see `relation` for what a schedule is)."""
+    relaxed = workload.associative and not strict
+    found: list[Violation] = []
+    with budget(MAPPING_OPERATIONS, what="the legality of a mapping"):
+        for dependence, relation in dependence_relations(workload):
+            if relaxed and dependence.kind is Kind.REDUCTION:
+                continue
+            clocks = [_clock(workload, schedule, name) for name in (dependence.source, dependence.sink)]
+            broken = not_in_order(relation, clocks[0], clocks[1])
+            if broken is not None:
+                found.append(_violation(workload, schedule, dependence, broken))
+    return tuple(found)
+
+
+def parallel_loops(workload: Workload) -> tuple[tuple[str, Parallel], ...]:
+    """Return, for every loop in the program's own order, whether its iterations may run side by side."""
+    return tuple((each.name, parallel_loop(workload, each.name)) for each in workload.dims)
+
+
+def parallel_loop(workload: Workload, name: str) -> Parallel:
+    """Return whether a loop of the program may run its iterations side by side, the loops outside it in order."""
+    answer = Parallel.YES
+    for dependence in dependences(workload):
+        if name not in dependence.dims or not carried_by(dependence.signs, dependence.dims.index(name)):
+            continue
+        if dependence.kind is not Kind.REDUCTION or not workload.associative:
+            return Parallel.NO
+        answer = Parallel.REDUCTION
+    return answer
+
+
+def parallel_places(workload: Workload, schedule: Schedule) -> tuple[Parallel, ...]:
+    """Return, per place of a schedule that is legal, whether instances that differ in it first are independent."""
+    length = max(len(times) for times in schedule.values())
+    answers = [Parallel.YES] * length
+    with budget(MAPPING_OPERATIONS, what="the parallel loops of a schedule"):
+        for dependence, relation in dependence_relations(workload):
+            source, sink = (_clock(workload, schedule, name) for name in (dependence.source, dependence.sink))
+            relaxed = workload.associative and dependence.kind is Kind.REDUCTION
+            for place in _carrying_places(relation, source, sink, length):
+                if not relaxed:
+                    answers[place] = Parallel.NO
+                elif answers[place] is Parallel.YES:
+                    answers[place] = Parallel.REDUCTION
+    return tuple(answers)
+
+
+def point(workload: Workload, statement: str, counters: Sequence[int]) -> InstancePoint:
+    """Return a statement instance with the values of the user's own loop variables."""
+    own = {each.name: each for each in workload.dims}
+    dims = [own[name] for name in workload.statement(statement).dims]
+    values = tuple(
+        (each.label or each.name, each.origin + each.step * counter)
+        for each, counter in zip(dims, counters, strict=True)
+    )
+    return InstancePoint(statement, values)
+
+
+def _clock(workload: Workload, schedule: Schedule, statement: str) -> Clock:
+    return Clock(statement, workload.statement(statement).dims, schedule[statement])
+
+
+def _carrying_places(relation: Map, source: Clock, sink: Clock, length: int) -> Iterator[int]:
+    """Yield the places of a legal schedule at which some pair of the relation differs first."""
+    for place in range(length):
+        if relation.is_empty():
+            return
+        equal = relation.intersect(at_same_time(source, sink, place))
+        if not equal.is_equal(relation):
+            yield place
+        relation = equal
+
+
+def _violation(workload: Workload, schedule: Schedule, dependence: Dependence, broken: Map) -> Violation:
+    pair = first_pair(broken)
+    assert pair is not None
+    first, second = point(workload, dependence.source, pair[0]), point(workload, dependence.sink, pair[1])
+    together = _time(workload, schedule, dependence.source, pair[0]) == _time(
+        workload, schedule, dependence.sink, pair[1]
+    )
+    when = "in the same step as" if together else "before"
+    message = (
+        f"{_phrase(dependence)}: {_text(second)} must come after {_text(first)}, but runs {when} it. "
+        f"{_advice(workload, dependence)}"
+    )
+    return Violation("dependence", message.rstrip(), (first, second))
+
+
+def _time(workload: Workload, schedule: Schedule, statement: str, counters: Sequence[int]) -> tuple[int, ...]:
+    at = dict(zip(workload.statement(statement).dims, counters, strict=True))
+    times = [place.evaluate(at) for place in schedule[statement]]
+    while times and times[-1] == 0:
+        times.pop()
+    return tuple(times)
+
+
+def _phrase(dependence: Dependence) -> str:
+    article = "An" if dependence.kind in (Kind.ANTI, Kind.OUTPUT) else "A"
+    return f"{article} {dependence.kind.value} dependence of {dependence.tensor} is broken"
+
+
+def _text(instance: InstancePoint) -> str:
+    return f"{instance.statement}[{', '.join(f'{name}={number}' for name, number in instance.values)}]"
+
+
+def _advice(workload: Workload, dependence: Dependence) -> str:
+    """Return what would work: an associative accumulation, or the legal orders of the loops."""
+    if dependence.kind is Kind.REDUCTION:
+        return f"Declare the accumulation into {dependence.tensor} associative and it may be reordered and split."
+    loops = band(workload)
+    if len(loops) < 2:
+        return ""
+    labels = {each.name: each.label or each.name for each in workload.dims}
+    orders: list[str] = []
+    for order in legal_orders(workload):
+        if len(orders) == ORDERS_IN_MESSAGES:
+            return f"Legal orders of its loops begin with: {'; '.join(orders)}."
+        orders.append(" ".join(labels[name] for name in order))
+    return f"Legal orders of its loops: {'; '.join(orders)}."

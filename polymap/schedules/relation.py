@@ -1,0 +1,109 @@
+"""The order in which a loop tree runs the statement instances, as quasi-affine functions.
+
+Each temporal loop contributes a digit: an index i of a dim with tiles t1 > t2 > ... has the digits i // t1,
+(i % t1) // t2, ... Spatial digits carry no order: instances that differ only in them run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Table
+from dataclasses import dataclass
+
+from polymap.poly.affine import Affine, Floor, affine, dim
+from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.workload.loopnest import Workload
+
+Schedule = Table[str, tuple[Affine, ...]]
+
+
+def schedule_of(workload: Workload, mapping: Mapping) -> dict[str, tuple[Affine, ...]]:
+    """Return statement name -> its place in time, compared lexicographically; missing places at the end are zero.
+
+    A loop above a branch over a dim that a statement does not have runs that statement in its first iteration.
+    """
+    found: dict[str, tuple[Affine, ...]] = {}
+    rests = {each.name: _Rest(dim(each.name), dim(each.name), each.extent) for each in workload.dims}
+    _walk(workload, mapping.nodes, (), rests, found)
+    return found
+
+
+def original_schedule(workload: Workload) -> dict[str, tuple[Affine, ...]]:
+    """Return the order of the program itself: places and loop counters in turn."""
+    return {
+        statement.name: (
+            *(
+                place
+                for before, name in zip(statement.position, statement.dims, strict=False)
+                for place in (Affine((), before), dim(name))
+            ),
+            Affine((), statement.position[-1]),
+        )
+        for statement in workload.statements
+    }
+
+
+def order_schedule(workload: Workload, order: tuple[str, ...]) -> dict[str, tuple[Affine, ...]]:
+    """Return the schedule in which the outermost perfectly nested loops run in `order`, all else as in the program."""
+    schedule: dict[str, tuple[Affine, ...]] = {}
+    for statement in workload.statements:
+        inner = original_schedule(workload)[statement.name][2 * len(order) :]
+        schedule[statement.name] = (*(dim(name) for name in order), *inner)
+    return schedule
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What the loops above leave of an index, `value` < `tile`.
+
+    modulus: value is `index % modulus` (0: the whole index, None: it is more complicated). in_order: no spatial loop
+    over the dim stands above, so instances with equal times above have equal `index // modulus`.
+    """
+
+    index: Affine
+    value: Affine
+    tile: int
+    modulus: int | None = 0
+    in_order: bool = True
+
+    def split(self, tile: int, *, temporal: bool) -> tuple[Affine, _Rest]:
+        """Return a function that orders instances as the digit `value // tile` does, and the new rest."""
+        in_order = self.in_order and temporal
+        if self.modulus is None or self.modulus % tile:
+            digit = _quotient(self.value, tile)
+            return digit, _Rest(self.index, self.value - digit * tile, tile, None, in_order)
+        digit = _quotient(self.index, tile)
+        rest = _Rest(self.index, self.index - digit * tile, tile, tile, in_order)
+        if self.modulus and not self.in_order:
+            digit = digit - _quotient(self.index, self.modulus) * (self.modulus // tile)
+        return digit, rest
+
+
+def _quotient(value: Affine, divisor: int) -> Affine:
+    return value if divisor == 1 else affine(((1, Floor(value, divisor)),))
+
+
+def _walk(
+    workload: Workload,
+    nodes: tuple[MappingNode, ...],
+    times: tuple[Affine, ...],
+    rests: Table[str, _Rest],
+    found: dict[str, tuple[Affine, ...]],
+) -> None:
+    rests = dict(rests)
+    for node in nodes:
+        match node:
+            case Storage():
+                pass
+            case Temporal(name, tile) | Spatial(name, tile, _):
+                if tile >= rests[name].tile:
+                    continue
+                temporal = isinstance(node, Temporal)
+                digit, rests[name] = rests[name].split(tile, temporal=temporal)
+                if temporal:
+                    times = (*times, digit)
+            case Branch(children):
+                for number, child in enumerate(children):
+                    _walk(workload, child, (*times, Affine((), number)), rests, found)
+            case Compute(statement):
+                own = workload.statement(statement).dims
+                found[statement] = tuple(time if set(time.dims) <= set(own) else Affine() for time in times)

@@ -1,0 +1,162 @@
+"""Legality of loop orders by sign vectors: integers only, no isl, microseconds per question.
+
+The distance of each dependence, along the loops of a nest, has signs; an order of the loops is legal iff in every sign
+vector the first non-zero entry, read in that order, is positive (design: search, "Legality").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import factorial
+
+from polymap.errors import BudgetError, Problem
+from polymap.workload.loopnest import Operator, Statement, Workload
+
+Vectors = Sequence[Sequence[int]]
+
+MAX_LISTED_ORDERS = 40_320
+MAX_ENTANGLED_LOOPS = 20
+
+
+def only_accumulates(workload: Workload) -> bool:
+    """Return whether reordering can never matter: accumulations by one operator per tensor, none read anywhere."""
+    operators: dict[str, Operator] = {}
+    for statement in workload.statements:
+        target = statement.target.tensor
+        if statement.operator is Operator.ASSIGN or operators.setdefault(target, statement.operator) is not (
+            statement.operator
+        ):
+            return False
+    return not any(read.tensor in operators for statement in workload.statements for read in statement.reads)
+
+
+def band(workload: Workload) -> tuple[str, ...]:
+    """Return the outermost perfectly nested loops, outermost first: those that stand around all statements."""
+    first, *others = workload.statements
+    shared = first.dims
+    for other in others:
+        shared = shared[: _shared_loops(first, other)]
+    return shared
+
+
+def _shared_loops(first: Statement, second: Statement) -> int:
+    places = zip(first.dims, second.dims, first.position, second.position, strict=False)
+    count = 0
+    for one, other, here, there in places:
+        if one != other or here != there:
+            break
+        count += 1
+    return count
+
+
+@lru_cache(maxsize=128)
+def _vectors(workload: Workload, relaxed: int) -> tuple[tuple[int, ...], ...]:
+    from polymap.workload.dependences import Kind, dependences
+
+    width = len(band(workload))
+    found = {
+        sign[:width]
+        for dependence in dependences(workload)
+        if not (relaxed and dependence.kind is Kind.REDUCTION)
+        for sign in dependence.signs
+    }
+    return tuple(sorted(sign for sign in found if any(sign)))
+
+
+def sign_vectors(workload: Workload, *, strict: bool = False) -> tuple[tuple[int, ...], ...]:
+    """Return the signs of all dependence distances along `band(workload)`, which for one statement are all its dims.
+
+    Accumulations are left out where the workload is associative, unless `strict`. Distances of zero along the whole
+    band are left out: they do not depend on the order of its loops. The signs are exact where loops are reordered.
+    """
+    relaxed = workload.associative and not strict
+    if relaxed and only_accumulates(workload):
+        return ()
+    return _vectors(workload, int(relaxed))
+
+
+def permutation_is_legal(vectors: Vectors, permutation: Sequence[int]) -> bool:
+    """Return whether each vector's first non-zero entry, read in the order of `permutation` (positions), is positive."""
+    for vector in vectors:
+        for position in permutation:
+            if vector[position]:
+                if vector[position] < 0:
+                    return False
+                break
+    return True
+
+
+def legal_permutations(vectors: Vectors, length: int) -> Iterator[tuple[int, ...]]:
+    """Yield the legal permutations of 0 .. length - 1 in lexicographic order."""
+    allowed = _Allowed(vectors, length)
+    prefix: list[int] = []
+
+    def extend(used: int) -> Iterator[tuple[int, ...]]:
+        if len(prefix) == length:
+            yield tuple(prefix)
+            return
+        for position in allowed.after(used):
+            prefix.append(position)
+            yield from extend(used | 1 << position)
+            prefix.pop()
+
+    return extend(0)
+
+
+def count_legal_permutations(vectors: Vectors, length: int) -> int:
+    """Return how many permutations of 0 .. length - 1 are legal, without listing them.
+
+    Loops in which all vectors are zero stand anywhere: they only multiply. The others are counted over subsets
+    (BudgetError beyond MAX_ENTANGLED_LOOPS of them).
+    """
+    entangled = [position for position in range(length) if any(vector[position] for vector in vectors)]
+    if len(entangled) > MAX_ENTANGLED_LOOPS:
+        raise BudgetError(
+            Problem(
+                "PM514",
+                f"{len(entangled)} loops with dependences have too many orders to count.",
+                f"Up to {MAX_ENTANGLED_LOOPS} are counted.",
+            )
+        )
+    reduced = [[vector[position] for position in entangled] for vector in vectors]
+    allowed = _Allowed(reduced, len(entangled))
+    ways = {0: 1}
+    for _ in entangled:
+        longer: dict[int, int] = {}
+        for used, count in ways.items():
+            for position in allowed.after(used):
+                key = used | 1 << position
+                longer[key] = longer.get(key, 0) + count
+        ways = longer
+    return sum(ways.values()) * factorial(length) // factorial(len(entangled))
+
+
+def carried_by(vectors: Vectors, position: int) -> bool:
+    """Return whether some vector's first non-zero entry, in the order that it is written, is at `position`."""
+    return any(vector[position] and not any(vector[:position]) for vector in vectors)
+
+
+class _Allowed:
+    """Which loops may come next after a set of loops (a bit mask), remembered per set.
+
+    A vector is settled once a loop of the set has a non-zero entry in it (the first of them was positive); until then
+    no loop with a negative entry may come.
+    """
+
+    def __init__(self, vectors: Vectors, length: int) -> None:
+        self._length = length
+        self._known: dict[int, tuple[int, ...]] = {}
+        self._nonzero = [sum(1 << p for p, sign in enumerate(vector) if sign) for vector in vectors]
+        self._negative = [sum(1 << p for p, sign in enumerate(vector) if sign < 0) for vector in vectors]
+
+    def after(self, used: int) -> tuple[int, ...]:
+        known = self._known.get(used)
+        if known is None:
+            forbidden = used
+            for nonzero, negative in zip(self._nonzero, self._negative, strict=True):
+                if not nonzero & used:
+                    forbidden |= negative
+            known = tuple(position for position in range(self._length) if not forbidden >> position & 1)
+            self._known[used] = known
+        return known
