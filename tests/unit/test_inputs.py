@@ -1,0 +1,292 @@
+"""Everything a file can hold against us: size, encoding, syntax, depth, duplicates, numbers, names, fields."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polymap.errors import InputError, Problem
+from polymap.inputs import (
+    MAX_FILE_BYTES,
+    Fields,
+    as_fraction,
+    as_integer,
+    is_label,
+    is_name,
+    parse_integer,
+    parse_json,
+    parse_toml,
+    read_text,
+    shown,
+)
+
+BAD_JSON = [
+    ("[" * 3000, "PM104 .* more than 100 levels"),
+    ("[" * 101 + "]" * 101, "PM104"),
+    ('{"a":' * 3000 + "1" + "}" * 3000, "PM104"),
+    ('{"a": 1, "b": 2, "a": 3}', "PM107 file: the key 'a' stands twice"),
+    ('{"x": {"a": 1, "a": 1}}', "PM107"),
+    ("NaN", "PM108"),
+    ('{"a": -Infinity}', "PM108"),
+    ("1" * 4301, "PM109 .* more than 4,300 digits"),
+    ("-" + "1" * 5000, "PM109"),
+    ("0." + "1" * 5000, "PM109"),
+    ("1e999999999", "PM109 .* exponent"),
+    ("1e-999999999", "PM109 .* exponent"),
+    ("[1,]", "PM105 .*line 1, column"),
+    ('{"a": 1\n"b": 2}', "PM105 .*line 2, column 1"),
+    ("", "PM105"),
+    ("{'a': 1}", "PM105"),
+    ("[1] [2]", "PM105"),
+    ("01", "PM105"),
+    ('"a\nb"', "PM105"),
+    (" " * (MAX_FILE_BYTES + 1), "PM102"),
+]
+
+
+@pytest.mark.parametrize("text, message", BAD_JSON, ids=range(len(BAD_JSON)))
+def test_bad_json_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_json(text, "file")
+
+
+BAD_TOML = [
+    ("a = " + "[" * 3000, "PM104"),
+    ("a = " + "{b=" * 300, "PM104"),
+    ("a." * 3000 + "b = 1", "PM104"),
+    ("[" + '"a".' * 3000 + "b]", "PM104"),
+    ("a = nan", "PM108"),
+    ("a = -inf", "PM108"),
+    ("a = 1\na = 2", "PM106 .* not TOML"),
+    ("a = " + "1" * 5000, "PM109"),
+    ("a = 1e1000000", "PM109 .* exponent"),
+    ("a = ", "PM106"),
+    ("[t]\n[t]", "PM106"),
+]
+
+
+@pytest.mark.parametrize("text, message", BAD_TOML, ids=range(len(BAD_TOML)))
+def test_bad_toml_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_toml(text, "file")
+
+
+def test_numbers_stay_exact() -> None:
+    big = 10**30 + 1
+    assert parse_json(f'{{"a": 0.1, "b": [1, 2e3, {big}], "c": 1.5e-3}}', "file") == {
+        "a": Fraction(1, 10),
+        "b": [1, 2000, big],
+        "c": Fraction(3, 2000),
+    }
+    assert parse_toml("a = 0.1\nb = 1_000.2_5\nc = 7", "file") == {"a": Fraction(1, 10), "b": Fraction(4001, 4), "c": 7}
+
+
+def test_brackets_inside_texts_and_comments_are_no_nesting() -> None:
+    many = "[" * 500
+    assert parse_json(f'["{many}", "\\"{many}"]', "file") == [many, f'"{many}']
+    toml = f'a = "{many}\\""\nb = \'{many}\'\nc = """{many}"\n{many}"""\nd = \'\'\'{many}\'\'\' # {many}\n'
+    assert parse_toml(toml, "file") == {"a": many + '"', "b": many, "c": f'{many}"\n{many}', "d": many}
+
+
+def test_depth_of_a_hundred_is_read() -> None:
+    value = parse_json("[" * 100 + "]" * 100, "file")
+    for _ in range(99):
+        assert isinstance(value, list)
+        value = value[0]
+    assert value == []
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(json_values)
+def test_json_that_python_writes_is_read_back(value: object) -> None:
+    assert parse_json(json.dumps(value), "file") == value
+
+
+@given(st.text(alphabet='[]{}",:\\ 019eE.-+aNtrufls\n', max_size=60))
+def test_no_text_raises_anything_but_input_error(text: str) -> None:
+    for parse in (parse_json, parse_toml):
+        with suppress(InputError):
+            parse(text, "file")
+
+
+def test_files_are_utf8_without_their_mark(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(b'\xef\xbb\xbf{"a": "\xc3\xa9"}')
+    assert parse_json(read_text(file), "a.json") == {"a": "é"}
+    file.write_bytes(b"{\n\xff}")
+    with pytest.raises(InputError, match="PM103 .* not UTF-8: byte 0xff in line 2"):
+        read_text(file)
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="PM101 cannot read .*: No such file"):
+        read_text(tmp_path / "none.json")
+    with pytest.raises(InputError, match="PM101 .*directory"):
+        read_text(tmp_path)
+    with pytest.raises(InputError, match="PM101 .*null"):
+        read_text("a\0b")
+    large = tmp_path / "large.json"
+    with large.open("wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    with pytest.raises(InputError, match="PM102 .* larger than 16 MiB"):
+        read_text(large)
+
+
+@pytest.mark.parametrize(
+    "name, good",
+    [
+        ("a", True),
+        ("_A9", True),
+        ("a" * 64, True),
+        ("a" * 65, False),
+        ("", False),
+        ("9a", False),
+        ("a-b", False),
+        ("a\n", False),
+        ("ﬁ", False),
+        ("é", False),
+        ("a٣", False),
+        (1, False),
+    ],
+)
+def test_names_are_ascii(name: object, good: bool) -> None:
+    assert is_name(name) is good
+
+
+def test_labels_are_printable() -> None:
+    assert is_label("ResNet-50, layer é")
+    assert is_label("x" * 200)
+    assert not is_label("x" * 201)
+    assert not is_label("a\nb")
+    assert not is_label("\ud800")
+
+
+def test_integers_are_no_booleans_and_no_floats() -> None:
+    assert as_integer(np.int64(3)) == 3
+    assert type(as_integer(np.int64(3))) is int
+    for value in (True, False, np.True_, 3.0, "3", None, Fraction(3)):
+        assert as_integer(value) is None
+    assert parse_integer("-12") == -12
+    for text in ("1_0", " 1", "1.0", "٣", "", "1" * 5000):
+        assert parse_integer(text) is None
+
+
+def test_floats_are_the_decimals_that_were_written() -> None:
+    assert as_fraction(0.1) == Fraction(1, 10)
+    assert as_fraction(3) == 3
+    for value in (float("nan"), float("inf"), True, "1"):
+        assert as_fraction(value) is None
+
+
+def test_values_are_shown_short_and_on_one_line() -> None:
+    assert shown("a\nb") == "'a\\nb'"
+    assert shown("x" * 100) == f"'{'x' * 60}'..."
+    assert shown(10**5000) == "an integer of about 5001 digits"
+    assert [shown(value) for value in (None, True, 3, Fraction(1, 2), {}, [])] == [
+        "null",
+        "true",
+        "3",
+        "0.5",
+        "a table",
+        "a list",
+    ]
+    assert shown(object()) == "a value of type object"
+
+
+def test_fields_are_read_with_their_rules() -> None:
+    problems: list[Problem] = []
+    table = {"n": 3, "e": 0.5, "f": True, "t": "x", "c": None, "l": ["A", "@input"], "o": "union", "i": [1]}
+    fields = Fields.of(table, "node", problems, known=tuple(table), required=("n",))
+    assert fields.integer("n", 1) == 3
+    assert fields.integer("absent", 7) == 7
+    assert fields.integer("c", None, null=True) is None
+    assert fields.number("e", Fraction(0)) == Fraction(1, 2)
+    assert fields.flag("f", None) is True
+    assert (fields.text("t", ""), fields.name("t", ""), fields.label("t", "")) == ("x", "x", "x")
+    assert fields.names("l", None, roles=("@input",)) == ("A", "@input")
+    assert fields.choice("o", "none", ("none", "union")) == "union"
+    assert fields.items("i") == [1]
+    assert fields.has("c")
+    assert not problems
+
+
+def test_fields_tell_every_mistake_at_once() -> None:
+    problems: list[Problem] = []
+    table: dict[str, object] = {
+        "size": True,
+        "pj": -1,
+        "rate": 0,
+        "flag": 1,
+        "name": "a b",
+        "label": "a\nb",
+        "text": "\ud800",
+        "kind": "unoin",
+        "names": ["A", "A", "a b", "@inptu"],
+        "list": {},
+        "count": 0,
+        "few": 3,
+        "huge": 10**101,
+        "siez": 1,
+    }
+    known = tuple(key for key in table if key != "siez") + ("needed",)
+    fields = Fields.of(table, "nodes[3]", problems, known=known, required=("needed",))
+    assert fields.integer("size", 5) == 5
+    assert fields.number("pj", None) is None
+    assert fields.number("rate", None, positive=True) is None
+    assert fields.flag("flag", False) is False
+    assert fields.name("name", "d") == "d"
+    assert fields.label("label", "d") == "d"
+    assert fields.text("text", "d") == "d"
+    assert fields.choice("kind", "none", ("none", "union")) == "none"
+    assert fields.names("names", None, roles=("@input", "@weight")) == ("A",)
+    assert fields.items("list") == ()
+    assert fields.integer("count", 1) == 1
+    assert fields.integer("few", 1, most=2) == 1
+    assert fields.integer("huge", 1) == 1
+    assert [str(problem) for problem in problems] == [
+        "PM110 nodes[3] has an unknown field 'siez'\n      Did you mean 'size'?",
+        "PM111 nodes[3] lacks the field 'needed'",
+        "PM112 nodes[3]: size is true\n      An integer >= 1 is wanted.",
+        "PM113 nodes[3]: pj is -1\n      A finite number >= 0 is wanted.",
+        "PM113 nodes[3]: rate is 0\n      A finite number > 0 is wanted.",
+        "PM112 nodes[3]: flag is 1\n      true or false is wanted.",
+        "PM114 nodes[3]: name is 'a b'\n      "
+        "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters).",
+        "PM115 nodes[3]: label is 'a\\nb'\n      A label is a text of at most 200 printable characters.",
+        "PM112 nodes[3]: text is '\\ud800'\n      A text is wanted.",
+        "PM113 nodes[3]: kind is 'unoin'\n      One of none, union is wanted.",
+        "PM116 nodes[3]: names lists 'A' twice",
+        "PM114 nodes[3]: names[2] is 'a b'\n      "
+        "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters).",
+        "PM114 nodes[3]: names[3] is '@inptu'\n      Did you mean '@input'?",
+        "PM112 nodes[3]: list is a table\n      A list is wanted.",
+        "PM113 nodes[3]: count is 0\n      An integer >= 1 is wanted.",
+        "PM113 nodes[3]: few is 3\n      An integer >= 1 and <= 2 is wanted.",
+        "PM113 nodes[3]: huge is an integer of about 102 digits\n      An integer >= 1 and at most 10^100 is wanted.",
+    ]
+
+
+def test_what_is_no_table_has_no_fields() -> None:
+    problems: list[Problem] = []
+    fields = Fields.of([1], "the machine", problems, known=("a",), required=("a",))
+    assert fields.integer("a", 4) == 4
+    assert [str(problem) for problem in problems] == ["PM112 the machine is a list\n      A table of fields is wanted."]
+
+
+def test_very_many_unknown_fields_are_counted_not_listed() -> None:
+    problems: list[Problem] = []
+    Fields.of({f"x{number}": 0 for number in range(5000)}, "t", problems, known=("a",))
+    assert len(problems) == 21
+    assert problems[-1].what == "t has 4980 more unknown fields"
