@@ -1,0 +1,225 @@
+"""The C program as data: expressions, statements, functions. Frozen; printed by emit_c, which decides nothing.
+
+A Copy moves one element between two buffers; a Count advances one word counter. They stand side by side in the loops
+that lowering builds, so a test can take any one Copy away and see the run go wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """An integer constant."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable, or text that is a C expression of its own."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left symbol right`."""
+
+    symbol: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """`array[index][index]...`."""
+
+    array: str
+    index: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """The value of a call: a function, macro or cast `(type)` applied to arguments."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`condition ? yes : no`."""
+
+    condition: Expr
+    yes: Expr
+    no: Expr
+
+
+Expr = Int | Name | Binary | Element | Invoke | Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A new variable of `type`, which includes const where it never changes."""
+
+    type: str
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`target symbol value;`, where symbol is = or += and the like."""
+
+    target: Expr
+    symbol: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One element moves from one buffer (or operand, or bus) to another: `target = value;`."""
+
+    target: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One more word on a counter."""
+
+    counter: str
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for (int name = start; name < stop; ++name)`. pragma: a line before it, or empty."""
+
+    name: str
+    start: Expr
+    stop: Expr
+    body: Block
+    pragma: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Runs `body` where the condition holds, else `otherwise`."""
+
+    condition: Expr
+    body: Block
+    otherwise: Block = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A call as a statement."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A comment; the text holds no user-given characters but letters, digits and underscores of names."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Statements in a scope of their own."""
+
+    body: Block
+
+
+Stmt = Declare | Assign | Copy | Count | For | If | Run | Remark | Scope
+Block = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A static array, zero at the start; shape () is a variable."""
+
+    type: str
+    name: str
+    shape: tuple[int, ...]
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A static function of `int` parameters without a result."""
+
+    name: str
+    parameters: tuple[str, ...]
+    body: Block
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Lines printed as they are: the parts that are the same in every program."""
+
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A translation unit: parts in the order of their definition."""
+
+    parts: tuple[Array | Function | Text, ...]
+
+
+def add(left: Expr, right: Expr) -> Expr:
+    """Return left + right, constants folded."""
+    if isinstance(left, Int) and isinstance(right, Int):
+        return Int(left.value + right.value)
+    if isinstance(right, Int):
+        if right.value == 0:
+            return left
+        if right.value < 0:
+            return Binary("-", left, Int(-right.value))
+    if isinstance(left, Int) and left.value == 0:
+        return right
+    return Binary("+", left, right)
+
+
+def subtract(left: Expr, right: Expr) -> Expr:
+    """Return left - right, constants folded."""
+    if isinstance(right, Int):
+        return add(left, Int(-right.value))
+    return Binary("-", left, right)
+
+
+def multiply(left: Expr, factor: int) -> Expr:
+    """Return left * factor, constants folded."""
+    if factor == 0:
+        return Int(0)
+    if factor == 1:
+        return left
+    return Int(left.value * factor) if isinstance(left, Int) else Binary("*", left, Int(factor))
+
+
+def modulo(left: Expr, divisor: int) -> Expr:
+    """Return left % divisor of a value that is not negative, constants folded."""
+    if divisor == 1:
+        return Int(0)
+    return Int(left.value % divisor) if isinstance(left, Int) else Binary("%", left, Int(divisor))
+
+
+def minimum(left: Expr, right: Expr) -> Expr:
+    """Return the smaller value, constants folded."""
+    if isinstance(left, Int) and isinstance(right, Int):
+        return Int(min(left.value, right.value))
+    return Invoke("MIN", (left, right))
+
+
+def total(terms: list[Expr]) -> Expr:
+    """Return the sum of the terms, constants folded."""
+    result: Expr = Int(0)
+    for term in terms:
+        result = add(result, term)
+    return result

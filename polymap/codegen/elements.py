@@ -1,0 +1,99 @@
+"""What the elements of a tensor are in C: their type, the values they are tried with, and safe names.
+
+Integers of `bits` bits are stored in the smallest C type that holds them; written tensors are accumulated in 32 bits,
+or in 64 where 32 could overflow; float types stay what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from polymap.workload.loopnest import Operator, Statement, Tensor, Workload, written_tensors
+
+_FLOATS = {"float64": "double", "double": "double", "float32": "float", "float": "float"}
+_FLOATS |= {"float16": "float", "bfloat16": "float", "half": "float"}
+_UNSIGNED = re.compile(r"u(?:int)?(\d+)")
+_NAME_LENGTH = 20
+_LARGEST_TRIAL_BITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """The C type of a tensor's elements and the range (inclusive) of the values that it is tried with."""
+
+    c_type: str
+    low: int
+    high: int
+
+    @property
+    def is_float(self) -> bool:
+        return self.c_type in ("float", "double")
+
+
+def element_types(workload: Workload) -> dict[str, ElementType]:
+    """Return tensor name -> element type, in the workload's order."""
+    written = written_tensors(workload)
+    declared = {tensor.name: _declared(tensor) for tensor in workload.tensors}
+    if _is_general(workload) and any(kind.is_float for kind in declared.values()):
+        # A program that mixes types computes in the widest float; integers in it are whole-numbered floats.
+        declared = {name: ElementType("double", kind.low, kind.high) for name, kind in declared.items()}
+    return {name: _accumulated(workload, name, declared) if name in written else declared[name] for name in declared}
+
+
+def _declared(tensor: Tensor) -> ElementType:
+    kind = tensor.element_type
+    if kind in _FLOATS:
+        return ElementType(_FLOATS[kind], -8, 8)
+    unsigned = bool(kind and _UNSIGNED.fullmatch(kind))
+    bits = min(tensor.bits, _LARGEST_TRIAL_BITS)
+    low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    stored = next((size for size in (8, 16, 32) if tensor.bits <= size), 64)
+    return ElementType(f"{'u' if unsigned else ''}int{stored}_t", low, high)
+
+
+def _is_general(workload: Workload) -> bool:
+    return any(statement.operator is Operator.ASSIGN for statement in workload.statements)
+
+
+def _accumulated(workload: Workload, name: str, declared: dict[str, ElementType]) -> ElementType:
+    kind = declared[name]
+    if kind.is_float:
+        return kind
+    statements = [statement for statement in workload.statements if statement.target.tensor == name]
+    if any(declared[access.tensor].is_float for statement in statements for access in statement.reads):
+        return ElementType("double", -8, 8)
+    if any(statement.operator is Operator.MULTIPLY for statement in workload.statements):
+        return ElementType("int64_t", -1, 1)
+    bound = _full_range(workload, name) + sum(_bound(workload, statement) for statement in statements)
+    return ElementType("int32_t" if bound < 2**31 else "int64_t", kind.low, kind.high)
+
+
+def _bound(workload: Workload, statement: Statement) -> int:
+    """Return a bound on the sum of all that the statement can add to one element, from the types' full ranges."""
+    extents = workload.extents()
+    product = 1
+    for access in statement.reads:
+        product *= _full_range(workload, access.tensor)
+    additions = 1
+    own = {dim for index in statement.target.index for dim in index.dims}
+    for dim in statement.dims:
+        additions *= 1 if dim in own else extents[dim]
+    overlaps = 1
+    if any(len(index.dims) > 1 for index in statement.target.index):
+        for dim in own:
+            overlaps *= extents[dim]
+    return product * additions * overlaps
+
+
+def _full_range(workload: Workload, name: str) -> int:
+    tensor = workload.tensor(name)
+    return 2**tensor.bits if _UNSIGNED.fullmatch(tensor.element_type or "") else 2 ** (tensor.bits - 1)
+
+
+def c_name(prefix: str, user_name: str) -> str:
+    """Return `prefix_username`, cut and made of ASCII letters, digits and underscores: unique when the prefix is.
+
+    The prefix keeps it apart from C's keywords and library names.
+    """
+    return f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', user_name)[:_NAME_LENGTH]}"

@@ -1,0 +1,254 @@
+"""The faithful program: the machine's behaviour step by step, every word that moves counted where it moves.
+
+One function per place and kind of move, called in each step in which the place's tile can have changed: leaves from
+the innermost place outwards, loads and enters from the outermost inwards, then the statement. `advanced` is the
+outermost part of the clock that moved since the last step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from polymap.arch.machine import Architecture
+from polymap.codegen import prelude
+from polymap.codegen.ast import (
+    Array,
+    Assign,
+    Binary,
+    Block,
+    Declare,
+    For,
+    Function,
+    If,
+    Int,
+    Name,
+    Program,
+    Run,
+    Stmt,
+    Text,
+    minimum,
+)
+from polymap.codegen.buffers import Buffer, Layout, buffer_arrays, counter, layout_of
+from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Place, Use, read_nest
+from polymap.codegen.residence import enter_function, leave_function, load_function
+from polymap.codegen.steps import step_arrays, step_functions, step_of, working_function
+from polymap.codegen.tidy import prune
+from polymap.codegen.tiles import clock_bound, wrap
+from polymap.codegen.transfers import Needs, bus, mark
+from polymap.schedules.mapping import Mapping
+from polymap.workload.loopnest import Workload
+
+_ADVANCED = Name("advanced")
+_KINDS = ("reads", "writes", "fills", "drains")
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What has been lowered so far."""
+
+    layout: Layout
+    needs: Needs = field(default_factory=Needs)
+    functions: list[Function] = field(default_factory=list[Function])
+    arrays: list[Array] = field(default_factory=list[Array])
+    leaves: dict[int, Run] = field(default_factory=dict[int, Run])
+    enters: dict[int, Run] = field(default_factory=dict[int, Run])
+
+    def keep(self, made: tuple[Function, Run]) -> Run:
+        self.functions.append(made[0])
+        return made[1]
+
+
+def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> Program:
+    """Return the faithful program of a mapping.
+
+    Raises BudgetError where it would not fit into memory or into 32-bit indices.
+    """
+    layout = layout_of(read_nest(workload, arch, mapping))
+    parts = _Parts(layout)
+    for buffer in layout.buffers:
+        parts.arrays += buffer_arrays(layout, buffer)
+        if buffer.place.level == 0:
+            continue
+        if buffer.place.tensor in layout.written:
+            parts.leaves[buffer.place.number] = parts.keep(leave_function(layout, parts.needs, buffer))
+            parts.enters[buffer.place.number] = parts.keep(enter_function(layout, buffer))
+        else:
+            parts.enters[buffer.place.number] = parts.keep(load_function(layout, parts.needs, buffer))
+    run = _run(parts)
+    return Program((*_opening(parts), *parts.functions, run, _main(layout)))
+
+
+def _run(parts: _Parts) -> Function:
+    nest = parts.layout.nest
+    body = _clock(parts, nest.clock)
+    end = [_leave(parts, place, more=0) for place in reversed(nest.places) if place.number in parts.leaves]
+    start = Declare("int", "advanced", Int(-1))
+    return Function("run", (), prune((start, *body, *end)), "The clock, and the end of the run: all tiles are empty.")
+
+
+def _clock(parts: _Parts, clock: Clock) -> Block:
+    match clock:
+        case ClockLoop(loop, above, body):
+            layers, stop = clock_bound(parts.layout.frame, loop, above)
+            inner: Block = (_moved(loop.depth), *_clock(parts, body))
+            return wrap(layers, (For(loop.name, Int(0), stop, inner),))
+        case ClockBranch(depth, children):
+            steps: list[Stmt] = []
+            for child in children:
+                steps += [_moved(depth), *_clock(parts, child)]
+            return tuple(steps)
+        case ClockStep(use):
+            return _step(parts, use)
+    assert_never(clock)
+
+
+def _moved(depth: int) -> Stmt:
+    return Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth)))
+
+
+def _step(parts: _Parts, use: Use) -> Block:
+    layout = parts.layout
+    step = step_of(layout, use, layout.nest.uses.index(use))
+    parts.arrays += step_arrays(step)
+    functions, calls = step_functions(step, parts.needs)
+    parts.functions += functions
+    body: Block = (
+        *_changes(parts, use),
+        *calls,
+        Assign(Name("steps"), "+=", Int(1)),
+        Assign(_ADVANCED, "=", Name("INT_MAX")),
+    )
+    if not use.statement.constraints:
+        return body
+    # Steps in which no instance has work do not exist.
+    return (parts.keep(working_function(step)), If(Name("working"), body))
+
+
+def _changes(parts: _Parts, use: Use) -> Block:
+    nest = parts.layout.nest
+    changes: list[Stmt] = []
+    for place in reversed(nest.places):
+        if place.number in parts.leaves:
+            here = use.path[: len(place.path)] == place.path
+            when = _relevant_depth(nest.workload, place) if here else _parting(place, use)
+            changes.append(_when(when, _leave(parts, place, more=int(here))))
+    for place in nest.places:
+        if place.number in parts.enters and use.path[: len(place.path)] == place.path:
+            changes.append(_when(_relevant_depth(nest.workload, place), parts.enters[place.number]))
+    return tuple(changes)
+
+
+def _when(depth: int, call: Stmt) -> Stmt:
+    return If(Binary("<", _ADVANCED, Int(depth + 1)), (call,))
+
+
+def _leave(parts: _Parts, place: Place, more: int) -> Run:
+    run = parts.leaves[place.number]
+    arguments = tuple(Int(more) if argument == Name("more") else argument for argument in run.arguments)
+    if not more:
+        arguments = tuple(argument if isinstance(argument, Int) else Int(0) for argument in arguments)
+    return Run(run.function, arguments)
+
+
+def _parting(place: Place, use: Use) -> int:
+    """Return the clock depth of the branch at which the place and the statement go different ways."""
+    for i, (mine, other) in enumerate(zip(place.path, use.path, strict=False)):
+        if mine != other:
+            return place.branch_depths[i]
+    raise AssertionError("the statement is below the place")
+
+
+def _relevant_depth(workload: Workload, place: Place) -> int:
+    """Return the depth of the innermost part of the clock above the place that can change a tile; -1 for none."""
+    extents = workload.extents()
+    relevant: set[str] = set()
+    for use, access in place.accesses():
+        relevant |= {dim for index in access.index for dim in index.dims}
+        relevant |= {dim for constraint in use.statement.constraints for dim in constraint.dims}
+        relevant |= {dim for dim in use.statement.dims if _is_ragged(use, dim, extents[dim])}
+    depths = [loop.depth for loop in place.above if loop.is_temporal and loop.dim in relevant]
+    return max([*depths, *place.branch_depths], default=-1)
+
+
+def _is_ragged(use: Use, dim: str, extent: int) -> bool:
+    enclosing = extent
+    for loop in use.digits(dim):
+        if enclosing % loop.tile:
+            return True
+        enclosing = loop.tile
+    return False
+
+
+def _opening(parts: _Parts) -> list[Text | Array]:
+    """Return includes, macros, counters, buffers, and the scratch space that the transfers need."""
+    layout, needs = parts.layout, parts.needs
+    floats = any(kind.is_float for kind in layout.types.values())
+    opening: list[Text | Array] = [Text(prelude.INCLUDES + ("#include <math.h>\n" if floats else ""))]
+    opening.append(Text(prelude.MACROS))
+    if _has_floors(layout.nest.workload):
+        opening.append(Text(prelude.FLOOR_DIV))
+    opening += [Array("unsigned long long", name, ()) for name in ("steps", "instances")]
+    rows = dict.fromkeys(counter(kind, buffer) for buffer in layout.buffers for kind in _KINDS)
+    opening += [Array("unsigned long long", name, ()) for name in rows]
+    opening += parts.arrays
+    if any(use.statement.constraints for use in layout.nest.uses):
+        opening.append(Array("int", "working", ()))
+    for tensor, slots in needs.buses.items():
+        opening.append(Array(layout.types[tensor].c_type, bus(layout, tensor), (slots,)))
+        opening.append(Array("int64_t", mark(layout, tensor), (slots,)))
+    if needs.buses:
+        lists = ["want_from", *["want_at"] * needs.loads, *["message"] * needs.unions]
+        opening += [Array("int32_t", name, (needs.wanted,)) for name in lists]
+        names = ("wanted", "length") if needs.unions else ("wanted",)
+        opening += [*(Array("int", name, ()) for name in names), Array("int64_t", "stamp", ())]
+    if needs.messages:
+        buckets = 1 << (2 * needs.messages).bit_length()
+        sizes = {"words": needs.message_words, "messages": needs.messages, "buckets": buckets, "mask": buckets - 1}
+        opening.append(Text(prelude.MESSAGES.format(**sizes)))
+    return opening
+
+
+def _has_floors(workload: Workload) -> bool:
+    forms = [
+        form
+        for statement in workload.statements
+        for access in (statement.target, *statement.reads)
+        for form in access.index
+    ]
+    forms += [constraint for statement in workload.statements for constraint in statement.constraints]
+    return any(not form.is_linear for form in forms)
+
+
+def _main(layout: Layout) -> Text:
+    reads, fills, starts, writes, prints = "", "", "", "", ""
+    for buffer in layout.buffers:
+        if buffer.place.level:
+            continue
+        tensor = layout.nest.workload.tensor(buffer.place.tensor)
+        kind = layout.types[tensor.name]
+        if tensor.name not in layout.written or tensor.initial:
+            reads += _transfer("input", buffer, 0)
+            fills += _fill(buffer, kind.c_type, kind.low, kind.high)
+        if tensor.name in layout.written:
+            writes += _transfer("output", buffer, 1)
+            if tensor.initial:
+                starts += f"    memset({buffer.name}_partial, 1, sizeof {buffer.name}_partial);\n"
+    for row, label in _rows(layout).items():
+        values = ", ".join(f"{kind}_{row}" for kind in _KINDS)
+        prints += f'    printf("{label} %llu %llu %llu %llu\\n", {values});\n'
+    return Text(prelude.MAIN.format(reads=reads, fills=fills, starts=starts, writes=writes, prints=prints))
+
+
+def _rows(layout: Layout) -> dict[str, str]:
+    """Return row name -> what main prints before its counters: level and tensor, numbered and named."""
+    return {buffer.row: buffer.label for buffer in layout.buffers}
+
+
+def _transfer(file: str, buffer: Buffer, writes: int) -> str:
+    return f"        transfer({file}, {buffer.name}, sizeof *{buffer.name}, {buffer.slots}, {writes});\n"
+
+
+def _fill(buffer: Buffer, c_type: str, low: int, high: int) -> str:
+    head = f"        for (size_t i = 0; i < {buffer.slots}; ++i) {{\n"
+    return f"{head}            {buffer.name}[i] = ({c_type})random_number({low}, {high});\n        }}\n"

@@ -1,0 +1,190 @@
+"""Statements run by numpy and plain Python, for the reference: blocks of one statement, or a program in textual order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.poly.affine import Affine
+from polymap.workload.loopnest import (
+    Access,
+    Apply,
+    Expression,
+    Index,
+    Number,
+    Operator,
+    Read,
+    Statement,
+    Workload,
+)
+
+Values = NDArray[np.int64] | NDArray[np.float64]
+Data = dict[str, Values]
+Points = dict[str, NDArray[np.int64]]
+
+_BLOCK = 1 << 20
+_UFUNCS: dict[Operator, np.ufunc] = {
+    Operator.ADD: np.add,
+    Operator.MULTIPLY: np.multiply,
+    Operator.MAX: np.maximum,
+    Operator.MIN: np.minimum,
+}
+
+
+def evaluate_blocks(workload: Workload, statement: Statement, arrays: Data) -> None:
+    """Run a statement that does not read its target over its domain, a block of points at a time.
+
+    An element that is not initial is set by the first value that reaches it.
+    """
+    target = arrays[statement.target.tensor].reshape(-1)
+    holds = np.full(target.shape, workload.tensor(statement.target.tensor).initial)
+    for points in _blocks(workload, statement):
+        reads = [arrays[a.tensor].reshape(-1)[_flat(workload, a, points)] for a in statement.reads]
+        values = np.broadcast_to(np.asarray(_value(statement.expression, reads, points)), _length(points))
+        where = _flat(workload, statement.target, points)
+        if statement.operator is Operator.ASSIGN:
+            target[where] = values
+            continue
+        fresh = np.unique(where[~holds[where]])
+        target[fresh] = _neutral(statement.operator, target.dtype)
+        holds[fresh] = True
+        _UFUNCS[statement.operator].at(target, where, values.astype(target.dtype))
+
+
+def _neutral(operator: Operator, dtype: np.dtype[np.generic]) -> float | int:
+    if operator in (Operator.ADD, Operator.MULTIPLY):
+        return int(operator is Operator.MULTIPLY)
+    sign = -1 if operator is Operator.MAX else 1
+    if dtype.kind == "f":
+        return sign * math.inf
+    return int(np.iinfo(np.int64).min if sign < 0 else np.iinfo(np.int64).max)
+
+
+def _length(points: Points) -> int:
+    return len(next(iter(points.values()))) if points else 1
+
+
+def _blocks(workload: Workload, statement: Statement) -> Iterator[Points]:
+    """Yield the points of the domain in lexicographic order, as one index array per dim."""
+    shape = [workload.extents()[dim] for dim in statement.dims]
+    size = math.prod(shape)
+    for start in range(0, size, _BLOCK):
+        numbers = np.arange(start, min(start + _BLOCK, size))
+        columns = np.unravel_index(numbers, shape) if shape else ()
+        points = dict(zip(statement.dims, columns, strict=True))
+        inside = np.ones(len(numbers), dtype=bool)
+        for constraint in statement.constraints:
+            inside &= _affine(constraint, points) >= 0
+        yield {dim: column[inside] for dim, column in points.items()} if statement.constraints else points
+
+
+def _affine(form: Affine, points: Points) -> NDArray[np.int64]:
+    total = np.full(_length(points), form.constant, dtype=np.int64)
+    for coefficient, atom in form.terms:
+        value = points[atom] if isinstance(atom, str) else _affine(atom.argument, points) // atom.divisor
+        total = total + coefficient * value
+    return total
+
+
+def _flat(workload: Workload, access: Access, points: Points) -> NDArray[np.int64]:
+    tensor = workload.tensor(access.tensor)
+    number = np.zeros(_length(points), dtype=np.int64)
+    for form, origin, length in zip(access.index, tensor.origin, tensor.shape, strict=True):
+        number = number * length + (_affine(form, points) - origin)
+    return number
+
+
+_OPERATIONS: dict[str, Callable[..., object]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "neg": np.negative,
+    "max": np.maximum,
+    "min": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "?:": np.where,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "&&": np.logical_and,
+    "||": np.logical_or,
+    "!": np.logical_not,
+}
+_MATH = {"fabs": "abs", "pow": "power", "ceil": "ceil", "floor": "floor", "fmod": "fmod", "atan2": "arctan2"}
+_MATH |= {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+
+
+def _value(expression: Expression, reads: list[Values], points: Points) -> object:
+    match expression:
+        case Read(number):
+            return reads[number]
+        case Number(text):
+            return int(text) if text.isdigit() else float(text.rstrip("fFlLuU"))
+        case Index(form):
+            return _affine(form, points)
+        case Apply(operation, arguments):
+            parts = [_value(argument, reads, points) for argument in arguments]
+            if operation == "/":
+                return _divide(*parts)
+            function = _OPERATIONS.get(operation)
+            return function(*parts) if function else getattr(np, _MATH.get(operation, operation))(*parts)
+    assert_never(expression)
+
+
+def _divide(left: object, right: object) -> object:
+    """Return C's quotient: integers truncate towards zero."""
+    a, b = np.asarray(left), np.asarray(right)
+    if a.dtype.kind == "f" or b.dtype.kind == "f":
+        return a / b
+    quotient = np.abs(a) // np.abs(b)
+    return np.where((a < 0) != (b < 0), -quotient, quotient)
+
+
+def interpret(workload: Workload, arrays: Data) -> None:
+    """Run a program in textual order, one statement instance at a time."""
+    extents = workload.extents()
+    touched: dict[str, NDArray[np.bool_]] = {
+        tensor.name: np.full(tensor.shape, tensor.initial) for tensor in workload.tensors
+    }
+    instances: list[tuple[tuple[int, ...], Statement, tuple[int, ...]]] = []
+    for statement in workload.statements:
+        for points in _blocks(workload, statement):
+            for row in zip(*(points[dim].tolist() for dim in statement.dims), strict=True):
+                time = tuple(x for pair in zip(statement.position, (*row, 0), strict=True) for x in pair)
+                instances.append((time, statement, row))
+    instances.sort(key=lambda instance: instance[0])
+    assert extents is not None
+    for _, statement, row in instances:
+        _execute(workload, statement, dict(zip(statement.dims, row, strict=True)), arrays, touched)
+
+
+def _execute(
+    workload: Workload,
+    statement: Statement,
+    point: dict[str, int],
+    arrays: Data,
+    touched: dict[str, NDArray[np.bool_]],
+) -> None:
+    columns = {dim: np.array([value]) for dim, value in point.items()}
+    reads = [arrays[access.tensor][_index(workload, access, point)] for access in statement.reads]
+    value = _value(statement.expression, [np.asarray([read]) for read in reads], columns)
+    value = np.asarray(value).reshape(-1)[0]
+    name = statement.target.tensor
+    where = _index(workload, statement.target, point)
+    if statement.operator is not Operator.ASSIGN and touched[name][where]:
+        value = _UFUNCS[statement.operator](arrays[name][where], value)
+    arrays[name][where] = value
+    touched[name][where] = True
+
+
+def _index(workload: Workload, access: Access, point: dict[str, int]) -> tuple[int, ...]:
+    origin = workload.tensor(access.tensor).origin
+    return tuple(form.evaluate(point) - first for form, first in zip(access.index, origin, strict=True))

@@ -1,0 +1,29 @@
+"""The two forms of generated code, and the lowering of each."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import assert_never
+
+from polymap.arch.machine import Architecture
+from polymap.codegen.ast import Program
+from polymap.codegen.faithful import lower_faithful
+from polymap.schedules.mapping import Mapping
+from polymap.workload.loopnest import Workload
+
+
+class Form(Enum):
+    """FAITHFUL: the machine step by step, with counters. NATIVE: the same nest as a program to use."""
+
+    FAITHFUL = "faithful"
+    NATIVE = "native"
+
+
+def lower(workload: Workload, arch: Architecture, mapping: Mapping, form: Form) -> Program:
+    """Return the C program of a mapping."""
+    match form:
+        case Form.FAITHFUL:
+            return lower_faithful(workload, arch, mapping)
+        case Form.NATIVE:
+            return lower_faithful(workload, arch, mapping)
+    assert_never(form)

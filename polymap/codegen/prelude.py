@@ -1,0 +1,150 @@
+"""The parts that are the same in every faithful program: includes, messages, main."""
+
+from __future__ import annotations
+
+INCLUDES = """\
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+"""
+
+MACROS = """\
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define KEY(epoch, element) ((uint64_t)(epoch) << 32 | ((uint32_t)(element) + 1))
+#define EPOCH(key) ((uint32_t)((key) >> 32))
+"""
+
+FLOOR_DIV = """
+/* The quotient rounded down, also of negative numbers. */
+static int floor_div(const int a, const int b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+"""
+
+# Sets of elements that were sent in this group, found by a sum over their elements that does not know their order.
+MESSAGES = """
+static int32_t sent_words[{words}];
+static struct {{ int32_t first, length, next; uint64_t sum; }} sent[{messages}];
+static struct {{ int32_t head; uint32_t group; }} sent_by_sum[{buckets}];
+static int32_t sent_count, sent_end;
+static uint32_t sent_group;
+
+static void begin_group(void)
+{{
+    sent_count = sent_end = 0;
+    ++sent_group;
+}}
+
+static int same_elements(const int32_t *a, const int32_t *b, const int32_t length, int64_t *marks)
+{{
+    if (memcmp(a, b, (size_t)length * sizeof *a) == 0) {{
+        return 1;
+    }}
+    ++stamp;
+    for (int32_t i = 0; i < length; ++i) {{
+        marks[a[i]] = stamp;
+    }}
+    for (int32_t i = 0; i < length; ++i) {{
+        if (marks[b[i]] != stamp) {{
+            return 0;
+        }}
+    }}
+    return 1;
+}}
+
+/* Whether a message with exactly these elements was sent in this group; if not, it is noted as sent. */
+static int already_sent(const int32_t *message, const int32_t length, int64_t *marks)
+{{
+    uint64_t sum = (uint64_t)length;
+    for (int32_t i = 0; i < length; ++i) {{
+        const uint64_t mixed = (uint64_t)(message[i] + 1) * UINT64_C(0x9E3779B97F4A7C15);
+        sum += mixed ^ mixed >> 29;
+    }}
+    if (length == 0) {{
+        return 1;
+    }}
+    const uint64_t bucket = (sum ^ sum >> 32) & {mask};
+    if (sent_by_sum[bucket].group != sent_group) {{
+        sent_by_sum[bucket].group = sent_group;
+        sent_by_sum[bucket].head = -1;
+    }}
+    for (int32_t j = sent_by_sum[bucket].head; j >= 0; j = sent[j].next) {{
+        if (sent[j].sum == sum && sent[j].length == length
+            && same_elements(sent_words + sent[j].first, message, length, marks)) {{
+            return 1;
+        }}
+    }}
+    memcpy(sent_words + sent_end, message, (size_t)length * sizeof *message);
+    sent[sent_count].first = sent_end;
+    sent[sent_count].length = length;
+    sent[sent_count].sum = sum;
+    sent[sent_count].next = sent_by_sum[bucket].head;
+    sent_by_sum[bucket].head = sent_count++;
+    sent_end += length;
+    return 0;
+}}
+"""
+
+MAIN = """
+static uint64_t random_state = 1;
+
+static double random_number(const double low, const double high)
+{{
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return low + (double)(random_state >> 33) / 2147483648.0 * (high - low);
+}}
+
+static void transfer(FILE *file, void *data, const size_t size, const size_t count, const int writes)
+{{
+    const size_t done = writes ? fwrite(data, size, count, file) : fread(data, size, count, file);
+    if (done != count) {{
+        fprintf(stderr, "cannot %s all of a tensor\\n", writes ? "write" : "read");
+        exit(3);
+    }}
+}}
+
+static FILE *open_file(const char *path, const char *mode)
+{{
+    FILE *file = fopen(path, mode);
+    if (!file) {{
+        fprintf(stderr, "cannot open %s\\n", path);
+        exit(3);
+    }}
+    return file;
+}}
+
+static void print_counts(void)
+{{
+    printf("level tensor reads writes fills drains\\n");
+{prints}\
+    printf("steps %llu instances %llu\\n", steps, instances);
+}}
+
+/* Without arguments: runs on pseudo-random data. With two: reads the tensors that hold values at the start from the
+   first file (raw elements, one tensor after the other), writes the written tensors to the second. */
+int main(int argc, char **argv)
+{{
+    if (argc == 3) {{
+        FILE *input = open_file(argv[1], "rb");
+{reads}\
+        fclose(input);
+    }} else {{
+{fills}\
+    }}
+{starts}\
+    run();
+    if (argc == 3) {{
+        FILE *output = open_file(argv[2], "wb");
+{writes}\
+        if (fclose(output) != 0) {{
+            return 3;
+        }}
+    }}
+    print_counts();
+    return 0;
+}}
+"""

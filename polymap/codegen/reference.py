@@ -1,0 +1,144 @@
+"""What a workload computes, by numpy alone: shares nothing with the lowering but the loop nest itself.
+
+Sums of products over a box are einsums over strided views, one per offset of the window dims; every other single
+statement walks its domain in blocks; programs of several statements are interpreted in textual order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from polymap.codegen.interpret import evaluate_blocks, interpret
+from polymap.workload.loopnest import Access, Apply, Expression, Operator, Read, Statement, Workload, is_box
+
+Values = NDArray[np.int64] | NDArray[np.float64]
+Data = dict[str, Values]
+
+_EXACT_IN_FLOAT64 = 2**53
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The written tensors as they must come out; slack: per element, the sum of the magnitudes that went into it, and
+    additions: how many there were at most. Both bound the error of floating-point sums in any order."""
+
+    values: Data
+    magnitudes: Data
+    additions: int
+
+
+def reference(workload: Workload, data: Data) -> Reference:
+    """Return what the workload makes of `data` (every read tensor and initial one; int64, or float64 arrays)."""
+    values = _run(workload, data)
+    is_float = any(array.dtype.kind == "f" for array in data.values())
+    magnitudes = _run(workload, {name: np.abs(array) for name, array in data.items()}) if is_float else {}
+    additions = sum(math.prod(workload.extents()[dim] for dim in statement.dims) for statement in workload.statements)
+    return Reference(values, magnitudes, additions)
+
+
+def _run(workload: Workload, data: Data) -> Data:
+    arrays = {name: array.copy() for name, array in data.items()}
+    dtype = np.result_type(*data.values()) if data else np.dtype(np.int64)
+    for statement in workload.statements:
+        tensor = workload.tensor(statement.target.tensor)
+        if tensor.name not in arrays:
+            arrays[tensor.name] = np.zeros(tensor.shape, dtype=dtype)
+    if len(workload.statements) > 1 or _reads_itself(workload.statements[0]):
+        interpret(workload, arrays)
+    elif _is_sum_of_products(workload.statements[0]):
+        _einsum(workload, workload.statements[0], arrays)
+    else:
+        evaluate_blocks(workload, workload.statements[0], arrays)
+    return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
+
+
+def _reads_itself(statement: Statement) -> bool:
+    return any(access.tensor == statement.target.tensor for access in statement.reads)
+
+
+def _is_sum_of_products(statement: Statement) -> bool:
+    if statement.operator is not Operator.ADD or not is_box(statement) or len(statement.dims) > len(_LETTERS):
+        return False
+    if not all(form.is_linear for access in (statement.target, *statement.reads) for form in access.index):
+        return False
+    plain = all(len(form.dims) <= 1 for form in statement.target.index)
+    own = [dim for form in statement.target.index for dim in form.dims]
+    return plain and len(set(own)) == len(own) and _is_product(statement.expression)
+
+
+def _is_product(expression: Expression) -> bool:
+    if isinstance(expression, Read):
+        return True
+    return isinstance(expression, Apply) and expression.operation == "*" and all(map(_is_product, expression.arguments))
+
+
+def _factors(expression: Expression) -> Iterator[int]:
+    if isinstance(expression, Read):
+        yield expression.access
+    elif isinstance(expression, Apply):
+        for argument in expression.arguments:
+            yield from _factors(argument)
+
+
+def _einsum(workload: Workload, statement: Statement, arrays: Data) -> None:
+    """Accumulate the einsum, one offset of the window dims (the smaller of two that share an axis) at a time."""
+    extents = workload.extents()
+    factors = [statement.reads[number] for number in _factors(statement.expression)]
+    target = statement.target
+    stepped = _window_dims(factors, extents)
+    swept = tuple(dim for dim in statement.dims if dim not in stepped)
+    exact = _fits_float64(workload, statement, [arrays[access.tensor] for access in factors])
+    letters = dict(zip(swept, _LETTERS, strict=False))
+    for offsets in itertools.product(*(range(extents[dim]) for dim in stepped)):
+        at = dict(zip(stepped, offsets, strict=True))
+        views = [_view(workload, access, arrays[access.tensor], swept, at) for access in factors]
+        # Whole numbers below 2^53 are exact in float64, where BLAS is fast.
+        operands = [view.astype(np.float64) if exact else view for view, _ in views]
+        place, own = _view(workload, target, arrays[target.tensor], swept, at)
+        lists = ",".join("".join(letters[dim] for dim in dims) for _, dims in views)
+        text = f"{lists}->{''.join(letters[dim] for dim in own)}"
+        place += np.einsum(text, *operands, optimize=True).astype(place.dtype)
+
+
+def _window_dims(accesses: list[Access], extents: dict[str, int]) -> tuple[str, ...]:
+    stepped: dict[str, None] = {}
+    for access in accesses:
+        for form in access.index:
+            by_size = sorted(form.dims, key=lambda dim: extents[dim])
+            stepped.update(dict.fromkeys(by_size[:-1]))
+    return tuple(stepped)
+
+
+def _fits_float64(workload: Workload, statement: Statement, factors: list[Values]) -> bool:
+    size = math.prod(workload.extents()[dim] for dim in statement.dims)
+    for array in factors:
+        size *= int(np.max(np.abs(array), initial=0))
+    return size < _EXACT_IN_FLOAT64 or any(array.dtype.kind == "f" for array in factors)
+
+
+def _view(
+    workload: Workload, access: Access, array: Values, swept: tuple[str, ...], at: dict[str, int]
+) -> tuple[Values, tuple[str, ...]]:
+    """Return a view of the elements that an access touches, one axis per swept dim that it has, and these dims."""
+    extents, tensor = workload.extents(), workload.tensor(access.tensor)
+    start = 0
+    strides: dict[str, int] = {}
+    for form, origin, stride in zip(access.index, tensor.origin, array.strides, strict=True):
+        start += (form.constant - origin) * stride
+        for dim, coefficient in form.coefficients().items():
+            if dim in at:
+                start += at[dim] * coefficient * stride
+            else:
+                strides[dim] = strides.get(dim, 0) + coefficient * stride
+    dims = tuple(dim for dim in swept if dim in strides)
+    flat = array.reshape(-1)[start // array.itemsize :]
+    view = as_strided(flat, shape=[extents[dim] for dim in dims], strides=[strides[dim] for dim in dims])
+    return view, dims

@@ -1,0 +1,186 @@
+"""Generated C, compiled and run: does it compute what it should, and what did it count."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arch.machine import Architecture
+from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
+from polymap.codegen.elements import ElementType, element_types
+from polymap.codegen.emit_c import emit
+from polymap.codegen.lower import Form, lower
+from polymap.codegen.reference import Data, Reference, reference
+from polymap.costmodel.cost import Traffic
+from polymap.errors import CompilerError, Problem
+from polymap.schedules.mapping import Mapping
+from polymap.workload.loopnest import Tensor, Workload, written_tensors
+
+_DEFAULT_LIMITS = Limits()
+_DTYPES = {"float": np.float32, "double": np.float64}
+_NATIVE_FLAGS = ("-std=c99", "-O3", "-march=native", "-fopenmp", "-Wall", "-Wextra")
+
+
+@dataclass(frozen=True, slots=True)
+class CRun:
+    """What a compiled mapping did.
+
+    matches_reference: every element of every written tensor is right. counts_match: its own counters equal the
+    expected traffic, row by row (None where the program does not count). counted: the rows, outermost level first.
+    """
+
+    matches_reference: bool
+    counts_match: bool | None
+    counted: tuple[Traffic, ...]
+    steps: int
+    instances: int
+    seconds: float
+
+
+def generate_c(workload: Workload, arch: Architecture, mapping: Mapping, form: Form = Form.FAITHFUL) -> str:
+    """Return the C99 text of a mapping as a program.
+
+    Raises MappingError where the mapping cannot be read as a program, BudgetError where it would be too large.
+    """
+    return emit(lower(workload, arch, mapping, form))
+
+
+def run_c(
+    workload: Workload,
+    arch: Architecture,
+    mapping: Mapping,
+    form: Form = Form.FAITHFUL,
+    *,
+    seed: int = 0,
+    expected: tuple[Traffic, ...] | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+) -> CRun:
+    """Return what the compiled mapping did on random tensors: compared with the reference, and with expected counts.
+
+    expected: the rows that its counters must equal; those of the cost model if not given.
+    Raises CompilerError where there is no compiler, or the program ends badly or exceeds the limits.
+    """
+    source = generate_c(workload, arch, mapping, form)
+    ran = run_source(workload, arch, source, _flags(source, form), seed=seed, limits=limits)
+    if form is Form.NATIVE:
+        return ran
+    if expected is None:
+        from polymap.costmodel.evaluate import evaluate
+
+        expected = evaluate(workload, arch, mapping).traffic
+    return CRun(ran.matches_reference, ran.counted == expected, ran.counted, ran.steps, ran.instances, ran.seconds)
+
+
+def _flags(source: str, form: Form) -> tuple[str, ...]:
+    if form is Form.FAITHFUL:
+        return FLAGS
+    return _NATIVE_FLAGS if "#pragma omp" in source else tuple(flag for flag in _NATIVE_FLAGS if flag != "-fopenmp")
+
+
+def run_source(
+    workload: Workload,
+    arch: Architecture,
+    source: str,
+    flags: tuple[str, ...],
+    *,
+    seed: int = 0,
+    limits: Limits = _DEFAULT_LIMITS,
+) -> CRun:
+    """Return what a C text of the workload did on random tensors; counts_match is None."""
+    types = element_types(workload)
+    data = random_data(workload, types, seed)
+    with tempfile.TemporaryDirectory(prefix="polymap-") as name:
+        directory = Path(name)  # readable by this user only
+        program = compile_c(source, directory, flags)
+        with (directory / "input").open("wb") as file:
+            for tensor in workload.tensors:
+                if tensor.name in data:
+                    file.write(data[tensor.name].astype(_dtype(types[tensor.name])).tobytes())
+        printed, seconds = execute(program, ("input", "output"), limits)
+        outputs = _read_outputs(workload, types, directory / "output")
+    expected = reference(workload, {name: _wide(array) for name, array in data.items()})
+    counted, steps, instances = _counted(workload, arch, printed)
+    matches = all(_equal(outputs[name], name, expected, types[name]) for name in outputs)
+    return CRun(matches, None, counted, steps, instances, seconds)
+
+
+def random_data(workload: Workload, types: dict[str, ElementType], seed: int) -> Data:
+    """Return values for every tensor that holds some at the start, as they are stored in C."""
+    generator = np.random.default_rng(seed)
+    written = written_tensors(workload)
+    data: Data = {}
+    for tensor in workload.tensors:
+        if tensor.name in written and not tensor.initial:
+            continue
+        kind = types[tensor.name]
+        if kind.is_float:
+            data[tensor.name] = generator.uniform(-1, 1, tensor.shape).astype(_dtype(kind))
+        else:
+            data[tensor.name] = generator.integers(kind.low, kind.high, tensor.shape, endpoint=True)
+    return data
+
+
+def _dtype(kind: ElementType) -> np.dtype[np.generic]:
+    return np.dtype(_DTYPES[kind.c_type] if kind.is_float else kind.c_type.removesuffix("_t"))
+
+
+def _wide(array: NDArray[np.generic]) -> NDArray[np.int64] | NDArray[np.float64]:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array.astype(np.int64)
+
+
+def _read_outputs(workload: Workload, types: dict[str, ElementType], path: Path) -> dict[str, NDArray[np.generic]]:
+    outputs: dict[str, NDArray[np.generic]] = {}
+    with path.open("rb") as file:
+        for tensor in workload.tensors:
+            if tensor.name not in written_tensors(workload):
+                continue
+            outputs[tensor.name] = _read_one(tensor, _dtype(types[tensor.name]), file.read(_bytes(tensor, types)))
+    return outputs
+
+
+def _bytes(tensor: Tensor, types: dict[str, ElementType]) -> int:
+    return math.prod(tensor.shape) * _dtype(types[tensor.name]).itemsize
+
+
+def _read_one(tensor: Tensor, dtype: np.dtype[np.generic], raw: bytes) -> NDArray[np.generic]:
+    if len(raw) != math.prod(tensor.shape) * dtype.itemsize:
+        raise CompilerError(Problem("PM604", f"the compiled program wrote only part of {tensor.name}"))
+    return np.frombuffer(raw, dtype=dtype).reshape(tensor.shape)
+
+
+def _equal(found: NDArray[np.generic], name: str, expected: Reference, kind: ElementType) -> bool:
+    """Return whether all elements agree: integers bit for bit, floats within n u / (1 - n u) of the magnitudes summed."""
+    if not kind.is_float:
+        return bool(np.array_equal(found, expected.values[name]))
+    unit = float(np.finfo(_dtype(kind)).eps)
+    rounding = (expected.additions + 2) * unit
+    if rounding >= 0.5:
+        rounding = math.sqrt(expected.additions) * unit * 8
+    bound = rounding / (1 - rounding) * expected.magnitudes[name]
+    return bool(np.all(np.abs(found - expected.values[name]) <= bound))
+
+
+def _counted(workload: Workload, arch: Architecture, printed: str) -> tuple[tuple[Traffic, ...], int, int]:
+    """Return the rows that the program printed, in order, and its steps and instances."""
+    lines = printed.splitlines()
+    rows: dict[tuple[int, int], tuple[int, ...]] = {}
+    for line in lines[1:-1]:
+        level, tensor, *counts = line.split()
+        rows[_number(level), _number(tensor)] = tuple(int(count) for count in counts)
+    if not lines:
+        return (), 0, 0
+    _, steps, _, instances = lines[-1].split()
+    counted = tuple(
+        Traffic(arch.levels[level].name, workload.tensors[tensor].name, *rows[level, tensor])
+        for level, tensor in sorted(rows)
+    )
+    return counted, int(steps), int(instances)
+
+
+def _number(label: str) -> int:
+    return int(label[1:].split("_", 1)[0])

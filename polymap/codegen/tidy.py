@@ -1,0 +1,108 @@
+"""Small rewrites of lowered code: which names are used, and dropping constants that nothing uses."""
+
+from __future__ import annotations
+
+import re
+from typing import assert_never
+
+from polymap.codegen.ast import (
+    Assign,
+    Binary,
+    Block,
+    Choice,
+    Copy,
+    Count,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Function,
+    If,
+    Int,
+    Invoke,
+    Name,
+    Remark,
+    Run,
+    Scope,
+    Stmt,
+)
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def names_in(block: Block) -> frozenset[str]:
+    """Return every identifier that occurs in an expression of the block."""
+    return frozenset().union(*(_statement_names(statement) for statement in block))
+
+
+def prune(block: Block) -> Block:
+    """Return the block without constants that nothing after them uses."""
+    kept: list[Stmt] = []
+    used: set[str] = set()
+    for statement in reversed(block):
+        inner = _pruned_inside(statement)
+        if isinstance(inner, Declare) and inner.name not in used:
+            continue
+        if isinstance(inner, For) and not inner.body:
+            continue
+        if isinstance(inner, If) and not inner.body and not inner.otherwise:
+            continue
+        used |= _statement_names(inner)
+        kept.append(inner)
+    return tuple(reversed(kept))
+
+
+def function(name: str, clock: tuple[str, ...], body: Block, remark: str = "") -> tuple[Function, Run]:
+    """Return a function over those clock indices that its body uses, and the call of it."""
+    body = prune(body)
+    used = names_in(body)
+    parameters = tuple(index for index in clock if index in used)
+    return Function(name, parameters, body, remark), Run(name, tuple(Name(index) for index in parameters))
+
+
+def _pruned_inside(statement: Stmt) -> Stmt:
+    if isinstance(statement, For):
+        return For(statement.name, statement.start, statement.stop, prune(statement.body), statement.pragma)
+    if isinstance(statement, If):
+        return If(statement.condition, prune(statement.body), prune(statement.otherwise))
+    if isinstance(statement, Scope):
+        return Scope(prune(statement.body))
+    return statement
+
+
+def _statement_names(statement: Stmt) -> frozenset[str]:
+    match statement:
+        case Declare(_, _, value):
+            return _names(value)
+        case Assign(target, _, value) | Copy(target, value):
+            return _names(target) | _names(value)
+        case For(_, start, stop, body):
+            return _names(start) | _names(stop) | names_in(body)
+        case If(condition, body, otherwise):
+            return _names(condition) | names_in(body) | names_in(otherwise)
+        case Run(_, arguments):
+            return frozenset().union(*(_names(argument) for argument in arguments))
+        case Count(counter):
+            return frozenset(_IDENTIFIER.findall(counter))
+        case Scope(body):
+            return names_in(body)
+        case Remark():
+            return frozenset()
+    assert_never(statement)
+
+
+def _names(value: Expr) -> frozenset[str]:
+    match value:
+        case Int():
+            return frozenset()
+        case Name(text):
+            return frozenset(_IDENTIFIER.findall(text))
+        case Binary(_, left, right):
+            return _names(left) | _names(right)
+        case Element(array, index):
+            return frozenset({array}).union(*(_names(i) for i in index))
+        case Invoke(_, arguments):
+            return frozenset().union(*(_names(argument) for argument in arguments))
+        case Choice(condition, yes, no):
+            return _names(condition) | _names(yes) | _names(no)
+    assert_never(value)
