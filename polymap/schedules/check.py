@@ -1,0 +1,315 @@
+"""Whether a loop tree can be read as a program (a mistake if not), and whether it keeps the machine's rules (data).
+
+The sentence that decides: "a tensor's nodes follow the machine's order of levels; spatial loops over the fan-outs above
+a level stand above its nodes; anything else is a spec error" (design: counting, "A mapping is a loop tree").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from polymap.arch.machine import Architecture
+from polymap.errors import ArchError, MappingError, Problem, did_you_mean
+from polymap.inputs import as_integer, shown
+from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.schedules.violation import Violation
+from polymap.workload.loopnest import Role, Statement, Workload
+
+_ROLES = tuple(f"@{role.value}" for role in Role)
+_MAX_DEPTH = 100
+
+
+def check_machine(workload: Workload, arch: Architecture) -> None:
+    """Raise ArchError where `holds` or `must_hold` names a tensor that the workload lacks; roles are always known."""
+    names = tuple(tensor.name for tensor in workload.tensors)
+    problems = [
+        Problem("PM390", f"{word} of the level '{level.name}' names {shown(name)}, which the workload lacks", hint)
+        for level in arch.levels
+        for word, listed in (("holds", level.holds or ()), ("must_hold", level.must_hold))
+        for name in listed
+        if name not in _ROLES and name not in names
+        for hint in (did_you_mean(name, (*names, *_ROLES)),)
+    ]
+    if problems:
+        raise ArchError(problems)
+
+
+def check_mapping(workload: Workload, arch: Architecture, mapping: Mapping) -> None:
+    """Raise MappingError with every reason why the tree cannot be read as a program of the workload on the machine.
+
+    Unknown names, tiles below 1, dims that do not end at tile 1, levels out of order, a tensor twice in one level,
+    spatial loops below the nodes that they place, ends other than one Compute per statement, loops that nothing uses.
+    Raises ArchError first where the machine names tensors that the workload lacks.
+    """
+    check_machine(workload, arch)
+    checker = _Checker(workload, arch)
+    checker.sequence(mapping.nodes, "nodes", _Way.start(workload))
+    checker.every_statement_once()
+    if checker.problems:
+        raise MappingError(checker.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What stands on the way to a node.
+
+    tiles: dim -> smallest tile so far. stored: tensor -> its innermost level so far. nodes: (level, where) of the
+    Storage nodes passed. depth: Branches around.
+    """
+
+    tiles: dict[str, int]
+    stored: dict[str, str]
+    nodes: tuple[tuple[str, str], ...]
+    depth: int
+
+    @staticmethod
+    def start(workload: Workload) -> _Way:
+        return _Way(workload.extents(), {}, (), 0)
+
+
+@dataclass(slots=True)
+class _Checker:
+    """Walks the tree and collects what is wrong with it."""
+
+    workload: Workload
+    arch: Architecture
+    problems: list[Problem] = field(default_factory=list[Problem])
+    places: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    computed: dict[str, str] = field(default_factory=dict[str, str])
+
+    def note(self, code: str, what: str, hint: str = "") -> None:
+        self.problems.append(Problem(code, what, hint))
+
+    def unknown(self, code: str, where: str, kind: str, word: object, known: Sequence[str]) -> None:
+        hint = did_you_mean(word[:64], known) if isinstance(word, str) else f"Known: {', '.join(known[:20])}."
+        self.note(code, f"{where} names the {kind} {shown(word)}, which there is not", hint)
+
+    def sequence(self, nodes: Sequence[MappingNode], where: str, way: _Way) -> set[str]:
+        """Check a sequence of nodes; return the names of the statements below it."""
+        self._check_ends(nodes, where)
+        below: set[str] = set()
+        loops: list[tuple[str, str]] = []
+        for index, node in enumerate(nodes):
+            at = f"{where}[{index}]"
+            match node:
+                case Storage():
+                    way = self._stored(node, at, way)
+                case Temporal() | Spatial():
+                    if self._loop_is_known(node, at):
+                        loops.append((node.dim, at))
+                    way = self._looped(node, at, way)
+                case Compute():
+                    below |= self._computed(node, at, way)
+                case Branch():
+                    below |= self._branched(node, at, way)
+                case _:  # pyright: ignore[reportUnnecessaryComparison]  # what a Python user may have put there
+                    self.note(
+                        "PM401", f"{at} is {shown(node)}", "A node is Storage, Temporal, Spatial, Branch or Compute."
+                    )
+        for dim, at in loops:
+            self._check_use(dim, at, below)
+        return below
+
+    def _check_ends(self, nodes: Sequence[MappingNode], where: str) -> None:
+        hint = "Only the last node is a compute or a branch."
+        if not nodes:
+            self.note("PM401", f"{where} is empty", 'The least tree is one node: {"compute": "S"}.')
+            return
+        if not isinstance(nodes[-1], Compute | Branch):
+            self.note("PM401", f"{where} ends without a compute or a branch", hint)
+        for index, node in enumerate(nodes[:-1]):
+            if isinstance(node, Compute | Branch):
+                kind = "compute" if isinstance(node, Compute) else "branch"
+                self.note("PM401", f"{where}[{index}] is a {kind}, and nodes follow it", hint)
+
+    def _stored(self, node: Storage, at: str, way: _Way) -> _Way:
+        levels = tuple(level.name for level in self.arch.levels)
+        names = tuple(tensor.name for tensor in self.workload.tensors)
+        known = node.level in levels
+        if not known:
+            self.unknown("PM402", at, "level", node.level, levels)
+        stored = dict(way.stored)
+        for tensor in node.tensors:
+            if tensor not in names:
+                self.unknown("PM403", at, "tensor", tensor, names)
+                continue
+            first = self.places.setdefault((node.level, tensor), at) if known else at
+            if first != at or node.tensors.count(tensor) > 1:
+                what = f"{at} stores {tensor} in '{node.level}', where {first if first != at else 'it'} does already"
+                self.note("PM404", what, "There is at most one node per tensor and level.")
+            if known and node.level != levels[0]:
+                self._check_order(tensor, node.level, at, way)
+                stored[tensor] = node.level
+        nodes = (*way.nodes, (node.level, at)) if known and node.level != levels[0] else way.nodes
+        return _Way(way.tiles, stored, nodes, way.depth)
+
+    def _check_order(self, tensor: str, level: str, at: str, way: _Way) -> None:
+        above = way.stored.get(tensor)
+        if above is not None and self.arch.level_index(above) > self.arch.level_index(level):
+            order = ", ".join(each.name for each in self.arch.levels)
+            what = f"{at} stores {tensor} in '{level}' below its node in '{above}'"
+            self.note("PM405", what, f"A tensor's nodes follow the machine's order of levels: {order}.")
+
+    def _loop_is_known(self, node: Temporal | Spatial, at: str) -> bool:
+        dims = tuple(self.workload.extents())
+        known = node.dim in dims
+        if not known:
+            self.unknown("PM406", at, "dim", node.dim, dims)
+        tile = as_integer(node.tile)
+        if tile is None or tile < 1:
+            self.note("PM407", f"{at} has the tile {shown(node.tile)}", "A tile is an integer >= 1.")
+        return known
+
+    def _looped(self, node: Temporal | Spatial, at: str, way: _Way) -> _Way:
+        if isinstance(node, Spatial):
+            self._check_fanout(node, at, way)
+        tile = as_integer(node.tile)
+        if tile is None or tile < 1 or node.dim not in way.tiles:
+            return way
+        tiles = {**way.tiles, node.dim: min(tile, way.tiles[node.dim])}
+        return _Way(tiles, way.stored, way.nodes, way.depth)
+
+    def _check_fanout(self, node: Spatial, at: str, way: _Way) -> None:
+        fanouts = tuple(fanout.name for fanout in self.arch.fanouts)
+        if node.fanout not in fanouts:
+            self.unknown("PM408", at, "fan-out", node.fanout, fanouts)
+            return
+        for level, place in way.nodes:
+            if any(fanout.name == node.fanout for fanout in self.arch.fanouts_above(level)):
+                what = f"{at} spreads {node.dim} over '{node.fanout}' below {place}, which stores in '{level}'"
+                hint = f"'{node.fanout}' is above '{level}': its loops must stand above the nodes of '{level}'."
+                self.note("PM409", what, hint)
+
+    def _computed(self, node: Compute, at: str, way: _Way) -> set[str]:
+        names = tuple(statement.name for statement in self.workload.statements)
+        if node.statement not in names:
+            self.unknown("PM410", at, "statement", node.statement, names)
+            return set()
+        if node.statement in self.computed:
+            what = f"{at} computes {node.statement}, which {self.computed[node.statement]} computes already"
+            self.note("PM411", what, "Every statement has one compute.")
+        self.computed.setdefault(node.statement, at)
+        extents = self.workload.extents()
+        for dim in self.workload.statement(node.statement).dims:
+            if extents[dim] > 1 and way.tiles[dim] > 1:
+                tile = way.tiles[dim]
+                found = "has no loop over it" if tile == extents[dim] else f"leaves it at tile {tile}"
+                what = f"the way to {at} ({node.statement}) {found}: {dim} has {extents[dim]} indices"
+                self.note("PM412", what, f"End with a loop over {dim} of tile 1.")
+        return {node.statement}
+
+    def _branched(self, node: Branch, at: str, way: _Way) -> set[str]:
+        if not node.children:
+            self.note("PM401", f"{at} is a branch without children", "A branch holds sequences of nodes.")
+        if way.depth >= _MAX_DEPTH:
+            self.note("PM413", f"{at} stands in more than {_MAX_DEPTH} branches", "Trees are not that deep.")
+            return set()
+        inside = _Way(way.tiles, way.stored, way.nodes, way.depth + 1)
+        below: set[str] = set()
+        for number, child in enumerate(node.children):
+            below |= self.sequence(child, f"{at}.branch[{number}]", inside)
+        return below
+
+    def _check_use(self, dim: str, at: str, below: set[str]) -> None:
+        """A loop over a dim that only some statements have runs the others in its first iteration."""
+        if below and not any(dim in self.workload.statement(name).dims for name in below):
+            dims = sorted({each for name in below for each in self.workload.statement(name).dims})
+            what = f"{at} loops over {dim}, which no statement below it has"
+            self.note("PM414", what, f"Below it: {', '.join(sorted(below))} over {', '.join(dims) or 'no dims'}.")
+
+    def every_statement_once(self) -> None:
+        for statement in self.workload.statements:
+            if statement.name not in self.computed:
+                self.note(
+                    "PM411", f"no node computes the statement {statement.name}", "Every statement has one compute."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """The nodes from the root to one Compute, the Compute left out."""
+
+    statement: Statement
+    nodes: tuple[Storage | Temporal | Spatial, ...]
+
+
+def _paths(
+    workload: Workload, nodes: Sequence[MappingNode], above: tuple[Storage | Temporal | Spatial, ...] = ()
+) -> Iterator[_Path]:
+    for node in nodes:
+        match node:
+            case Storage() | Temporal() | Spatial():
+                above = (*above, node)
+            case Compute():
+                yield _Path(workload.statement(node.statement), above)
+            case Branch():
+                for child in node.children:
+                    yield from _paths(workload, child, above)
+
+
+def placement_violations(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
+    """Return what a readable tree breaks of the machine's fan-out sizes and dims, `holds` and `must_hold`.
+
+    Each violation stands once, in the order of the tree and the machine.
+    """
+    found: dict[Violation, None] = {}
+    for path in _paths(workload, mapping.nodes):
+        found.update(dict.fromkeys(_fanout_violations(workload, arch, path)))
+        found.update(dict.fromkeys(_holds_violations(workload, arch, path)))
+        found.update(dict.fromkeys(_must_hold_violations(workload, arch, path)))
+    return tuple(found)
+
+
+def _fanout_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
+    """Yield fan-outs with more iterations than instances, and dims spread where they may not be."""
+    tiles = workload.extents()
+    used = {fanout.name: 1 for fanout in arch.fanouts}
+    fanouts = {fanout.name: fanout for fanout in arch.fanouts}
+    for node in path.nodes:
+        if isinstance(node, Storage):
+            continue
+        trips = -(-tiles[node.dim] // node.tile)
+        tiles[node.dim] = min(node.tile, tiles[node.dim])
+        if isinstance(node, Temporal) or trips == 1:
+            continue
+        used[node.fanout] *= trips
+        dims = fanouts[node.fanout].dims
+        if dims is not None and node.dim not in dims:
+            allowed = f"only {', '.join(dims)}" if dims else "no dim"
+            message = f"{node.dim} is spread over the fan-out '{node.fanout}', where {allowed} may be"
+            yield Violation("fanout", message, (("fanout", node.fanout), ("dim", node.dim)))
+    for name, needed in used.items():
+        size = fanouts[name].size
+        if needed > size:
+            message = (
+                f"the spatial loops over the fan-out '{name}' have {needed} iterations side by side; it has {size}"
+            )
+            yield Violation("fanout", message, (("fanout", name), ("needed", needed), ("size", size)))
+
+
+def _holds_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
+    levels = {level.name: level for level in arch.levels[1:]}
+    for node in path.nodes:
+        level = levels.get(node.level) if isinstance(node, Storage) else None
+        if not isinstance(node, Storage) or level is None or level.holds is None:
+            continue
+        for tensor in node.tensors:
+            if not _listed(workload, tensor, level.holds):
+                may = f"only {', '.join(level.holds)}" if level.holds else "nothing"
+                message = f"{tensor} is stored in '{level.name}', which may hold {may}"
+                yield Violation("placement", message, (("level", level.name), ("tensor", tensor)))
+
+
+def _must_hold_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
+    stored = {(node.level, tensor) for node in path.nodes if isinstance(node, Storage) for tensor in node.tensors}
+    accesses = (path.statement.target, *path.statement.reads)
+    for level in arch.levels[1:]:
+        for tensor in dict.fromkeys(access.tensor for access in accesses):
+            if (level.name, tensor) not in stored and _listed(workload, tensor, level.must_hold):
+                message = f"{tensor} is not stored in '{level.name}', which must hold {', '.join(level.must_hold)}"
+                yield Violation("placement", message, (("level", level.name), ("tensor", tensor)))
+
+
+def _listed(workload: Workload, tensor: str, words: Sequence[str]) -> bool:
+    return tensor in words or f"@{workload.tensor(tensor).role.value}" in words

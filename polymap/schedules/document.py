@@ -1,0 +1,128 @@
+"""Mappings as documents: the JSON of a loop tree read into `Mapping` and written back (design: interfaces, "JSON").
+
+Whether the names exist and the tree can be read as a program is `check_mapping`'s to say.
+"""
+
+from __future__ import annotations
+
+from polymap.errors import MappingError, Problem
+from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, is_list, is_name, is_table, shown
+from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+
+_FIELDS = {
+    "store": ("store", "tensors"),
+    "for": ("for", "tile"),
+    "par": ("par", "tile", "over"),
+    "compute": ("compute",),
+    "branch": ("branch",),
+}
+_MAX_NODES = 10_000
+
+
+def mapping_from_document(document: object, where: str = "mapping") -> Mapping:
+    """Return the loop tree that a JSON table describes; `where` names it in messages.
+
+    A table with the field `mapping` (what explore prints) is read as the mapping in it.
+    Raises MappingError with every mistake: no nodes, unknown and missing fields, names and tiles that are none.
+    """
+    if is_table(document) and "nodes" not in document:
+        if "mapping" in document:
+            return _from_answer(document["mapping"], where)
+        if "front" in document:
+            what = f"{where} holds a front of mappings"
+            raise MappingError(Problem("PM451", what, "Save the `mapping` of the entry that you want as its own file."))
+    problems: list[Problem] = []
+    fields = Fields.of(document, where, problems, known=("nodes",), required=("nodes",))
+    reader = _Reader(problems)
+    nodes = reader.sequence(fields.items("nodes"), "nodes", 0)
+    if problems:
+        raise MappingError(problems)
+    return Mapping(nodes)
+
+
+def _from_answer(mapping: object, where: str) -> Mapping:
+    if mapping is None:
+        what = f"{where} holds the answer of a search that found no mapping"
+        raise MappingError(Problem("PM452", what, "Search again with more time, or loosen what it must meet."))
+    if not is_table(mapping) or "nodes" not in mapping:
+        what = f"{where}: mapping is {shown(mapping)}"
+        raise MappingError(Problem("PM112", what, "A table with the field 'nodes' is wanted."))
+    return mapping_from_document(mapping, where)
+
+
+def mapping_to_document(mapping: Mapping) -> dict[str, object]:
+    """Return the JSON table of a loop tree; `mapping_from_document` reads it back."""
+    return {"nodes": [_node_to_document(node) for node in mapping.nodes]}
+
+
+def _node_to_document(node: MappingNode) -> dict[str, object]:
+    match node:
+        case Storage(level, tensors):
+            return {"store": level, "tensors": list(tensors)}
+        case Temporal(dim, tile):
+            return {"for": dim, "tile": tile}
+        case Spatial(dim, tile, fanout):
+            return {"par": dim, "tile": tile, "over": fanout}
+        case Compute(statement):
+            return {"compute": statement}
+        case Branch(children):
+            return {"branch": [[_node_to_document(inner) for inner in child] for child in children]}
+
+
+class _Reader:
+    """Reads nodes and collects what is wrong with them."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self._problems = problems
+        self._nodes = 0
+
+    def sequence(self, items: object, where: str, depth: int) -> tuple[MappingNode, ...]:
+        if not is_list(items):
+            self._problems.append(Problem("PM112", f"{where} is {shown(items)}", "A list of nodes is wanted."))
+            return ()
+        if depth > MAX_DEPTH:
+            self._problems.append(Problem("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))
+            return ()
+        before, self._nodes = self._nodes, self._nodes + len(items)
+        if self._nodes > _MAX_NODES:
+            if before <= _MAX_NODES:
+                self._problems.append(Problem("PM453", f"the loop tree has more than {_MAX_NODES:,} nodes"))
+            return ()
+        nodes = [self._node(item, f"{where}[{index}]", depth) for index, item in enumerate(items)]
+        return tuple(node for node in nodes if node is not None)
+
+    def _node(self, item: object, where: str, depth: int) -> MappingNode | None:
+        """Return the node that a table describes, or None where it does not say what it is."""
+        kinds = [kind for kind in _FIELDS if kind in item] if is_table(item) else []
+        if len(kinds) != 1:
+            found = f"a table with {' and '.join(kinds) or 'none of them'}" if is_table(item) else shown(item)
+            hint = "A node is a table with one of 'store', 'for', 'par', 'branch' and 'compute'."
+            self._problems.append(Problem("PM454", f"{where} is {found}", hint))
+            return None
+        kind = kinds[0]
+        fields = Fields.of(item, where, self._problems, known=_FIELDS[kind], required=_FIELDS[kind])
+        match kind:
+            case "store":
+                return Storage(fields.name("store", "_"), fields.names("tensors", ()))
+            case "for":
+                return Temporal(self._dim(fields, "for"), fields.integer("tile", 1))
+            case "par":
+                return Spatial(self._dim(fields, "par"), fields.integer("tile", 1), fields.name("over", "_"))
+            case "compute":
+                return Compute(fields.name("compute", "_"))
+            case _:
+                return self._branch(fields, where, depth)
+
+    def _dim(self, fields: Fields, name: str) -> str:
+        """Return the dim; loops of a C program that share a name are told apart as i, i#2, ..."""
+        word = fields.text(name, "_")
+        base, mark, number = word.partition("#")
+        if not is_name(base) or (mark and not (number.isascii() and number.isdigit() and len(number) <= 9)):
+            fields.refuse("PM114", name, NAME_RULE)
+        return word
+
+    def _branch(self, fields: Fields, where: str, depth: int) -> Branch:
+        children = fields.items("branch")
+        return Branch(
+            tuple(self.sequence(child, f"{where}.branch[{number}]", depth + 1) for number, child in enumerate(children))
+        )
