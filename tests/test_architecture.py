@@ -16,7 +16,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Rooms from top to bottom; rooms of one row do not know each other.
 ROWS = (
-    ("cli", "demo"),
+    ("demo",),
+    ("cli",),
     ("explore",),
     ("report",),
     ("codegen", "search"),

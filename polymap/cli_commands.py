@@ -1,0 +1,164 @@
+"""The five commands: read the inputs, call one room, give its answer as text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from polymap.arch.machine import Architecture
+from polymap.arch.presets import load_arch, preset_names
+from polymap.cli_arguments import Options
+from polymap.cli_inputs import Inputs, keep_inputs
+from polymap.cli_output import Document, check_writable, say, write_documents
+from polymap.cli_progress import ProgressLine
+from polymap.explore import explore
+from polymap.report import answers, summary
+from polymap.schedules.mapping import Mapping
+from polymap.workload.loopnest import Workload
+from polymap.workload.networks import builtin_names, builtin_workload
+
+if TYPE_CHECKING:
+    from polymap.search.result import SearchResult
+
+ANSWERED = 0
+BUG = 1
+NO_ANSWER = 3
+INTERRUPTED = 130
+
+
+def run_command(options: Options) -> int:
+    """Run one command; return its exit code. Raises PolymapError for what the user must mend."""
+    keep_inputs(options)
+    check_writable([path for path in (options.output, options.json) if path is not None])
+    commands: dict[str, Callable[[Options], int]] = {
+        "explore": _explore,
+        "evaluate": _evaluate,
+        "codegen": _codegen,
+        "check": _check,
+        "list": _list,
+    }
+    return commands[options.command](options)
+
+
+def _explore(options: Options) -> int:
+    workload, arch, _ = _read(options)
+    result, code = _search(options, workload, arch)
+    if result is not None:
+        _answer(options, answers.result_document(result), lambda: summary.result_text(workload, arch, result))
+    return code
+
+
+def _evaluate(options: Options) -> int:
+    from polymap.costmodel.evaluate import evaluate, simulate
+
+    workload, arch, mapping = _read(options)
+    assert mapping is not None, "parse() demands --mapping"
+    cost = (simulate if options.simulate else evaluate)(workload, arch, mapping)
+    _answer(options, answers.cost_document(cost), lambda: summary.cost_text(workload, arch, mapping, cost))
+    return ANSWERED
+
+
+def _codegen(options: Options) -> int:
+    from polymap.codegen.run import generate_c, run_c
+    from polymap.costmodel.evaluate import evaluate
+
+    workload, arch, mapping = _read(options)
+    code = ANSWERED
+    document: dict[str, object] = {}
+    if mapping is None:
+        result, code = _search(options, workload, arch)
+        if result is None or result.best is None or code != ANSWERED:
+            if result is not None:
+                _answer(options, answers.result_document(result), lambda: summary.result_text(workload, arch, result))
+            return code
+        mapping = result.best
+        document = answers.result_document(result)
+    cost = evaluate(workload, arch, mapping)
+    for violation in cost.violations:
+        say(f"polymap: warning: the mapping is not legal: {violation.message}")
+    source = generate_c(workload, arch, mapping)
+    document |= {"mapping": answers.mapping_document(mapping), "cost": answers.cost_document(cost), "code": source}
+    run = run_c(workload, arch, mapping) if options.run else None
+    if run is not None:
+        document["run"] = answers.run_document(run)
+    _write_code(options, source, document, None if run is None else summary.run_text(run))
+    return BUG if run is not None and cost.legal and not (run.matches_reference and run.counts_match) else code
+
+
+def _write_code(options: Options, source: str, document: object, remark: str | None) -> None:
+    """Write the program (to stdout unless -o or JSON takes its place), the JSON, and what the run said."""
+    documents: list[Document] = []
+    if options.json is not None:
+        documents.append(Document(options.json, answers.json_text(document)))
+    if options.output is not None or options.json != "-":
+        documents.append(Document(options.output or "-", source))
+    stdout_is_free = all(document.path != "-" for document in documents)
+    if remark is not None and stdout_is_free:
+        documents.append(Document("-", remark))
+    write_documents(documents)
+    if remark is not None and not stdout_is_free:
+        say(remark)
+
+
+def _check(options: Options) -> int:
+    from polymap.schedules.checkup import checkup
+
+    inputs = Inputs(options)
+    workload = inputs.workload()
+    mapping = inputs.mapping()
+    inputs.check()
+    assert workload is not None
+    found = checkup(workload, mapping)
+    _answer(options, answers.checkup_document(found), lambda: summary.checkup_text(found))
+    return ANSWERED
+
+
+def _list(options: Options) -> int:
+    workloads = [builtin_workload(name) for name in builtin_names()]
+    machines = [load_arch(name) for name in preset_names()]
+    write_documents([Document("-", summary.list_text(workloads, machines))])
+    return ANSWERED
+
+
+def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
+    """Return what the command works on; raises InputError with the mistakes of all of it."""
+    inputs = Inputs(options)
+    workload, arch, mapping = inputs.workload(), inputs.arch(), inputs.mapping()
+    inputs.check()
+    assert workload is not None and arch is not None, "inputs.check() raises otherwise"
+    return workload, arch, mapping
+
+
+def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[SearchResult | None, int]:
+    """Return the result and the exit code that it means; the best so far (or None) and 130 if interrupted."""
+    progress = ProgressLine()
+    try:
+        result = explore(
+            workload,
+            arch,
+            options.objective,
+            tiles=options.tiles,
+            time_limit_s=options.time_limit_s,
+            workers=options.workers,
+            seed=options.seed,
+            on_progress=progress,
+        )
+    except KeyboardInterrupt:
+        progress.clear()
+        say("polymap: interrupted")
+        return progress.best_so_far(workload, arch, options.objective), INTERRUPTED
+    progress.clear()
+    if result.best is not None:
+        return result, ANSWERED
+    say(f"polymap: {summary.no_answer_text(result)}")
+    return result, NO_ANSWER
+
+
+def _answer(options: Options, document: object, text: Callable[[], str]) -> None:
+    """Give the answer where it was asked for: JSON to a file or stdout, text to stdout unless JSON goes there."""
+    documents: list[Document] = []
+    if options.json is not None:
+        documents.append(Document(options.json, answers.json_text(document)))
+    if options.json != "-":
+        documents.append(Document("-", text()))
+    write_documents(documents)

@@ -1,0 +1,68 @@
+"""The search as it goes: a line on a terminal, and the best so far for who interrupts it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from polymap.cli_output import say
+
+if TYPE_CHECKING:
+    from polymap.arch.machine import Architecture
+    from polymap.search.result import Progress, SearchResult
+    from polymap.workload.loopnest import Workload
+
+
+class ProgressLine:
+    """Called with each report of the search; keeps the last one and shows it on stderr if that is a terminal."""
+
+    def __init__(self) -> None:
+        self.last: Progress | None = None
+        stream = sys.stderr
+        # It is None where the shell closed it (2>&-).
+        self._shown = stream is not None and stream.isatty()  # pyright: ignore[reportUnnecessaryComparison]
+        self._width = 0
+
+    def __call__(self, progress: Progress) -> None:
+        """Take a report of the search."""
+        self.last = progress
+        if self._shown:
+            self._show(progress_text(progress))
+
+    def clear(self) -> None:
+        """Remove the line, so that what follows starts on a clean one."""
+        if self._shown and self._width:
+            self._show("")
+            say("\r", end="")
+
+    def best_so_far(self, workload: Workload, arch: Architecture, objective: str) -> SearchResult | None:
+        """Return what an interrupted search has found, as its result; None where it has nothing yet."""
+        if self.last is None or self.last.best is None:
+            return None
+        from polymap.costmodel.evaluate import evaluate
+        from polymap.search.result import SearchResult, SpaceCount
+
+        last = self.last
+        return SearchResult(
+            status="FEASIBLE",
+            objective=objective,
+            best=last.best,
+            cost=evaluate(workload, arch, self.last.best),
+            value=last.value,
+            bound=last.bound,
+            gap=last.gap,
+            space=SpaceCount(syntactic=None, legal=None, distinct=None, evaluated=0, pruned=0),
+            seconds=last.seconds,
+        )
+
+    def _show(self, text: str) -> None:
+        say("\r" + text.ljust(self._width), end="")
+        self._width = len(text)
+
+
+def progress_text(progress: Progress) -> str:
+    """Return incumbent, bound, gap and time on one line of under 80 characters."""
+    best = "none yet" if progress.value is None else f"{float(progress.value):.6g}"
+    bound = "-" if progress.bound is None else f"{float(progress.bound):.6g}"
+    gap = "-" if progress.gap is None else f"{100 * progress.gap:.2f} %"
+    return f"best {best}   bound {bound}   gap {gap}   {progress.seconds:.1f} s"

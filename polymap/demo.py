@@ -1,0 +1,123 @@
+"""`make demo`: a real ResNet-50 layer from its loop nest to the best mapping, its proof, its numbers and its program.
+
+python -m polymap.demo [WORKLOAD [ARCH]]      (default: resnet50.conv2_x eyeriss_like)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from polymap.arch.machine import Architecture
+from polymap.arch.presets import load_arch
+from polymap.cli_progress import ProgressLine
+from polymap.codegen.run import CRun, generate_c, run_c
+from polymap.costmodel.cost import Cost
+from polymap.errors import PolymapError
+from polymap.explore import explore
+from polymap.poly.sets import function
+from polymap.report.explain import explain
+from polymap.report.nest import mapping_text
+from polymap.report.numbers import exact, table
+from polymap.report.roofline import roofline_text
+from polymap.report.summary import figures_text, orders_text, space_text, status_text
+from polymap.report.traffic import traffic_text
+from polymap.schedules.checkup import checkup
+from polymap.schedules.mapping import Mapping
+from polymap.search.result import SearchResult
+from polymap.workload.dependences import dependences, domain_of
+from polymap.workload.document import load_workload
+from polymap.workload.loopnest import Workload
+
+OUT = Path("out")
+TIME_LIMIT_S = 120
+
+
+def main(words: tuple[str, ...] = ()) -> int:
+    """Run the demo; 0 where the search proved its answer and the program agreed with reference and prediction."""
+    name, machine = (*words, *("resnet50.conv2_x", "eyeriss_like")[len(words) :])[:2]
+    start = time.perf_counter()
+    workload, arch = load_workload(name), load_arch(machine)
+    print(f"polymap: {workload.name} on {arch.name}")
+    _section("The loop nest as integer sets (isl)", _polyhedra_lines(workload))
+    _section("Loop orders", orders_text(checkup(workload)).splitlines())
+    progress = ProgressLine()
+    result = explore(workload, arch, "energy", tiles="divide", time_limit_s=TIME_LIMIT_S, on_progress=progress)
+    progress.clear()
+    _section("Search", [space_text(result), status_text(result)])
+    if result.best is None or result.cost is None:
+        return 3
+    _report(workload, arch, result.best, result.cost, result)
+    run = _run(workload, arch, result.best, result.cost)
+    print(f"\ndone in {time.perf_counter() - start:.1f} s")
+    return 0 if result.status == "OPTIMAL" and run.matches_reference and run.counts_match else 1
+
+
+def _section(title: str, lines: list[str]) -> None:
+    print(f"\n== {title} ==")
+    print("\n".join(lines), flush=True)
+
+
+def _polyhedra_lines(workload: Workload) -> list[str]:
+    """Return domain, access relations and dependences as isl prints them."""
+    return list(_polyhedra(workload))
+
+
+def _polyhedra(workload: Workload) -> Iterator[str]:
+    for statement in workload.statements:
+        yield f"domain      {domain_of(workload, statement).to_str()}"
+        for verb, access in (("writes", statement.target), *(("reads", access) for access in statement.reads)):
+            relation = function(statement.name, statement.dims, access.index, access.tensor)
+            yield f"{verb:11} {relation.to_str()}"
+    for dependence in dependences(workload):
+        yield f"dependence  {dependence.kind.value} of {dependence.tensor}, {dependence.source} to {dependence.sink}:"
+        yield f"            {dependence.relation_text}"
+
+
+def _report(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost, result: SearchResult) -> None:
+    _section("The best mapping: what runs where, and what is resident", [mapping_text(workload, mapping, arch)])
+    _section("Traffic", [traffic_text(cost)])
+    _section("Figures", [figures_text(cost)])
+    _section("Roofline", [roofline_text(workload, arch, cost)])
+    _section("Why", [explain(workload, arch, mapping, cost)])
+
+
+def _run(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> CRun:
+    """Write the C program to ./out, run it, and print what it counted beside what was predicted."""
+    OUT.mkdir(exist_ok=True)
+    path = OUT / f"{workload.name.replace('.', '_')}.c"
+    path.write_text(generate_c(workload, arch, mapping), encoding="utf-8")
+    run = run_c(workload, arch, mapping)
+    equal = {True: "equal", False: "DIFFERENT", None: "not counted"}
+    lines = [
+        f"program     {path} ({len(path.read_text(encoding='utf-8').splitlines())} lines), ran in {run.seconds:.1f} s",
+        f"result      every element against an independent reference: {equal[run.matches_reference]}",
+        f"counts      predicted against counted by the program: {equal[run.counts_match]}",
+        "",
+        _comparison(cost, run),
+    ]
+    _section("The program", lines)
+    return run
+
+
+def _comparison(cost: Cost, run: CRun) -> str:
+    """Return predicted and counted elements side by side, one row per level and tensor."""
+    counted = {(row.level, row.tensor): row for row in run.counted}
+    rows: list[tuple[str, ...]] = []
+    for row in cost.traffic:
+        own = counted.get((row.level, row.tensor))
+        pairs = ((row.reads, own.reads if own else None), (row.writes, own.writes if own else None))
+        cells = [exact(value) if value is not None else "-" for pair in pairs for value in pair]
+        agree = own is not None and (row.reads, row.writes) == (own.reads, own.writes)
+        rows.append((row.level, row.tensor, *cells, "equal" if agree else "DIFFERENT"))
+    head = ("level", "tensor", "reads predicted", "counted", "writes predicted", "counted", "")
+    return table(head, rows, left=2)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(tuple(sys.argv[1:])))
+    except PolymapError as error:
+        sys.exit(f"polymap: {error}")

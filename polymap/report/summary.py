@@ -1,0 +1,142 @@
+"""Every answer as text for a terminal: what the command line prints without --json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.costmodel.cost import Cost
+from polymap.report.explain import explain
+from polymap.report.nest import mapping_text, statement_text
+from polymap.report.numbers import exact, percent, size, table
+from polymap.report.traffic import traffic_text
+from polymap.schedules.mapping import Mapping
+from polymap.schedules.violation import InstancePoint, Violation
+from polymap.workload.loopnest import Workload
+
+if TYPE_CHECKING:
+    from polymap.codegen.run import CRun
+    from polymap.schedules.checkup import Checkup
+    from polymap.search.result import SearchResult
+
+UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycle"}
+
+
+def _exact(value: int | float | None) -> str:
+    return "-" if value is None else exact(value)
+
+
+def status_text(result: SearchResult) -> str:
+    """Return status, value, bound, gap and seconds on one line."""
+    unit = UNITS.get(result.objective, "bits")
+    gap = "-" if result.gap is None else f"{100 * result.gap:.3g} %"
+    return (
+        f"{result.status}: {result.objective} {_exact(result.value)} {unit}, bound {_exact(result.bound)} {unit}, "
+        f"gap {gap}, {result.seconds:.1f} s"
+    )
+
+
+def space_text(result: SearchResult) -> str:
+    """Return the size of the space and how much of it the search looked at."""
+    space = result.space
+    parts = (
+        ("mappings by syntax", space.syntactic),
+        ("legal", space.legal),
+        ("with different costs", space.distinct),
+        ("evaluated", space.evaluated),
+        ("pruned", space.pruned),
+    )
+    return "space: " + ", ".join(f"{_exact(count)} {what}" for what, count in parts if count is not None)
+
+
+def result_text(workload: Workload, arch: Architecture, result: SearchResult) -> str:
+    """Return the answer of a search: status, space, the best mapping and what it costs."""
+    lines = [status_text(result), space_text(result)]
+    if result.best is not None and result.cost is not None:
+        lines += ["", cost_text(workload, arch, result.best, result.cost)]
+    return "\n".join(lines)
+
+
+def cost_text(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> str:
+    """Return a mapping as an annotated nest, whether it is legal, its traffic and figures, and why they are so."""
+    parts = [mapping_text(workload, mapping, arch)]
+    if cost.violations:
+        parts.append("not legal:\n" + "\n".join(violation_text(violation) for violation in cost.violations))
+    parts += [traffic_text(cost), figures_text(cost), explain(workload, arch, mapping, cost)]
+    return "\n\n".join(parts)
+
+
+def figures_text(cost: Cost) -> str:
+    """Return energy, latency, utilization and occupancy, one line each."""
+    energy = ", ".join(f"{name} {exact(pj)}" for name, pj in cost.energy_by_level_pj)
+    held = ", ".join(f"{name} {exact(bits)}" for name, bits in cost.occupancy_bits) or "-"
+    return "\n".join(
+        (
+            f"energy       {exact(cost.energy_pj)} pJ ({energy})",
+            f"latency      {exact(cost.latency_cycles)} cycles (compute {exact(cost.compute_cycles)}; "
+            f"{cost.bottleneck} decides)",
+            f"utilization  {percent(cost.utilization)} of the compute units, "
+            f"{exact(cost.instances)} statement instances",
+            f"occupancy    bits of one instance: {held}",
+        )
+    )
+
+
+def violation_text(violation: Violation) -> str:
+    """Return a broken rule and its witness."""
+    points = [item for item in violation.witness if isinstance(item, InstancePoint)]
+    shown = " before ".join(
+        f"{point.statement}[{', '.join(f'{name}={value}' for name, value in point.values)}]" for point in points
+    )
+    return f"  {violation.kind}: {violation.message}" + (f" (witness: {shown})" if shown else "")
+
+
+def no_answer_text(result: SearchResult) -> str:
+    """Return why a search has no mapping to show, and what would help."""
+    if result.status == "TIMEOUT":
+        return f"PM571 no mapping found in {result.seconds:.1f} s\n      A longer --time-limit may find one."
+    clash = "\n".join(f"      {reason}" for reason in result.clash)
+    return f"PM572 no mapping satisfies all requirements; these clash:\n{clash}"
+
+
+def run_text(run: CRun) -> str:
+    """Return what the C program said of itself."""
+    result = "equal to" if run.matches_reference else "DIFFERENT FROM"
+    counts = "equal to" if run.counts_match else "DIFFERENT FROM"
+    return (
+        f"ran in {run.seconds:.2f} s: every output element is {result} the reference; "
+        f"the words that it counted are {counts} the predicted ones"
+    )
+
+
+def list_text(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> str:
+    """Return the built-in workloads with their loops, and the machines with their levels and fan-outs."""
+    layers = [
+        (workload.name, statement_text(workload.statements[0]), " ".join(f"{d.name}={d.extent}" for d in workload.dims))
+        for workload in workloads
+    ]
+    nodes = [(arch.name, " > ".join(_node_text(node) for node in arch.nodes)) for arch in machines]
+    return "\n\n".join(
+        (
+            table(("workload", "statement", "sizes"), layers, left=3),
+            table(("machine", "levels, fan-outs and compute unit, outermost first"), nodes, left=2),
+        )
+    )
+
+
+def _node_text(node: MemoryLevel | Fanout | ComputeUnit) -> str:
+    match node:
+        case MemoryLevel(name=name, capacity_bits=None):
+            return name
+        case MemoryLevel(name=name, capacity_bits=int(bits)):
+            return f"{name} ({size(bits)})"
+        case Fanout(name=name):
+            return f"{name} x{node.size}"
+        case _:
+            return node.name
+
+
+def checkup_text(checkup: Checkup) -> str:
+    """Return dependences, legal orders and parallel loops of a workload, and what a mapping breaks."""
+    raise NotImplementedError
