@@ -56,20 +56,21 @@ def read_text(path: str | Path) -> str:
 
     Raises InputError where the file cannot be read, is too large or is not UTF-8.
     """
+    name = shown(str(path), longest=400)
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        raise InputError(Problem("PM101", f"cannot read {shown(str(path))}: {reason}")) from None
+        raise InputError(Problem("PM101", f"cannot read {name}: {reason}")) from None
     if len(data) > MAX_FILE_BYTES:
-        raise InputError(Problem("PM102", f"{shown(str(path))} is larger than 16 MiB", "Input files are smaller."))
+        raise InputError(Problem("PM102", f"{name} is larger than 16 MiB", "Input files are smaller."))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        what = f"{shown(str(path))} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}"
-        raise InputError(Problem("PM103", what, "Save the file as UTF-8.")) from None
+        what = f"{name} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}"
+        raise InputError(Problem("PM103", what)) from None
 
 
 def parse_json(text: str, where: str) -> object:
@@ -175,15 +176,15 @@ def is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, list | tuple)
 
 
-def shown(value: object) -> str:
+def shown(value: object, *, longest: int = 60) -> str:
     """Return the value as it may stand in a message: quoted if text, short, on one line."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        plain = len(value) <= 60 and value.isprintable()
-        return f"'{value}'" if plain else ascii(value[:60]) + ("..." if len(value) > 60 else "")
+        plain = len(value) <= longest and value.isprintable()
+        return f"'{value}'" if plain else ascii(value[:longest]) + ("..." if len(value) > longest else "")
     if isinstance(value, int):
         digits = int(value.bit_length() * 0.30103) + 1
         return str(value) if digits <= 40 else f"an integer of about {digits} digits"
@@ -238,8 +239,7 @@ class Fields:
         """Return an integer, least <= value <= most."""
         if self._absent(name, null=null):
             return default
-        value = as_integer(self.table[name])
-        if value is None:
+        if (value := as_integer(self.table[name])) is None:
             self.refuse("PM112", name, f"An integer >= {least} is wanted.")
             return default
         if not least <= value <= most:

@@ -139,18 +139,18 @@ def _sizes(words: Sequence[str], problems: list[Problem]) -> dict[str, object]:
 
 def _from_json_file(path: str) -> Workload:
     text = read_text(path)
-    document = parse_json(text, path)
+    where = shown(PurePath(path).name)
+    document = parse_json(text, where)
     try:
         return workload_from_document(document)
     except WorkloadError as error:
-        located = (_located(problem, text, path) for problem in error.problems)
+        located = (_located(problem, text, where) for problem in error.problems)
         raise WorkloadError(located) from None
 
 
-def _located(problem: Problem, text: str, path: str) -> Problem:
+def _located(problem: Problem, text: str, place: str) -> Problem:
     """Return the problem with the file that holds it, and the line where that is clear: the size of a dim."""
     match = _SIZE_PROBLEM.match(problem.what)
-    place = shown(path)
     table = re.search(r'"sizes"\s*:\s*\{', text) if match else None
     if match and table:
         key = re.compile(rf'"{match.group(1)}"\s*:').search(text, table.end())
