@@ -39,7 +39,7 @@ def footprints(workload: Workload, arch: Architecture, mapping: Mapping) -> tupl
     whole = tuple(Footprint(-1, outermost, name, elements) for name, elements in touched_elements(workload))
     return whole + tuple(
         Footprint(place.node, place.storage.level, tensor, _tile(workload, arch, place, tensor))
-        for place in _places(mapping.nodes, (), [0])
+        for place in places(mapping)
         if place.storage.level != outermost
         for tensor in place.storage.tensors
     )
@@ -53,8 +53,8 @@ def touched_elements(workload: Workload) -> tuple[tuple[str, int | None], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A storage node, its number, the loops above it and all that stands below."""
+class Place:
+    """A storage node, its number in the tree read from top to bottom, the loops above it and all that stands below."""
 
     node: int
     storage: Storage
@@ -62,15 +62,43 @@ class _Place:
     below: tuple[MappingNode, ...]
 
 
+def places(mapping: Mapping) -> tuple[Place, ...]:
+    """Return every storage node with what stands above and below it, top to bottom."""
+    return tuple(_places(mapping.nodes, (), [0]))
+
+
+def innermost_places(arch: Architecture, mapping: Mapping) -> dict[str, Place]:
+    """Return tensor -> its innermost storage node, of the tensors that have one below the outermost level."""
+    outermost = arch.levels[0].name
+    return {
+        tensor: place
+        for place in places(mapping)
+        if place.storage.level != outermost
+        for tensor in place.storage.tensors
+    }
+
+
+def fixed_dims(workload: Workload, arch: Architecture, place: Place) -> set[str]:
+    """Return the dims that loops of more than one iteration fix for the tiles of a storage node."""
+    spread = {fanout.name for fanout in arch.fanouts_above(place.storage.level)}
+    tiles = workload.extents()
+    fixed: set[str] = set()
+    for loop in place.above:
+        if loop.tile < tiles[loop.dim] and (isinstance(loop, Temporal) or loop.fanout in spread):
+            fixed.add(loop.dim)
+        tiles[loop.dim] = min(loop.tile, tiles[loop.dim])
+    return fixed
+
+
 def _places(
     nodes: tuple[MappingNode, ...], above: tuple[Temporal | Spatial, ...], counter: list[int]
-) -> Iterator[_Place]:
+) -> Iterator[Place]:
     for position, node in enumerate(nodes):
         number = counter[0]
         counter[0] += 1
         match node:
             case Storage():
-                yield _Place(number, node, above, nodes[position + 1 :])
+                yield Place(number, node, above, nodes[position + 1 :])
             case Temporal() | Spatial():
                 above = (*above, node)
             case Branch():
@@ -80,7 +108,7 @@ def _places(
                 pass
 
 
-def _tile(workload: Workload, arch: Architecture, place: _Place, tensor: str) -> int | None:
+def _tile(workload: Workload, arch: Architecture, place: Place, tensor: str) -> int | None:
     """Return the elements of the first tile: all loops that fix it at their first iteration, the others free."""
     inside = set(_statements(place.below))
     statements = tuple(statement for statement in workload.statements if statement.name in inside)

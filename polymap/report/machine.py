@@ -81,7 +81,7 @@ def _cells(row: MachineRow) -> tuple[str, ...]:
         case Fanout():
             return (f"  fan-out {node.name} x{node.size:,}", "", "", "", "", "", "", _policy(node))
         case ComputeUnit():
-            return (node.name, exact(row.instances), "", "", exact(node.pj), "", f"{node.per_cycle} per cycle", "")
+            return (node.name, exact(row.instances), "", "", exact(node.pj), "", "", f"{node.per_cycle} per cycle")
 
 
 def _bandwidth(level: MemoryLevel) -> str:
