@@ -6,9 +6,10 @@ The public names, each loaded when it is first used, so that `import polymap` co
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-# At once and not on first use: the module and the function share their name, and this import decides it.
 from polymap.display import when_first_shown
-from polymap.explore import explore
+
+# At once and not on first use: the module and the function share their name, and this import decides it.
+from polymap.explore import explore as explore
 
 if TYPE_CHECKING:
     from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
         WorkloadError as WorkloadError,
     )
     from polymap.report.explain import explain as explain
+    from polymap.report.nest import mapping_text as mapping_text
+    from polymap.report.nest_svg import mapping_svg as mapping_svg
+    from polymap.report.traffic import traffic_text as traffic_text
     from polymap.schedules.document import (
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
         Temporal as Temporal,
     )
     from polymap.schedules.violation import InstancePoint as InstancePoint, Violation as Violation
+    from polymap.search.result import SearchResult as SearchResult
     from polymap.workload.c import from_c as from_c
     from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
     from polymap.workload.document import (
@@ -79,9 +84,13 @@ _HOME = {
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
     ),
     "polymap.report.explain": ("explain",),
+    "polymap.report.nest": ("mapping_text",),
+    "polymap.report.nest_svg": ("mapping_svg",),
+    "polymap.report.traffic": ("traffic_text",),
     "polymap.schedules.document": ("mapping_from_document", "mapping_to_document"),
     "polymap.schedules.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
     "polymap.schedules.violation": ("InstancePoint", "Violation"),
+    "polymap.search.result": ("SearchResult",),
     "polymap.workload.c": ("from_c",),
     "polymap.workload.dependences": ("Dependence", "dependences"),
     "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),
