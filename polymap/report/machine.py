@@ -43,7 +43,7 @@ def machine_text(arch: Architecture) -> str:
     return "\n".join(lines)
 
 
-def machine_svg(arch: Architecture) -> str:
+def machine_svg(arch: Architecture) -> svg.Picture:
     """Return the machine as SVG: a box per level (its dearness is the bar at the right), arrows where it fans out."""
     dearest = max([_pj_per_bit(level) for level in arch.levels] + [_compute_per_bit(arch)])
     y, shapes = 84.0, [

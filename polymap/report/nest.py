@@ -11,9 +11,9 @@ from math import prod
 from polymap.arch.machine import Architecture
 from polymap.costmodel.footprint import footprints
 from polymap.report.numbers import exact, size
+from polymap.report.workload import statement_text
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Role, Statement, Workload
-from polymap.workload.notation import access_text
+from polymap.workload.loopnest import Role, Workload
 
 
 class RowKind(Enum):
@@ -159,12 +159,6 @@ def held_text(held: Held) -> str:
     if held.elements is None:
         return held.tensor
     return f"{held.tensor} {exact(held.elements)}" + (f" ({size(held.bits)})" if held.bits is not None else "")
-
-
-def statement_text(statement: Statement) -> str:
-    """Return a statement as one line of code: `O[n,k,p,q] += I[n,c,p+r,q+s] * W[k,c,r,s]`."""
-    reads = " * ".join(access_text(access) for access in statement.reads) or "..."
-    return f"{access_text(statement.target)} {statement.operator.value} {reads}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class _Block:
     below: int | None
 
 
-def mapping_svg(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost | None = None) -> str:
+def mapping_svg(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost | None = None) -> svg.Picture:
     """Return the SVG of a mapping; with its cost, each block says what is filled into it and drained from it."""
     traffic = {(row.level, row.tensor): row for row in cost.traffic} if cost is not None else {}
     figure = nest_figure(workload, arch, mapping)
@@ -60,7 +60,7 @@ def mapping_svg(workload: Workload, arch: Architecture, mapping: Mapping, cost: 
     return _draw(figure, svg.tensor_colours(workload), traffic)
 
 
-def bare_svg(mapping: Mapping) -> str:
+def bare_svg(mapping: Mapping) -> svg.Picture:
     """Return the SVG of a mapping alone: no sizes, no outermost trip counts."""
     figure = bare_figure(mapping)
     names = dict.fromkeys(item.tensor for row in figure.rows for item in row.held)
@@ -69,7 +69,7 @@ def bare_svg(mapping: Mapping) -> str:
     return _draw(figure, colours, {})
 
 
-def _draw(figure: NestFigure, colours: Table[str, str], traffic: Table[tuple[str, str], Traffic]) -> str:
+def _draw(figure: NestFigure, colours: Table[str, str], traffic: Table[tuple[str, str], Traffic]) -> svg.Picture:
     lines = _lines(figure.rows)
     left = _left_width(lines)
     lanes = {name: MARGIN + left + 26 + place * (LANE + LANE_GAP) for place, name in enumerate(colours)}

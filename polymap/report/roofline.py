@@ -113,7 +113,7 @@ def roofline_figure(workload: Workload, arch: Architecture, costs: Sequence[tupl
     )
 
 
-def roofline_svg(workload: Workload, arch: Architecture, costs: Sequence[tuple[str, Cost]]) -> str:
+def roofline_svg(workload: Workload, arch: Architecture, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:
     """Return the roofline of one or more labelled costs as SVG, both axes logarithmic."""
     figure = roofline_figure(workload, arch, costs)
     peak = figure.peak_operations_per_cycle

@@ -15,6 +15,15 @@ ROLE_COLOURS = {Role.OUTPUT: "#0d9373", Role.INPUT: "#2f6fde", Role.WEIGHT: "#df
 MORE_COLOURS = ("#c2417c", "#7a9c18", "#8a5a44", "#5b6b8c", "#b0489f", "#4d9de0")
 
 
+class Picture(str):
+    """The text of an SVG document, which notebooks show as a picture."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
 def tensor_colours(workload: Workload) -> dict[str, str]:
     """Return a colour per tensor: one per role, further tensors of a role get further colours."""
     free_roles, more = dict(ROLE_COLOURS), list(MORE_COLOURS)
@@ -100,10 +109,10 @@ def fitted(content: str, room: float, size: float = 12) -> str:
     return content[: max(1, int(room / (0.58 * size)) - 1)].rstrip() + "…"
 
 
-def picture(width: float, height: float, title: str, shapes: Sequence[str]) -> str:
+def picture(width: float, height: float, title: str, shapes: Sequence[str]) -> Picture:
     """Return an SVG document: a white card with the shapes on it; `title` is what a screen reader says."""
     where = f'width="{coordinate(width)}" height="{coordinate(height)}"'
     box = f'viewBox="0 0 {coordinate(width)} {coordinate(height)}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {where} {box} role="img" font-family={quoteattr(SANS)}>'
     card = rect(0.5, 0.5, width - 1, height - 1, fill=PAPER, stroke=RULE, round_by=10)
-    return "\n".join((head, f"<title>{escape(title)}</title>", card, *shapes, "</svg>")) + "\n"
+    return Picture("\n".join((head, f"<title>{escape(title)}</title>", card, *shapes, "</svg>")) + "\n")

@@ -80,7 +80,7 @@ def traffic_figure(workload: Workload, arch: Architecture, cost: Cost) -> Traffi
     return TrafficFigure(f"{workload.name} on {arch.name}", colours, tuple(bars))
 
 
-def traffic_svg(workload: Workload, arch: Architecture, cost: Cost) -> str:
+def traffic_svg(workload: Workload, arch: Architecture, cost: Cost) -> svg.Picture:
     """Return the stacked bars of elements moved and of energy, level by level, as SVG."""
     figure = traffic_figure(workload, arch, cost)
     names = max(svg.text_width(bar.level, 14.5) for bar in figure.bars)

@@ -1,0 +1,79 @@
+"""A workload as text: its loops, its statements as code, its tensors."""
+
+from __future__ import annotations
+
+from math import prod
+
+from polymap.poly.affine import Affine
+from polymap.report.numbers import exact, size, table
+from polymap.workload.loopnest import Access, Apply, Expression, Index, Number, Read, Statement, Workload
+from polymap.workload.notation import access_text
+
+_INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "<": 0, "<=": 0, "==": 0, "!=": 0, "&&": 0, "||": 0}
+
+
+def workload_text(workload: Workload) -> str:
+    """Return loops, statements and tensors of a workload."""
+    loops = ", ".join(f"{dim.name} < {exact(dim.extent)}" for dim in workload.dims)
+    lines = [workload.name, "", f"for {loops or 'nothing'}"]
+    for statement in workload.statements:
+        where = "".join(f", {constraint_text(constraint)}" for constraint in statement.constraints)
+        inside = f" if {where[2:]}" if where else ""
+        lines.append(f"  {statement.name}: {statement_text(statement)}{inside}")
+    if len(workload.statements) == 1 and not workload.statements[0].constraints:
+        lines += ["", f"{exact(prod(workload.extents().values()))} statement instances"]
+    if not workload.associative:
+        lines.append("accumulations keep their order")
+    rows = [
+        (
+            tensor.name,
+            tensor.role.value,
+            " x ".join(f"{extent:,}" for extent in tensor.shape) or "scalar",
+            exact(prod(tensor.shape)),
+            tensor.element_type or f"{tensor.bits} bit",
+            size(prod(tensor.shape) * tensor.bits),
+            ", ".join(["initial"] * tensor.initial + ["temporary"] * tensor.temporary),
+        )
+        for tensor in workload.tensors
+    ]
+    head = ("tensor", "role", "shape", "elements", "type", "size", "")
+    return "\n".join((*lines, "", table(head, rows, left=2, prose=1)))
+
+
+def constraint_text(constraint: Affine) -> str:
+    """Return "expression >= 0"."""
+    return f"{constraint} >= 0"
+
+
+def statement_text(statement: Statement) -> str:
+    """Return a statement as one line of code: `O[n,k,p,q] += I[n,c,p+r,q+s] * W[k,c,r,s]`."""
+    value = expression_text(statement.expression, statement.reads)
+    return f"{access_text(statement.target)} {statement.operator.value} {value}"
+
+
+def expression_text(expression: Expression, reads: tuple[Access, ...], within: int = 0) -> str:
+    """Return an expression as code; `within` is how tightly the operation around it binds."""
+    match expression:
+        case Read():
+            return access_text(reads[expression.access])
+        case Number():
+            return expression.text
+        case Index():
+            return f"({expression.value})" if within and len(expression.value.terms) > 1 else str(expression.value)
+        case Apply():
+            return _operation(expression, reads, within)
+
+
+def _operation(expression: Apply, reads: tuple[Access, ...], within: int) -> str:
+    name, arguments = expression.operation, expression.arguments
+    if name in _INFIX and len(arguments) > 1:
+        binds = _INFIX[name]
+        parts = [expression_text(one, reads, binds + (place > 0)) for place, one in enumerate(arguments)]
+        text = f" {name} ".join(parts)
+        return f"({text})" if binds < within else text
+    if name == "?:":
+        test, yes, no = (expression_text(argument, reads, 1) for argument in arguments)
+        return f"({test} ? {yes} : {no})"
+    if name in ("neg", "!"):
+        return ("-" if name == "neg" else "!") + "".join(expression_text(one, reads, 3) for one in arguments)
+    return f"{name}({', '.join(expression_text(argument, reads) for argument in arguments)})"
