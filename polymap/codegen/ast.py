@@ -129,13 +129,22 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
+class Local:
+    """A local array without initial values."""
+
+    type: str
+    name: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """Statements in a scope of their own."""
 
     body: Block
 
 
-Stmt = Declare | Assign | Copy | Count | For | If | Run | Remark | Scope
+Stmt = Declare | Assign | Copy | Count | For | If | Run | Remark | Scope | Local
 Block = tuple[Stmt, ...]
 
 
@@ -151,7 +160,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A static function of `int` parameters without a result."""
+    """A static function without a result; parameters as they are declared (`const int` where no type is given)."""
 
     name: str
     parameters: tuple[str, ...]

@@ -9,6 +9,7 @@ also know which copies are partial sums, and list the slots held with the parent
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from polymap.codegen.ast import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
 from polymap.codegen.elements import ElementType, c_name, element_types
@@ -16,10 +17,31 @@ from polymap.codegen.nest import Nest, Place
 from polymap.codegen.tiles import Frame, Values, affine_expr
 from polymap.codegen.window import moduli
 from polymap.errors import BudgetError, Problem
-from polymap.workload.loopnest import Access, Operator, Tensor, written_tensors
+from polymap.workload.loopnest import Access, Operator, Tensor, Workload
 
 _LARGEST_INDEX = 2**31 - 1
 _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
+
+
+class Rule(Enum):
+    """How a tensor's copies move (design: counting): read only; partial sums; or loaded, dirtied and drained."""
+
+    READ_ONLY = "read only"
+    SUMS = "partial sums"
+    PLAIN = "plain"
+
+
+def rules(workload: Workload) -> dict[str, Rule]:
+    """Return tensor name -> rule. Sums: arrays into which the program only accumulates, with one operator."""
+    operators: dict[str, set[Operator]] = {tensor.name: set() for tensor in workload.tensors}
+    for statement in workload.statements:
+        operators[statement.target.tensor].add(statement.operator)
+    read = {access.tensor for statement in workload.statements for access in statement.reads}
+    found: dict[str, Rule] = {}
+    for name, used in operators.items():
+        sums = len(used) == 1 and Operator.ASSIGN not in used and name not in read
+        found[name] = Rule.SUMS if sums else Rule.PLAIN if used else Rule.READ_ONLY
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +84,24 @@ class Layout:
     frame: Frame
     buffers: tuple[Buffer, ...]
     types: dict[str, ElementType]
-    written: frozenset[str]
-    operators: dict[str, Operator]
+    rules: dict[str, Rule]
 
     def parent(self, buffer: Buffer) -> Buffer:
         parent = buffer.place.parent
         assert parent is not None
         return self.buffers[parent]
 
+    def is_written(self, tensor: str) -> bool:
+        return self.rules[tensor] is not Rule.READ_ONLY
+
+    def operator(self, tensor: str) -> Operator:
+        """Return the operator of a tensor of partial sums."""
+        assert self.rules[tensor] is Rule.SUMS
+        return next(s.operator for s in self.nest.workload.statements if s.target.tensor == tensor)
+
     def neutral(self, tensor: str) -> Expr:
         """Return the neutral element of the tensor's accumulation."""
-        operator, kind = self.operators[tensor], self.types[tensor]
+        operator, kind = self.operator(tensor), self.types[tensor]
         if operator in _NEUTRAL:
             return Int(_NEUTRAL[operator])
         if kind.is_float:
@@ -80,12 +109,12 @@ class Layout:
         bits = kind.c_type.removesuffix("_t").upper()
         return Name(f"{bits}_{'MIN' if operator is Operator.MAX else 'MAX'}")
 
-    def combine(self, tensor: str, left: Expr, right: Expr) -> Expr:
-        """Return the accumulation of two values."""
-        operator = self.operators[tensor]
-        if operator in _NEUTRAL:
-            return Binary("+" if operator is Operator.ADD else "*", left, right)
-        return Invoke("MAX" if operator is Operator.MAX else "MIN", (left, right))
+
+def combine(operator: Operator, left: Expr, right: Expr) -> Expr:
+    """Return the accumulation of two values."""
+    if operator in _NEUTRAL:
+        return Binary("+" if operator is Operator.ADD else "*", left, right)
+    return Invoke("MAX" if operator is Operator.MAX else "MIN", (left, right))
 
 
 def counter(what: str, buffer: Buffer) -> str:
@@ -100,10 +129,9 @@ def layout_of(nest: Nest) -> Layout:
     """
     workload = nest.workload
     names = {dim.name: f"d{i}" for i, dim in enumerate(workload.dims)}
-    operators = {statement.target.tensor: statement.operator for statement in workload.statements}
     buffers = tuple(_buffer(nest, place) for place in nest.places)
     frame = Frame(names, workload.extents())
-    return Layout(nest, frame, buffers, element_types(workload), written_tensors(workload), operators)
+    return Layout(nest, frame, buffers, element_types(workload), rules(workload))
 
 
 def _buffer(nest: Nest, place: Place) -> Buffer:
@@ -154,7 +182,7 @@ def cell_of(buffer: Buffer, instance: Expr, slot: Expr) -> Expr:
 def buffer_arrays(layout: Layout, buffer: Buffer) -> list[Array]:
     """Return the arrays of a buffer."""
     place, kind = buffer.place, layout.types[buffer.place.tensor].c_type
-    is_written = place.tensor in layout.written
+    is_written = layout.is_written(place.tensor)
     level = c_name(f"L{place.level}", layout.nest.arch.levels[place.level].name)
     if place.level == 0:
         arrays = [Array(kind, buffer.name, (max(1, buffer.slots),), f"in {level}")]

@@ -37,7 +37,9 @@ def find_compiler() -> str:
     raise CompilerError(Problem("PM602", what, "Install one (Debian: apt install gcc), or leave out --run."))
 
 
-def compile_c(source: str, directory: Path, flags: tuple[str, ...] = FLAGS, libraries: tuple[str, ...] = ("-lm",)) -> Path:
+def compile_c(
+    source: str, directory: Path, flags: tuple[str, ...] = FLAGS, libraries: tuple[str, ...] = ("-lm",)
+) -> Path:
     """Return the path of the program compiled from `source` inside a private directory.
 
     Raises CompilerError with the compiler's own words where it refuses.

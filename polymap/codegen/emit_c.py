@@ -20,6 +20,7 @@ from polymap.codegen.ast import (
     If,
     Int,
     Invoke,
+    Local,
     Name,
     Program,
     Remark,
@@ -29,7 +30,21 @@ from polymap.codegen.ast import (
     Text,
 )
 
-_PRECEDENCE = {"||": 1, "&&": 2, "==": 4, "!=": 4, "<": 5, "<=": 5, ">": 5, ">=": 5, "+": 7, "-": 7, "*": 8, "/": 8, "%": 8}
+_PRECEDENCE = {
+    "||": 1,
+    "&&": 2,
+    "==": 4,
+    "!=": 4,
+    "<": 5,
+    "<=": 5,
+    ">": 5,
+    ">=": 5,
+    "+": 7,
+    "-": 7,
+    "*": 8,
+    "/": 8,
+    "%": 8,
+}
 _PRECEDENCE |= {"|": 3, "<<": 6}
 
 
@@ -47,7 +62,7 @@ def _part(part: Array | Function | Text) -> str:
             return f"static {kind} {name}{''.join(f'[{size}]' for size in shape)};{note}"
         case Function(name, parameters, body, remark):
             note = f"\n/* {remark} */" if remark else ""
-            listed = ", ".join(f"const int {parameter}" for parameter in parameters) or "void"
+            listed = ", ".join(p if " " in p else f"const int {p}" for p in parameters) or "void"
             return "\n".join([f"{note}\nstatic void {name}({listed})\n{{", *_block(body, 1), "}"])
     assert_never(part)
 
@@ -76,6 +91,8 @@ def _statement(statement: Stmt, depth: int) -> list[str]:
             return [*lines, f"{pad}}}"]
         case Run(function, arguments):
             return [f"{pad}{function}({', '.join(expression(argument) for argument in arguments)});"]
+        case Local(kind, name, length):
+            return [f"{pad}{kind} {name}[{length}];"]
         case Scope(inner):
             return [f"{pad}{{", *_block(inner, depth + 1), f"{pad}}}"]
         case Remark(text):

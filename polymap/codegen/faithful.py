@@ -17,6 +17,7 @@ from polymap.codegen.ast import (
     Assign,
     Binary,
     Block,
+    Count,
     Declare,
     For,
     Function,
@@ -29,18 +30,18 @@ from polymap.codegen.ast import (
     Text,
     minimum,
 )
-from polymap.codegen.buffers import Buffer, Layout, buffer_arrays, counter, layout_of
+from polymap.codegen.buffers import Layout, buffer_arrays, counter, layout_of
+from polymap.codegen.main_part import KINDS, has_floors, main_text
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Place, Use, read_nest
 from polymap.codegen.residence import enter_function, leave_function, load_function
 from polymap.codegen.steps import step_arrays, step_functions, step_of, working_function
 from polymap.codegen.tidy import prune
-from polymap.codegen.tiles import clock_bound, wrap
+from polymap.codegen.tiles import Guard, clock_bound, temporal, wrap
 from polymap.codegen.transfers import Needs, bus, mark
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
 
 _ADVANCED = Name("advanced")
-_KINDS = ("reads", "writes", "fills", "drains")
 
 
 @dataclass(slots=True)
@@ -70,41 +71,43 @@ def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> 
         parts.arrays += buffer_arrays(layout, buffer)
         if buffer.place.level == 0:
             continue
-        if buffer.place.tensor in layout.written:
+        if layout.is_written(buffer.place.tensor):
             parts.leaves[buffer.place.number] = parts.keep(leave_function(layout, parts.needs, buffer))
-            parts.enters[buffer.place.number] = parts.keep(enter_function(layout, buffer))
+            parts.enters[buffer.place.number] = parts.keep(enter_function(layout, parts.needs, buffer))
         else:
             parts.enters[buffer.place.number] = parts.keep(load_function(layout, parts.needs, buffer))
     run = _run(parts)
-    return Program((*_opening(parts), *parts.functions, run, _main(layout)))
+    return Program((*_opening(parts), *parts.functions, run, Text(main_text(layout, counted=True))))
 
 
 def _run(parts: _Parts) -> Function:
     nest = parts.layout.nest
     body = _clock(parts, nest.clock)
-    end = [_leave(parts, place, more=0) for place in reversed(nest.places) if place.number in parts.leaves]
-    start = Declare("int", "advanced", Int(-1))
-    return Function("run", (), prune((start, *body, *end)), "The clock, and the end of the run: all tiles are empty.")
+    dead = {tensor.name for tensor in nest.workload.tensors if tensor.temporary}
+    live = [place for place in nest.places if place.number in parts.leaves and place.tensor not in dead]
+    end = [_leave(parts, place, more=0) for place in reversed(live)]
+    start = (Declare("int", "advanced", Int(-1)),) if parts.enters else ()
+    return Function("run", (), prune((*start, *body, *end)), "The clock, and the end of the run: all tiles are empty.")
 
 
 def _clock(parts: _Parts, clock: Clock) -> Block:
     match clock:
         case ClockLoop(loop, above, body):
-            layers, stop = clock_bound(parts.layout.frame, loop, above)
-            inner: Block = (_moved(loop.depth), *_clock(parts, body))
+            layers, stop = clock_bound(parts.layout.frame, loop, above, temporal(above))
+            inner: Block = (*_moved(parts, loop.depth), *_clock(parts, body))
             return wrap(layers, (For(loop.name, Int(0), stop, inner),))
-        case ClockBranch(depth, children):
+        case ClockBranch(depth, _, children):
             steps: list[Stmt] = []
             for child in children:
-                steps += [_moved(depth), *_clock(parts, child)]
+                steps += [*_moved(parts, depth), *_clock(parts, child)]
             return tuple(steps)
         case ClockStep(use):
             return _step(parts, use)
     assert_never(clock)
 
 
-def _moved(depth: int) -> Stmt:
-    return Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth)))
+def _moved(parts: _Parts, depth: int) -> Block:
+    return (Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth))),) if parts.enters else ()
 
 
 def _step(parts: _Parts, use: Use) -> Block:
@@ -116,13 +119,14 @@ def _step(parts: _Parts, use: Use) -> Block:
     body: Block = (
         *_changes(parts, use),
         *calls,
-        Assign(Name("steps"), "+=", Int(1)),
-        Assign(_ADVANCED, "=", Name("INT_MAX")),
+        Count("steps"),
+        *((Assign(_ADVANCED, "=", Name("INT_MAX")),) if parts.enters else ()),
     )
-    if not use.statement.constraints:
-        return body
     # Steps in which no instance has work do not exist.
-    return (parts.keep(working_function(step)), If(Name("working"), body))
+    if use.statement.constraints:
+        body = (parts.keep(working_function(step)), If(Name("working"), body))
+    foreign = (Guard(Binary("==", Name(loop.name), Int(0))) for loop in use.foreign if loop.is_temporal)
+    return wrap(foreign, body)
 
 
 def _changes(parts: _Parts, use: Use) -> Block:
@@ -167,6 +171,7 @@ def _relevant_depth(workload: Workload, place: Place) -> int:
         relevant |= {dim for index in access.index for dim in index.dims}
         relevant |= {dim for constraint in use.statement.constraints for dim in constraint.dims}
         relevant |= {dim for dim in use.statement.dims if _is_ragged(use, dim, extents[dim])}
+        relevant |= {loop.dim for loop in use.foreign}
     depths = [loop.depth for loop in place.above if loop.is_temporal and loop.dim in relevant]
     return max([*depths, *place.branch_depths], default=-1)
 
@@ -185,11 +190,11 @@ def _opening(parts: _Parts) -> list[Text | Array]:
     layout, needs = parts.layout, parts.needs
     floats = any(kind.is_float for kind in layout.types.values())
     opening: list[Text | Array] = [Text(prelude.INCLUDES + ("#include <math.h>\n" if floats else ""))]
-    opening.append(Text(prelude.MACROS))
-    if _has_floors(layout.nest.workload):
+    opening.append(Text(prelude.EXTREMES + prelude.MACROS))
+    if has_floors(layout.nest.workload):
         opening.append(Text(prelude.FLOOR_DIV))
     opening += [Array("unsigned long long", name, ()) for name in ("steps", "instances")]
-    rows = dict.fromkeys(counter(kind, buffer) for buffer in layout.buffers for kind in _KINDS)
+    rows = dict.fromkeys(counter(kind, buffer) for buffer in layout.buffers for kind in KINDS)
     opening += [Array("unsigned long long", name, ()) for name in rows]
     opening += parts.arrays
     if any(use.statement.constraints for use in layout.nest.uses):
@@ -207,48 +212,3 @@ def _opening(parts: _Parts) -> list[Text | Array]:
         sizes = {"words": needs.message_words, "messages": needs.messages, "buckets": buckets, "mask": buckets - 1}
         opening.append(Text(prelude.MESSAGES.format(**sizes)))
     return opening
-
-
-def _has_floors(workload: Workload) -> bool:
-    forms = [
-        form
-        for statement in workload.statements
-        for access in (statement.target, *statement.reads)
-        for form in access.index
-    ]
-    forms += [constraint for statement in workload.statements for constraint in statement.constraints]
-    return any(not form.is_linear for form in forms)
-
-
-def _main(layout: Layout) -> Text:
-    reads, fills, starts, writes, prints = "", "", "", "", ""
-    for buffer in layout.buffers:
-        if buffer.place.level:
-            continue
-        tensor = layout.nest.workload.tensor(buffer.place.tensor)
-        kind = layout.types[tensor.name]
-        if tensor.name not in layout.written or tensor.initial:
-            reads += _transfer("input", buffer, 0)
-            fills += _fill(buffer, kind.c_type, kind.low, kind.high)
-        if tensor.name in layout.written:
-            writes += _transfer("output", buffer, 1)
-            if tensor.initial:
-                starts += f"    memset({buffer.name}_partial, 1, sizeof {buffer.name}_partial);\n"
-    for row, label in _rows(layout).items():
-        values = ", ".join(f"{kind}_{row}" for kind in _KINDS)
-        prints += f'    printf("{label} %llu %llu %llu %llu\\n", {values});\n'
-    return Text(prelude.MAIN.format(reads=reads, fills=fills, starts=starts, writes=writes, prints=prints))
-
-
-def _rows(layout: Layout) -> dict[str, str]:
-    """Return row name -> what main prints before its counters: level and tensor, numbered and named."""
-    return {buffer.row: buffer.label for buffer in layout.buffers}
-
-
-def _transfer(file: str, buffer: Buffer, writes: int) -> str:
-    return f"        transfer({file}, {buffer.name}, sizeof *{buffer.name}, {buffer.slots}, {writes});\n"
-
-
-def _fill(buffer: Buffer, c_type: str, low: int, high: int) -> str:
-    head = f"        for (size_t i = 0; i < {buffer.slots}; ++i) {{\n"
-    return f"{head}            {buffer.name}[i] = ({c_type})random_number({low}, {high});\n        }}\n"

@@ -8,6 +8,7 @@ from typing import assert_never
 from polymap.arch.machine import Architecture
 from polymap.codegen.ast import Program
 from polymap.codegen.faithful import lower_faithful
+from polymap.codegen.native import lower_native
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
 
@@ -25,5 +26,5 @@ def lower(workload: Workload, arch: Architecture, mapping: Mapping, form: Form) 
         case Form.FAITHFUL:
             return lower_faithful(workload, arch, mapping)
         case Form.NATIVE:
-            return lower_faithful(workload, arch, mapping)
+            return lower_native(workload, arch, mapping)
     assert_never(form)

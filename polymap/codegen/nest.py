@@ -41,6 +41,11 @@ class Use:
     loops: tuple[Loop, ...]
     path: tuple[int, ...]
 
+    @property
+    def foreign(self) -> tuple[Loop, ...]:
+        """The loops over dims that the statement lacks: it runs in their first iteration only."""
+        return tuple(loop for loop in self.loops if loop.dim not in self.statement.dims)
+
     def digits(self, dim: str) -> tuple[Loop, ...]:
         """Return the loops over `dim`, outermost first."""
         return tuple(loop for loop in self.loops if loop.dim == dim)
@@ -101,9 +106,10 @@ class ClockLoop:
 
 @dataclass(frozen=True, slots=True)
 class ClockBranch:
-    """Children that run one after the other; depth: the branch's own place on the clock."""
+    """Children that run one after the other; depth: the branch's own place on the clock; above: the loops around it."""
 
     depth: int
+    above: tuple[Loop, ...]
     children: tuple[Clock, ...]
 
 
@@ -142,6 +148,18 @@ class Nest:
         return tuple(enumerate(self.arch.fanouts))[parent.fanouts : fanouts]
 
 
+def clock_below(nest: Nest, place: Place) -> Clock:
+    """Return the part of the clock that runs below a place."""
+    clock = nest.clock
+    while True:
+        if isinstance(clock, ClockLoop) and clock.loop.depth < place.depth:
+            clock = clock.body
+        elif isinstance(clock, ClockBranch) and clock.depth < place.depth:
+            clock = clock.children[place.path[place.branch_depths.index(clock.depth)]]
+        else:
+            return clock
+
+
 def instance_order(loops: Iterator[Loop]) -> tuple[Loop, ...]:
     """Return spatial loops in instance order: outermost fan-out first, outermost loop first on one fan-out."""
     return tuple(sorted(loops, key=lambda loop: loop.fanout or 0))
@@ -178,7 +196,7 @@ class _Reader:
                 clocks = tuple(
                     self.walk(child, enclosing, above, at.inside_branch(i)) for i, child in enumerate(children)
                 )
-                return ClockBranch(at.depth, clocks)
+                return ClockBranch(at.depth, above, clocks)
             case Compute(name):
                 use = Use(self.workload.statement(name), above, at.path)
                 self.uses.append(use)

@@ -10,9 +10,12 @@ INCLUDES = """\
 #include <string.h>
 """
 
-MACROS = """\
+EXTREMES = """\
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+"""
+
+MACROS = """\
 #define KEY(epoch, element) ((uint64_t)(epoch) << 32 | ((uint32_t)(element) + 1))
 #define EPOCH(key) ((uint32_t)((key) >> 32))
 """
@@ -89,15 +92,16 @@ static int already_sent(const int32_t *message, const int32_t length, int64_t *m
 }}
 """
 
-MAIN = """
+RANDOM = """
 static uint64_t random_state = 1;
 
 static double random_number(const double low, const double high)
-{{
+{
     random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return low + (double)(random_state >> 33) / 2147483648.0 * (high - low);
-}}
+}"""
 
+MAIN = """
 static void transfer(FILE *file, void *data, const size_t size, const size_t count, const int writes)
 {{
     const size_t done = writes ? fwrite(data, size, count, file) : fread(data, size, count, file);
@@ -115,13 +119,6 @@ static FILE *open_file(const char *path, const char *mode)
         exit(3);
     }}
     return file;
-}}
-
-static void print_counts(void)
-{{
-    printf("level tensor reads writes fills drains\\n");
-{prints}\
-    printf("steps %llu instances %llu\\n", steps, instances);
 }}
 
 /* Without arguments: runs on pseudo-random data. With two: reads the tensors that hold values at the start from the
@@ -144,7 +141,15 @@ int main(int argc, char **argv)
             return 3;
         }}
     }}
-    print_counts();
-    return 0;
+{report}    return 0;
+}}
+"""
+
+PRINT_COUNTS = """
+static void print_counts(void)
+{{
+    printf("level tensor reads writes fills drains\\n");
+{prints}\
+    printf("steps %llu instances %llu\\n", steps, instances);
 }}
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -39,9 +39,34 @@ def reference(workload: Workload, data: Data) -> Reference:
     """Return what the workload makes of `data` (every read tensor and initial one; int64, or float64 arrays)."""
     values = _run(workload, data)
     is_float = any(array.dtype.kind == "f" for array in data.values())
-    magnitudes = _run(workload, {name: np.abs(array) for name, array in data.items()}) if is_float else {}
+    magnitudes: Data = {}
+    if is_float:
+        magnitudes = _run(_of_magnitudes(workload), {name: np.abs(array) for name, array in data.items()})
     additions = sum(math.prod(workload.extents()[dim] for dim in statement.dims) for statement in workload.statements)
     return Reference(values, magnitudes, additions)
+
+
+def _of_magnitudes(workload: Workload) -> Workload:
+    """Return the program that, run on absolute values, bounds the magnitude of all that goes into each element."""
+    statements = tuple(
+        replace(
+            statement,
+            operator=Operator.MAX if statement.operator is Operator.MIN else statement.operator,
+            expression=_magnitude(statement.expression),
+        )
+        for statement in workload.statements
+    )
+    return replace(workload, statements=statements)
+
+
+def _magnitude(expression: Expression) -> Expression:
+    if not isinstance(expression, Apply):
+        return expression
+    arguments = tuple(_magnitude(argument) for argument in expression.arguments)
+    if expression.operation == "neg":
+        return arguments[0]
+    operation = {"-": "+", "min": "max", "fmin": "fmax"}.get(expression.operation, expression.operation)
+    return Apply(operation, arguments)
 
 
 def _run(workload: Workload, data: Data) -> Data:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.arch.machine import Multicast
-from polymap.codegen.ast import Array, Assign, Block, Count, Declare, Element, Expr, Function, If, Int, Name, Run
+from polymap.codegen.ast import Array, Assign, Block, Copy, Count, Declare, Element, Expr, Function, If, Int, Name, Run
 from polymap.codegen.buffers import Buffer, Layout, axis_values, cell_of, counter, slot_of
 from polymap.codegen.expressions import c_expression
 from polymap.codegen.nest import Loop, Use, instance_order
 from polymap.codegen.tidy import function
 from polymap.codegen.tiles import Layer, Values, instance_layers, instance_number, point_layers, wrap
 from polymap.codegen.transfers import Ask, Bring, Child, Needs, arrival, merged_arrivals, merged_reads
-from polymap.workload.loopnest import Access
+from polymap.workload.loopnest import Access, Operator
 
 _UNIT = Name("unit")
 
@@ -51,6 +51,8 @@ class Step:
         return any(fanouts[loop.fanout or 0].multicast is not Multicast.NONE for loop in self.between(access))
 
     def arrivals_merge(self) -> bool:
+        if self.use.statement.operator is Operator.ASSIGN:
+            return False
         fanouts = self.layout.nest.arch.fanouts
         return any(fanouts[loop.fanout or 0].reduction for loop in self.between(self.use.statement.target))
 
@@ -178,7 +180,11 @@ def _result(step: Step, values: Values) -> Block:
         return (kept, Assign(Element(step.active, (_UNIT,)), "=", Int(1)))
     cell, axes = _located(step, target, values, "target")
     declared = Declare("const int", "cell", cell)
-    return (*axes, declared, *arrival(step.layout, step.holder(target), Name("cell"), result))
+    holder, operator = step.holder(target), step.use.statement.operator
+    if operator is Operator.ASSIGN:
+        dirty = Assign(holder.partial(Name("cell")), "=", Int(1))
+        return (*axes, declared, Copy(holder.value(Name("cell")), result), Count(counter("writes", holder)), dirty)
+    return (*axes, declared, *arrival(step.layout, holder, operator, Name("cell"), result))
 
 
 def _merged_results(step: Step, needs: Needs) -> Block:
@@ -193,4 +199,4 @@ def _merged_results(step: Step, needs: Needs) -> Block:
         return (_unit(step), If(active, wrap(layers, body)))
 
     child = Child(step.loops, 1, step.result)
-    return merged_arrivals(step.layout, needs, step.holder(target), child, visit)
+    return merged_arrivals(step.layout, needs, step.holder(target), child, step.use.statement.operator, visit)

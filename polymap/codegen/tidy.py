@@ -20,6 +20,7 @@ from polymap.codegen.ast import (
     If,
     Int,
     Invoke,
+    Local,
     Name,
     Remark,
     Run,
@@ -86,7 +87,7 @@ def _statement_names(statement: Stmt) -> frozenset[str]:
             return frozenset(_IDENTIFIER.findall(counter))
         case Scope(body):
             return names_in(body)
-        case Remark():
+        case Remark() | Local():
             return frozenset()
     assert_never(statement)
 

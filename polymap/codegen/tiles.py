@@ -71,6 +71,7 @@ class _Digits:
     dim: str
     base: Expr
     left: Expr
+    exact: frozenset[str]
     certain: bool = True
     serial: int = 0
 
@@ -79,7 +80,7 @@ class _Digits:
         layers: list[Layer] = []
         self.certain = self.certain and loop.is_temporal
         step = multiply(Name(loop.name), loop.tile)
-        if not isinstance(self.left, Int) and not self.certain:
+        if not isinstance(self.left, Int) and not self.certain and loop.name not in self.exact:
             layers.append(Guard(Binary("<", step, self.left)))
         return layers + self._advance(step, loop.tile)
 
@@ -117,22 +118,34 @@ class _Digits:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The C variables of dims: `d0`, `d1`, ... in the workload's order, and their extents."""
+    """The C variables of dims: `d0`, `d1`, ... in the workload's order, and their extents.
+
+    exact: loops in scope that never run past the end of the enclosing tile, whatever loop runs around them.
+    """
 
     names: dict[str, str]
     extents: dict[str, int]
+    exact: frozenset[str] = frozenset()
 
     def digits(self, dim: str) -> _Digits:
-        return _Digits(self.names[dim], Int(0), Int(self.extents[dim]))
+        return _Digits(self.names[dim], Int(0), Int(self.extents[dim]), self.exact)
 
 
-def clock_bound(frame: Frame, loop: Loop, above: tuple[Loop, ...]) -> tuple[list[Layer], Expr]:
-    """Return declarations and the trip count of a temporal loop: that of the sibling with the most work."""
+def temporal(loops: tuple[Loop, ...]) -> frozenset[str]:
+    """Return the names of the temporal loops."""
+    return frozenset(loop.name for loop in loops if loop.is_temporal)
+
+
+def clock_bound(frame: Frame, loop: Loop, above: tuple[Loop, ...], known: frozenset[str]) -> tuple[list[Layer], Expr]:
+    """Return declarations and the trip count of a loop, from the `known` loops above it.
+
+    It is that of the first iteration of all others: of the sibling with the most work.
+    """
     digits = frame.digits(loop.dim)
     layers: list[Layer] = []
     for outer in above:
         if outer.dim == loop.dim:
-            taken = digits.fixed(outer) if outer.is_temporal else digits.skipped(outer)
+            taken = digits.fixed(outer) if outer.name in known else digits.skipped(outer)
             layers += [layer for layer in taken if isinstance(layer, Declare)]
     if isinstance(digits.left, Int):
         return layers, Int(-(-digits.left.value // loop.tile))
@@ -153,6 +166,7 @@ def point_layers(frame: Frame, use: Use, fixed: frozenset[str], wanted: tuple[st
     outer: list[Layer] = []
     inner: list[Layer] = []
     values: Values = {}
+    outer += [Guard(Binary("==", Name(loop.name), Int(0))) for loop in use.foreign if loop.name in fixed]
     for dim in idle_only:
         outer += _idle_layers(frame, use, fixed, dim)
     for dim in visited:
@@ -219,5 +233,3 @@ def affine_expr(form: Affine, values: Values) -> Expr:
 
 def _floor_expr(floor: Floor, values: Values) -> Expr:
     return Invoke("floor_div", (affine_expr(floor.argument, values), Int(floor.divisor)))
-
-

@@ -29,10 +29,11 @@ from polymap.codegen.ast import (
     add,
     multiply,
 )
-from polymap.codegen.buffers import Buffer, Layout, counter
+from polymap.codegen.buffers import Buffer, Layout, Rule, combine, counter
 from polymap.codegen.elements import c_name
 from polymap.codegen.nest import Loop, instance_order
 from polymap.codegen.tiles import instance_layers, instance_number, wrap
+from polymap.workload.loopnest import Operator
 
 # How a child asks for an element: (where it goes, the parent's slot) -> statements.
 Ask = Callable[[Expr, Expr], Block]
@@ -168,19 +169,22 @@ def _unite(marks: str) -> Block:
     )
 
 
-def arrival(layout: Layout, parent: Buffer, cell: Expr, value: Expr) -> Block:
-    """Return what happens where a value is accumulated into a parent's copy: one write, a read if it is not zero."""
+def arrival(layout: Layout, parent: Buffer, operator: Operator, cell: Expr, value: Expr) -> Block:
+    """Return what happens where a value is accumulated into a parent's copy: one write, and one read if it is not zero.
+
+    An array of the plain rule always holds a value, and is dirty from then on.
+    """
     copy, partial = parent.value(cell), parent.partial(cell)
-    again: Block = (
-        Copy(copy, layout.combine(parent.place.tensor, copy, value)),
-        Count(counter("reads", parent)),
-    )
+    again: Block = (Copy(copy, combine(operator, copy, value)), Count(counter("reads", parent)))
+    written = Count(counter("writes", parent))
+    if layout.rules[parent.place.tensor] is Rule.PLAIN:
+        return (*again, written, Assign(partial, "=", Int(1)))
     first: Block = (Copy(copy, value), Assign(partial, "=", Int(1)))
-    return (If(partial, again, first), Count(counter("writes", parent)))
+    return (If(partial, again, first), written)
 
 
 def merged_arrivals(
-    layout: Layout, needs: Needs, parent: Buffer, child: Child, visit: Callable[[Bring], Block]
+    layout: Layout, needs: Needs, parent: Buffer, child: Child, operator: Operator, visit: Callable[[Bring], Block]
 ) -> Block:
     """Return the loops in which children bring elements to every parent instance, per the fan-outs' adders."""
     above, between = _shared(parent, child)
@@ -191,7 +195,7 @@ def merged_arrivals(
 
         def alone(value: Expr, origin: Expr) -> Block:
             cell = Declare("const int", "cell", add(Name(AT), origin))
-            return (cell, *arrival(layout, parent, Name("cell"), value))
+            return (cell, *arrival(layout, parent, operator, Name("cell"), value))
 
         return wrap(instance_layers((*above, *apart)), (_parent_at(parent, above), *visit(alone)))
     tensor = parent.place.tensor
@@ -207,13 +211,12 @@ def merged_arrivals(
             Assign(Name("wanted"), "+=", Int(1)),
             Copy(on_bus, value),
         )
-        again: Block = (Copy(on_bus, layout.combine(tensor, on_bus, value)),)
+        again: Block = (Copy(on_bus, combine(operator, on_bus, value)),)
         return (Declare("const int", "to", origin), If(Binary("!=", seen, Name("stamp")), first, again))
 
     start: Block = (Assign(Name("wanted"), "=", Int(0)), Assign(Name("stamp"), "+=", Int(1)))
     cell = Declare("const int", "cell", add(Name(AT), _want_from("w")))
-    landed: Block = (cell, *arrival(layout, parent, Name("cell"), Element(line, (_want_from("w"),))))
+    landed: Block = (cell, *arrival(layout, parent, operator, Name("cell"), Element(line, (_want_from("w"),))))
     landing = For("w", Int(0), Name("wanted"), landed)
     body: Block = (_parent_at(parent, above), *start, *wrap(instance_layers(added), visit(bring)), landing)
     return wrap(instance_layers((*above, *apart)), body)
-

@@ -1,0 +1,62 @@
+"""The end of every generated program: values in and out, and the counters on paper."""
+
+from __future__ import annotations
+
+from polymap.codegen import prelude
+from polymap.codegen.buffers import Buffer, Layout, Rule
+from polymap.workload.loopnest import Workload
+
+KINDS = ("reads", "writes", "fills", "drains")
+
+
+def has_floors(workload: Workload) -> bool:
+    """Return whether a division rounded down occurs in the program."""
+    forms = [
+        form
+        for statement in workload.statements
+        for access in (statement.target, *statement.reads)
+        for form in access.index
+    ]
+    forms += [constraint for statement in workload.statements for constraint in statement.constraints]
+    return any(not form.is_linear for form in forms)
+
+
+def main_text(layout: Layout, *, counted: bool) -> str:
+    """Return what reads and writes the tensors' values, runs the nest, and prints the counters if it has any."""
+    reads, fills, starts, writes, prints = "", "", "", "", ""
+    for buffer in layout.buffers:
+        if buffer.place.level:
+            continue
+        tensor = layout.nest.workload.tensor(buffer.place.tensor)
+        kind = layout.types[tensor.name]
+        if not layout.is_written(tensor.name) or tensor.initial:
+            reads += _transfer("input", buffer, 0)
+            fills += _fill(buffer, kind.c_type, kind.low, kind.high)
+        if layout.is_written(tensor.name) and not tensor.temporary:
+            writes += _transfer("output", buffer, 1)
+        if layout.rules[tensor.name] is Rule.SUMS:
+            if tensor.initial:
+                starts += f"    memset({buffer.name}_partial, 1, sizeof {buffer.name}_partial);\n"
+    for row, label in _rows(layout).items():
+        values = ", ".join(f"{kind}_{row}" for kind in KINDS)
+        prints += f'    printf("{label} %llu %llu %llu %llu\\n", {values});\n'
+    if not counted:
+        starts, prints = "", ""
+    parts = {"reads": reads, "fills": fills, "starts": starts, "writes": writes}
+    report = prelude.PRINT_COUNTS.format(prints=prints) if counted else ""
+    random = prelude.RANDOM if fills else ""
+    return report + random + prelude.MAIN.format(**parts, report="    print_counts();\n" if counted else "")
+
+
+def _rows(layout: Layout) -> dict[str, str]:
+    """Return row name -> what main prints before its counters: level and tensor, numbered and named."""
+    return {buffer.row: buffer.label for buffer in layout.buffers}
+
+
+def _transfer(file: str, buffer: Buffer, writes: int) -> str:
+    return f"        transfer({file}, {buffer.name}, sizeof *{buffer.name}, {buffer.slots}, {writes});\n"
+
+
+def _fill(buffer: Buffer, c_type: str, low: int, high: int) -> str:
+    head = f"        for (size_t i = 0; i < {buffer.slots}; ++i) {{\n"
+    return f"{head}            {buffer.name}[i] = ({c_type})random_number({low}, {high});\n        }}\n"
