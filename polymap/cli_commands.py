@@ -49,9 +49,9 @@ def _explore(options: Options) -> int:
 
 
 def _evaluate(options: Options) -> int:
+    workload, arch, mapping = _read(options)
     from polymap.costmodel.evaluate import evaluate, simulate
 
-    workload, arch, mapping = _read(options)
     assert mapping is not None, "parse() demands --mapping"
     cost = (simulate if options.simulate else evaluate)(workload, arch, mapping)
     _answer(options, answers.cost_document(cost), lambda: summary.cost_text(workload, arch, mapping, cost))
@@ -59,10 +59,10 @@ def _evaluate(options: Options) -> int:
 
 
 def _codegen(options: Options) -> int:
+    workload, arch, mapping = _read(options)
     from polymap.codegen.run import generate_c, run_c
     from polymap.costmodel.evaluate import evaluate
 
-    workload, arch, mapping = _read(options)
     code = ANSWERED
     document: dict[str, object] = {}
     if mapping is None:
@@ -101,13 +101,13 @@ def _write_code(options: Options, source: str, document: object, remark: str | N
 
 
 def _check(options: Options) -> int:
-    from polymap.schedules.checkup import checkup
-
     inputs = Inputs(options)
     workload = inputs.workload()
     mapping = inputs.mapping()
     inputs.check()
     assert workload is not None
+    from polymap.schedules.checkup import checkup
+
     found = checkup(workload, mapping)
     _answer(options, answers.checkup_document(found), lambda: summary.checkup_text(found))
     return ANSWERED

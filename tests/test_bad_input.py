@@ -235,9 +235,13 @@ def test_no_c_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
 @pytest.mark.parametrize(
     ("sizes", "formula"),
-    [({"H": 2, "W": 8}, "(2 + 2*0 - 1*(5 - 1) - 1) / 1 + 1"), ({"H": 8, "W": 8, "padding": -1}, "padding")],
+    [
+        ({"H": 2, "W": 8}, "E is -2: H=2, R=5, padding=0, stride=1, dilation=1"),
+        ({"H": 2, "W": 8}, "E = floor((H + 2*padding - dilation*(R - 1) - 1) / stride) + 1"),
+        ({"H": 8, "W": 8, "padding": -1}, "padding is -1"),
+    ],
 )
 def test_an_extent_below_one_shows_the_formula_that_made_it(sizes: dict[str, int], formula: str) -> None:
     with pytest.raises(pm.WorkloadError, match="PM2") as caught:
         pm.conv2d(K=1, C=1, R=5, S=5, **sizes)
-    assert formula.replace(" ", "") in str(caught.value).replace(" ", "")
+    assert formula in str(caught.value)
