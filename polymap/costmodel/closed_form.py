@@ -1,0 +1,87 @@
+"""The counts of one mapping from sums over kinds of steps: exact wherever an answer is given (docs/closed_form.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TypeVar
+
+from polymap.arch.machine import Architecture
+from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.groups import WorkloadModel, workload_model
+from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
+from polymap.costmodel.tally import Row
+from polymap.costmodel.uniform import count_uniform
+from polymap.errors import BudgetError
+from polymap.schedules.mapping import Mapping
+from polymap.workload.loopnest import Workload
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_MAX_REMEMBERED = 64
+
+
+def _remembered(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
+    """Return the function with its last results kept per object (not per value: hashing a workload takes longer)."""
+    known: dict[int, tuple[Key, Value]] = {}
+
+    def look_up(key: Key) -> Value:
+        found = known.get(id(key))
+        if found is not None and found[0] is key:
+            return found[1]
+        value = function(key)
+        if len(known) >= _MAX_REMEMBERED:
+            known.clear()
+        known[id(key)] = (key, value)
+        return value
+
+    return look_up
+
+
+_workload_model = _remembered(workload_model)
+_machine_model = _remembered(machine_model)
+
+
+def count_closed_form(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts | None:
+    """Return the counts of a mapping that `check_mapping` accepts, or None where the closed form does not reach.
+
+    It answers for one statement over a box with one linear access per tensor. It does not for arrays that are read
+    and written, for siblings that hold a written element through different offsets of a window, or where a tile is a
+    set of integers with too many gaps.
+    """
+    model = _workload_model(workload)
+    if model is None:
+        return None
+    machine = _machine_model(arch)
+    nest = nest_of(model, machine, mapping)
+    if nest is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
+        return None
+    if not nest.divides:
+        return None
+    try:
+        rows = count_uniform(model, machine, nest)
+    except BudgetError:
+        return None
+    return _counts(model, machine, nest, rows)
+
+
+def _counts(model: WorkloadModel, machine: MachineModel, nest: Nest, rows: list[Row]) -> Counts:
+    rows = sorted(rows, key=lambda row: (row.level, row.tensor))
+    names = machine.level_names
+    traffic = tuple(
+        Traffic(names[row.level], model.tensors[row.tensor].name, row.reads, row.writes, row.fills, row.drains)
+        for row in rows
+    )
+    use = [[0, 0, 0, 0] for _ in names]
+    for row in rows:
+        bits = model.tensors[row.tensor].bits
+        total = use[row.level]
+        if row.level:
+            total[0] += row.tile * bits
+        total[1] += row.busy_reads * bits
+        total[2] += row.busy_writes * bits
+        total[3] += (row.busy_reads + row.busy_writes) * bits
+    uses = tuple(LevelUse(name, *totals) for name, totals in zip(names, use, strict=True))
+    steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
+    return Counts(prod(model.extents), steps, traffic, uses)
