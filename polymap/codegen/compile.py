@@ -11,7 +11,7 @@ from pathlib import Path
 from polymap.errors import CompilerError, Problem
 
 _MEBIBYTE = 2**20
-FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra")
+FLAGS = ("-std=c99", "-O2", "-fwrapv", "-Wall", "-Wextra")
 _SHOWN = 2000
 
 

@@ -6,16 +6,25 @@ or in 64 where 32 could overflow; float types stay what they are.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
 from polymap.workload.loopnest import Operator, Statement, Tensor, Workload, written_tensors
 
-_FLOATS = {"float64": "double", "double": "double", "float32": "float", "float": "float"}
-_FLOATS |= {"float16": "float", "bfloat16": "float", "half": "float"}
+_FLOATS = {
+    "float64": "double",
+    "double": "double",
+    "float32": "float",
+    "float": "float",
+    "float16": "float",
+    "bfloat16": "float",
+    "half": "float",
+}
 _UNSIGNED = re.compile(r"u(?:int)?(\d+)")
 _NAME_LENGTH = 20
 _LARGEST_TRIAL_BITS = 12
+_LARGEST_SUM_BITS = 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +43,29 @@ class ElementType:
 def element_types(workload: Workload) -> dict[str, ElementType]:
     """Return tensor name -> element type, in the workload's order."""
     written = written_tensors(workload)
-    declared = {tensor.name: _declared(tensor) for tensor in workload.tensors}
+    trial_bits = _trial_bits(workload)
+    declared = {tensor.name: _declared(tensor, trial_bits) for tensor in workload.tensors}
     if _is_general(workload) and any(kind.is_float for kind in declared.values()):
         # A program that mixes types computes in the widest float; integers in it are whole-numbered floats.
         declared = {name: ElementType("double", kind.low, kind.high) for name, kind in declared.items()}
     return {name: _accumulated(workload, name, declared) if name in written else declared[name] for name in declared}
 
 
-def _declared(tensor: Tensor) -> ElementType:
+def _trial_bits(workload: Workload) -> int:
+    """Return how many bits the values may have that integers are tried with, so that no 64-bit sum overflows."""
+    bits = _LARGEST_TRIAL_BITS
+    for statement in workload.statements:
+        additions = math.prod(workload.extents()[dim] for dim in statement.dims)
+        bits = min(bits, (_LARGEST_SUM_BITS - additions.bit_length()) // max(1, len(statement.reads)))
+    return max(2, bits)
+
+
+def _declared(tensor: Tensor, trial_bits: int) -> ElementType:
     kind = tensor.element_type
     if kind in _FLOATS:
         return ElementType(_FLOATS[kind], -8, 8)
     unsigned = bool(kind and _UNSIGNED.fullmatch(kind))
-    bits = min(tensor.bits, _LARGEST_TRIAL_BITS)
+    bits = min(tensor.bits, trial_bits)
     low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     stored = next((size for size in (8, 16, 32) if tensor.bits <= size), 64)
     return ElementType(f"{'u' if unsigned else ''}int{stored}_t", low, high)

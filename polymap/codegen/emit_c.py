@@ -31,21 +31,10 @@ from polymap.codegen.ast import (
 )
 
 _PRECEDENCE = {
-    "||": 1,
-    "&&": 2,
-    "==": 4,
-    "!=": 4,
-    "<": 5,
-    "<=": 5,
-    ">": 5,
-    ">=": 5,
-    "+": 7,
-    "-": 7,
-    "*": 8,
-    "/": 8,
-    "%": 8,
+    symbol: binds
+    for binds, symbols in enumerate(("||", "&&", "|", "== !=", "< <= > >=", "<<", "+ -", "* / %"), start=1)
+    for symbol in symbols.split()
 }
-_PRECEDENCE |= {"|": 3, "<<": 6}
 
 
 def emit(program: Program) -> str:

@@ -1,4 +1,4 @@
-"""Statements run by numpy and plain Python, for the reference: blocks of one statement, or a program in textual order."""
+"""Statements run by numpy and plain Python, for the reference: blocks of one statement, or a whole program in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from polymap.workload.loopnest import (
     Workload,
 )
 
-Values = NDArray[np.int64] | NDArray[np.float64]
+Values = NDArray[np.int64 | np.float64]
 Data = dict[str, Values]
 Points = dict[str, NDArray[np.int64]]
 
@@ -118,8 +118,11 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
     "||": np.logical_or,
     "!": np.logical_not,
 }
-_MATH = {"fabs": "abs", "pow": "power", "ceil": "ceil", "floor": "floor", "fmod": "fmod", "atan2": "arctan2"}
-_MATH |= {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+_MATH = {"fabs": "abs", "pow": "power", "ceil": "ceil", "floor": "floor", "fmod": "fmod", "atan2": "arctan2"} | {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+}
 
 
 def _value(expression: Expression, reads: list[Values], points: Points) -> object:

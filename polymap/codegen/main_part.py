@@ -34,9 +34,8 @@ def main_text(layout: Layout, *, counted: bool) -> str:
             fills += _fill(buffer, kind.c_type, kind.low, kind.high)
         if layout.is_written(tensor.name) and not tensor.temporary:
             writes += _transfer("output", buffer, 1)
-        if layout.rules[tensor.name] is Rule.SUMS:
-            if tensor.initial:
-                starts += f"    memset({buffer.name}_partial, 1, sizeof {buffer.name}_partial);\n"
+        if layout.rules[tensor.name] is Rule.SUMS and tensor.initial:
+            starts += f"    memset({buffer.name}_partial, 1, sizeof {buffer.name}_partial);\n"
     for row, label in _rows(layout).items():
         values = ", ".join(f"{kind}_{row}" for kind in KINDS)
         prints += f'    printf("{label} %llu %llu %llu %llu\\n", {values});\n'

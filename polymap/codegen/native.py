@@ -7,7 +7,7 @@ tensor is a local buffer where loops inside it accumulate onto one tile; the oth
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from polymap.arch.machine import Architecture
@@ -23,7 +23,6 @@ from polymap.codegen.ast import (
     Expr,
     For,
     Function,
-    If,
     Int,
     Local,
     Name,
@@ -33,12 +32,13 @@ from polymap.codegen.ast import (
     add,
     multiply,
 )
-from polymap.codegen.buffers import Buffer, Layout, Rule, axis_values, combine, layout_of, slot_of
+from polymap.codegen.buffers import Layout, Rule, axis_values, combine, layout_of, slot_of
 from polymap.codegen.expressions import c_expression
 from polymap.codegen.main_part import has_floors, main_text
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
 from polymap.codegen.tidy import prune
-from polymap.codegen.tiles import Frame, Guard, Range, Values, clock_bound, point_layers, wrap
+from polymap.codegen.tiles import Frame, Values, clock_bound, point_layers, wrap
+from polymap.poly.affine import Affine
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Access, Operator, Statement, Tensor, Workload
 
@@ -71,7 +71,7 @@ class Native:
     frame: Frame
     sunk: frozenset[str]
     cores: frozenset[str]
-    stages: tuple[Stage, ...] = field(default=())
+    stages: tuple[Stage, ...]
 
 
 def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Program:
@@ -86,7 +86,7 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     frame = Frame(layout.frame.names, layout.frame.extents, exact)
     stages = tuple(stage for place in nest.places for stage in _stage(layout, place, sunk))
     native = Native(layout, frame, sunk, cores, stages)
-    body: Block = (*_zeros(native), *_open(native, nest.clock, (), in_parallel=False))
+    body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
     kernel = Function("run", (), prune(body), "The nest.")
     return Program((*_opening(layout), kernel, Text(main_text(layout, counted=False))))
 
@@ -116,7 +116,7 @@ def _exact(use: Use, sunk: frozenset[str]) -> list[Loop]:
     return exact
 
 
-def _open(native: Native, clock: Clock, done: tuple[Loop, ...], *, in_parallel: bool) -> Block:
+def _open(native: Native, clock: Clock, done: tuple[Loop, ...]) -> Block:
     """Return the nest from a part of the clock inwards; `done` are the loops that are open (or sunk) already."""
     match clock:
         case ClockLoop(loop, above, body):
@@ -127,17 +127,17 @@ def _open(native: Native, clock: Clock, done: tuple[Loop, ...], *, in_parallel: 
             rest, after = use.loops, clock
         case _:
             assert_never(clock)
-    return _open_loops(native, rest, len(done), after, in_parallel)
+    return _open_loops(native, rest, len(done), after)
 
 
-def _open_loops(native: Native, loops: tuple[Loop, ...], index: int, clock: Clock, in_parallel: bool) -> Block:
+def _open_loops(native: Native, loops: tuple[Loop, ...], index: int, clock: Clock) -> Block:
     """Return the loops from number `index` on, then what runs inside them; buffers where they stand."""
     if index == len(loops):
-        body = _inside(native, clock, loops, in_parallel)
+        body = _inside(native, clock, loops)
     elif loops[index].name in native.sunk:
-        body = _open_loops(native, loops, index + 1, clock, in_parallel)
+        body = _open_loops(native, loops, index + 1, clock)
     else:
-        body = _loop(native, loops, index, clock, in_parallel)
+        body = _loop(native, loops, index, clock)
     if index == len(loops) and not (isinstance(clock, ClockStep) and len(clock.use.loops) == index):
         return body  # what stands here is met again with the loops that follow
     for stage in native.stages:
@@ -157,25 +157,27 @@ def _contains(clock: Clock, use: Use) -> bool:
     assert_never(clock)
 
 
-def _loop(native: Native, loops: tuple[Loop, ...], index: int, clock: Clock, in_parallel: bool) -> Block:
+def _loop(native: Native, loops: tuple[Loop, ...], index: int, clock: Clock) -> Block:
     loop = loops[index]
     open_names = frozenset(outer.name for outer in loops[:index]) - native.sunk
     layers, stop = clock_bound(native.frame, loop, loops[:index], open_names)
-    spreads = loop.name in native.cores and not in_parallel and _is_disjoint(native, loop)
-    body = _open_loops(native, loops, index + 1, clock, in_parallel or spreads)
+    spreads = loop.name in native.cores and _is_disjoint(native, loop)
+    if spreads:  # threads start no threads
+        native = replace(native, cores=frozenset())
+    body = _open_loops(native, loops, index + 1, clock)
     pragma = "#pragma omp parallel for" if spreads else ""
     return wrap(layers, (For(loop.name, Int(0), stop, body, pragma),))
 
 
-def _inside(native: Native, clock: Clock, loops: tuple[Loop, ...], in_parallel: bool) -> Block:
+def _inside(native: Native, clock: Clock, loops: tuple[Loop, ...]) -> Block:
     match clock:
         case ClockBranch(_, above, children):
-            parts = [_open(native, child, above, in_parallel=in_parallel) for child in children]
+            parts = [_open(native, child, above) for child in children]
             return tuple(Scope(part) for part in parts)
         case ClockStep(use) if len(use.loops) == len(loops):
             return _lanes(native, use)
         case _:
-            return _open(native, clock, loops, in_parallel=in_parallel)
+            return _open(native, clock, loops)
 
 
 def _lanes(native: Native, use: Use) -> Block:
@@ -201,14 +203,14 @@ def _is_disjoint(native: Native, loop: Loop) -> bool:
     """
     uses = [use for use in native.layout.nest.uses if loop in use.loops]
     written = {use.statement.target.tensor for use in uses}
-    forms: dict[str, list[set[tuple[int, object]]]] = {}
+    alone: dict[str, set[tuple[int, Affine]]] = {}
     for use in uses:
         for access in (use.statement.target, *use.statement.reads):
             if access.tensor in written:
-                alone = {(axis, form) for axis, form in enumerate(access.index) if form.dims == (loop.dim,)}
-                linear = {(axis, form) for axis, form in alone if form.is_linear}
-                forms.setdefault(access.tensor, []).append(set(linear))
-    return all(set.intersection(*found) for found in forms.values())
+                axes = {(axis, form) for axis, form in enumerate(access.index) if form.dims == (loop.dim,)}
+                linear = {(axis, form) for axis, form in axes if form.is_linear}
+                alone[access.tensor] = linear & alone.get(access.tensor, linear)
+    return all(alone.values())
 
 
 def _zeros(native: Native) -> Block:

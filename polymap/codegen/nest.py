@@ -251,8 +251,7 @@ class _Position:
 def read_nest(workload: Workload, arch: Architecture, mapping: Mapping) -> Nest:
     """Return the mapping read for code generation; assumes one that can be read as a program (schedules.check)."""
     reader = _Reader(workload, arch)
-    extents = {name: extent for name, extent in workload.extents().items()}
-    clock = reader.walk(mapping.nodes, extents, (), _Position())
+    clock = reader.walk(mapping.nodes, workload.extents(), (), _Position())
     uses = tuple(reader.uses)
     outermost = [Place(0, tensor.name, 0, (), 0, (), (), 0) for tensor in workload.tensors]
     places: list[Place] = []

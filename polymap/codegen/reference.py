@@ -13,13 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
-from polymap.codegen.interpret import evaluate_blocks, interpret
+from polymap.codegen.interpret import Data, Values, evaluate_blocks, interpret
 from polymap.workload.loopnest import Access, Apply, Expression, Operator, Read, Statement, Workload, is_box
-
-Values = NDArray[np.int64] | NDArray[np.float64]
-Data = dict[str, Values]
 
 _EXACT_IN_FLOAT64 = 2**53
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -42,8 +38,13 @@ def reference(workload: Workload, data: Data) -> Reference:
     magnitudes: Data = {}
     if is_float:
         magnitudes = _run(_of_magnitudes(workload), {name: np.abs(array) for name, array in data.items()})
-    additions = sum(math.prod(workload.extents()[dim] for dim in statement.dims) for statement in workload.statements)
-    return Reference(values, magnitudes, additions)
+    return Reference(values, magnitudes, sum(_additions(workload, statement) for statement in workload.statements))
+
+
+def _additions(workload: Workload, statement: Statement) -> int:
+    """Return a bound on the terms that reach one element: dims that stand alone in an axis of the target tell apart."""
+    alone = {form.dims[0] for form in statement.target.index if len(form.dims) == 1 and form.is_linear}
+    return math.prod(workload.extents()[dim] for dim in statement.dims if dim not in alone)
 
 
 def _of_magnitudes(workload: Workload) -> Workload:
@@ -76,12 +77,13 @@ def _run(workload: Workload, data: Data) -> Data:
         tensor = workload.tensor(statement.target.tensor)
         if tensor.name not in arrays:
             arrays[tensor.name] = np.zeros(tensor.shape, dtype=dtype)
-    if len(workload.statements) > 1 or _reads_itself(workload.statements[0]):
+    first, *others = workload.statements
+    if others or _reads_itself(first):
         interpret(workload, arrays)
-    elif _is_sum_of_products(workload.statements[0]):
-        _einsum(workload, workload.statements[0], arrays)
+    elif _is_sum_of_products(first):
+        _einsum(workload, first, arrays)
     else:
-        evaluate_blocks(workload, workload.statements[0], arrays)
+        evaluate_blocks(workload, first, arrays)
     return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
 
 

@@ -7,7 +7,6 @@ has not been given the new epoch leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import assert_never
 
 from polymap.codegen.ast import (
@@ -50,7 +49,7 @@ _INSTANCE, _ELEMENT, _SLOT, _CELL = Name("instance"), Name("element"), Name("slo
 _ORIGIN, _FIRST = Name("origin"), Name("first")
 
 
-def key(epoch: Expr, element: Expr) -> Expr:
+def _key(epoch: Expr, element: Expr) -> Expr:
     return Invoke("KEY", (epoch, element))
 
 
@@ -58,7 +57,7 @@ def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functio
     """Return the function that gives every instance of a read-only place its tile of this step, and its call."""
 
     def visit(ask: Ask) -> Block:
-        missing = If(Binary("!=", buffer.key(_CELL), key(Name("then"), _ELEMENT)), ask(_CELL, _ORIGIN))
+        missing = If(Binary("!=", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), ask(_CELL, _ORIGIN))
         touched: Block = (missing, _touch(buffer), Assign(buffer.array("epoch", _INSTANCE), "=", buffer.now))
         return (_instance(buffer), _then(buffer), *tile(layout, buffer, (If(_is_unseen(buffer), touched),)))
 
@@ -67,12 +66,12 @@ def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functio
 
 
 def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
-    """Return the function in which every instance of a written place gives up what is not in its new tile, and its call.
+    """Return the function in which instances of a written place give up what is not in their new tile, and its call.
 
     Its parameter `more` is 0 where the tile is empty for everyone: in another branch, or at the end of the run.
     """
     parent = layout.parent(buffer)
-    stays = If(Binary("==", buffer.key(_CELL), key(Name("then"), _ELEMENT)), (_touch(buffer),))
+    stays = If(Binary("==", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), (_touch(buffer),))
     staying: Block = (_instance(buffer), _then(buffer), If(Name("more"), tile(layout, buffer, (stays,))))
 
     def visit(bring: Bring) -> Block:
@@ -263,11 +262,11 @@ def _drain_counts(buffer: Buffer) -> Block:
 
 
 def _is_unseen(buffer: Buffer) -> Expr:
-    return Binary("!=", buffer.key(_CELL), key(buffer.now, _ELEMENT))
+    return Binary("!=", buffer.key(_CELL), _key(buffer.now, _ELEMENT))
 
 
 def _touch(buffer: Buffer) -> Assign:
-    return Assign(buffer.key(_CELL), "=", key(buffer.now, _ELEMENT))
+    return Assign(buffer.key(_CELL), "=", _key(buffer.now, _ELEMENT))
 
 
 def _hold(buffer: Buffer) -> Block:

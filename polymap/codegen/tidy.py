@@ -33,7 +33,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def names_in(block: Block) -> frozenset[str]:
     """Return every identifier that occurs in an expression of the block."""
-    return frozenset().union(*(_statement_names(statement) for statement in block))
+    return frozenset(name for statement in block for name in _statement_names(statement))
 
 
 def prune(block: Block) -> Block:
@@ -82,7 +82,7 @@ def _statement_names(statement: Stmt) -> frozenset[str]:
         case If(condition, body, otherwise):
             return _names(condition) | names_in(body) | names_in(otherwise)
         case Run(_, arguments):
-            return frozenset().union(*(_names(argument) for argument in arguments))
+            return frozenset(name for argument in arguments for name in _names(argument))
         case Count(counter):
             return frozenset(_IDENTIFIER.findall(counter))
         case Scope(body):
@@ -101,9 +101,9 @@ def _names(value: Expr) -> frozenset[str]:
         case Binary(_, left, right):
             return _names(left) | _names(right)
         case Element(array, index):
-            return frozenset({array}).union(*(_names(i) for i in index))
+            return frozenset((array, *(name for i in index for name in _names(i))))
         case Invoke(_, arguments):
-            return frozenset().union(*(_names(argument) for argument in arguments))
+            return frozenset(name for argument in arguments for name in _names(argument))
         case Choice(condition, yes, no):
             return _names(condition) | _names(yes) | _names(no)
     assert_never(value)

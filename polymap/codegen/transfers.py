@@ -66,10 +66,12 @@ class Child:
 
 
 def bus(layout: Layout, tensor: str) -> str:
+    """Return the name of the array that carries elements of a tensor between a parent instance and its children."""
     return c_name(f"bus{_number(layout, tensor)}", tensor)
 
 
 def mark(layout: Layout, tensor: str) -> str:
+    """Return the name of the array that holds, per slot of a parent, the stamp of its last use of the bus."""
     return c_name(f"mark{_number(layout, tensor)}", tensor)
 
 
