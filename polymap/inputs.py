@@ -42,8 +42,8 @@ _TOML_TOKEN = re.compile(
     r'|"(?:[^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"?'
     r"|'[^'\n]*+'?"
     r"|\#[^\n]*+"
-    r"|(?:[A-Za-z0-9_-]+[ \t]*\.[ \t]*){100,}+"
-    r"|[\[\]{}]",
+    r"|[A-Za-z0-9_-]++(?:[ \t]*\.[ \t]*[A-Za-z0-9_-]++)*+"
+    r"|[\[\]{}.=,\n]",
     re.DOTALL,
 )
 
@@ -85,19 +85,14 @@ def parse_json(text: str, where: str) -> object:
             raise _too_long(where)
         return int(digits)
 
-    def number(digits: str) -> Fraction:
+    def number(digits: str) -> Fraction:  # NaN and Infinity too, which it refuses
         return _fraction(digits, where)
-
-    def constant(word: str) -> object:
-        raise InputError(Problem("PM108", f"{where}: {word} is not a finite number", "Write a finite number."))
 
     def table(pairs: list[tuple[str, object]]) -> dict[str, object]:
         return _without_duplicates(pairs, where)
 
     try:
-        loaded = json.loads(
-            text, parse_int=integer, parse_float=number, parse_constant=constant, object_pairs_hook=table
-        )
+        loaded = json.loads(text, parse_int=integer, parse_float=number, parse_constant=number, object_pairs_hook=table)
         return cast(object, loaded)
     except json.JSONDecodeError as error:
         what = f"{where} is not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
@@ -338,16 +333,18 @@ def _check_depth(token: re.Pattern[str], text: str, where: str) -> None:
     """Raise InputError where the text is over 16 MiB or its brackets (not those in texts) nest over 100 deep."""
     if len(text) > MAX_FILE_BYTES:
         raise InputError(Problem("PM102", f"{where} is larger than 16 MiB", "Inputs are smaller."))
-    depth = 0
+    depth = dots = 0  # dots: those of a chain of dotted keys
     for match in token.finditer(text):
         first = match.group()[0]
         if first in "[{":
             depth += 1
         elif first in "]}":
             depth -= 1
-        elif first not in "\"'#":  # a chain of over 100 dotted keys
-            depth = MAX_DEPTH + 1
-        if depth > MAX_DEPTH:
+        elif first in "=,\n":
+            dots = 0
+        elif first not in "\"'#":
+            dots += match.group().count(".")
+        if depth > MAX_DEPTH or dots > MAX_DEPTH:
             raise _too_deep(where)
 
 

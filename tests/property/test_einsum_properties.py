@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import product
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from polymap.errors import Problem, WorkloadError
 from polymap.poly.affine import Affine, affine

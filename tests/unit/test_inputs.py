@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from polymap.errors import InputError, Problem
 from polymap.inputs import (
@@ -62,6 +61,7 @@ BAD_TOML = [
     ("a = " + "{b=" * 300, "PM104"),
     ("a." * 3000 + "b = 1", "PM104"),
     ("[" + '"a".' * 3000 + "b]", "PM104"),
+    ("'a' . " * 100000 + "b = 1", "PM104"),
     ("a = nan", "PM108"),
     ("a = -inf", "PM108"),
     ("a = 1\na = 2", "PM106 .* not TOML"),
@@ -93,6 +93,12 @@ def test_brackets_inside_texts_and_comments_are_no_nesting() -> None:
     assert parse_json(f'["{many}", "\\"{many}"]', "file") == [many, f'"{many}']
     toml = f'a = "{many}\\""\nb = \'{many}\'\nc = """{many}"\n{many}"""\nd = \'\'\'{many}\'\'\' # {many}\n'
     assert parse_toml(toml, "file") == {"a": many + '"', "b": many, "c": f'{many}"\n{many}', "d": many}
+
+
+def test_long_lines_of_toml_are_no_nesting() -> None:
+    numbers = ", ".join(["1.5"] * 300)
+    tables = ", ".join(f'k{key} = {{"a"."b" = {key}.5}}' for key in range(200))
+    assert parse_toml(f"a = [{numbers}]\nb = {{{tables}}}", "file")
 
 
 def test_depth_of_a_hundred_is_read() -> None:
