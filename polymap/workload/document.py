@@ -168,4 +168,5 @@ def _from_c_file(path: str, sizes: Mapping[str, object], problems: list[Problem]
         raise WorkloadError(problems)
     from polymap.workload.c import from_c
 
-    return from_c(read_text(path), sizes={name: size for name, size in sizes.items() if isinstance(size, int)})
+    numbers = {name: size for name, size in sizes.items() if isinstance(size, int)}
+    return from_c(read_text(path), numbers, file=PurePath(path).name)

@@ -26,6 +26,8 @@ from polymap.workload.loopnest import (
 from polymap.workload.notation import Reading, access_text, einsum_text, read_einsum
 
 ELEMENT_TYPES = {f"{sign}int{bits}": bits for bits in (8, 16, 32, 64) for sign in ("", "u")} | {
+    "float16": 16,
+    "bfloat16": 16,
     "float32": 32,
     "float64": 64,
 }

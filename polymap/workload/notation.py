@@ -90,8 +90,7 @@ def read_index(text: object, where: str, problems: list[Problem]) -> Affine | No
 
 
 def affine_text(index: Affine) -> str:
-    """Return the expression in the notation that `read_index` reads (assert: no floor occurs)."""
-    assert index.is_linear
+    """Return the expression in the notation that `read_index` reads; floors, which it does not read, as floor(...)."""
     return str(index).replace(" ", "")
 
 

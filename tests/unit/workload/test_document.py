@@ -147,6 +147,16 @@ def test_files_are_known_by_their_suffix(tmp_path: Path) -> None:
         load_workload("layer.toml")
 
 
+def test_c_files_are_read_with_their_sizes(tmp_path: Path) -> None:
+    file = tmp_path / "scale.c"
+    file.write_text("void scale(float A[N], float B[N]) { for (int i = 0; i < N; i++) A[i] = B[i]; }", encoding="utf-8")
+    assert load_workload(str(file), ["N=8"]).extents() == {"i": 8}
+    assert load_workload(str(file), {"N": 9}).extents() == {"i": 9}
+    file.write_text("void scale(float A[N]) { for (int i = 0; i < N; i++) A[i*i] = 1; }", encoding="utf-8")
+    with pytest.raises(WorkloadError, match="scale.c"):
+        load_workload(str(file), ["N=8"])
+
+
 def test_a_wrong_size_is_told_with_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "gemm.json"
     file.write_text('{"einsum": "C[m] += A[m]",\n "bits": {"m": 8},\n "sizes": {\n  "m": 3.5}}', encoding="utf-8")

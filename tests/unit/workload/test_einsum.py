@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from polymap.errors import WorkloadError
-from polymap.poly.affine import Affine
+from polymap.poly.affine import Affine, Floor
 from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Access, Apply, Operator, Read, Role
-from polymap.workload.notation import einsum_text
+from polymap.workload.notation import access_text, einsum_text
 
 
 def index(constant: int = 0, **coefficients: int) -> Affine:
@@ -233,6 +233,11 @@ def test_suggestions_name_what_was_meant() -> None:
         einsum("C[m] += A[m]", m=2, bit=3)
     with pytest.raises(WorkloadError, match="'int9'\n.*Did you mean 'int8'"):
         einsum("C[m] += A[m]", m=2, types="int9")
+
+
+def test_an_access_of_a_c_program_is_printed_with_its_floors() -> None:
+    halves = Affine(((1, Floor(index(p=1, constant=1), 2)), (3, "r")))
+    assert access_text(Access("I", (halves,))) == "I[floor((p+1)/2)+3*r]"
 
 
 def test_all_mistakes_are_told_at_once() -> None:
