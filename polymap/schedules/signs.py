@@ -77,7 +77,7 @@ def sign_vectors(workload: Workload, *, strict: bool = False) -> tuple[tuple[int
 
 
 def permutation_is_legal(vectors: Vectors, permutation: Sequence[int]) -> bool:
-    """Return whether each vector's first non-zero entry, read in the order of `permutation` (positions), is positive."""
+    """Return whether each vector's first non-zero entry, read in the order of `permutation`, is positive."""
     for vector in vectors:
         for position in permutation:
             if vector[position]:

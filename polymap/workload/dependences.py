@@ -14,11 +14,10 @@ from enum import Enum
 from functools import lru_cache
 
 from polymap.errors import BudgetError, Problem
-from polymap.poly.affine import Affine
-from polymap.poly.affine import dim as variable
+from polymap.poly.affine import Affine, dim as variable
 from polymap.poly.budget import budget
 from polymap.poly.relations import constants_of, ends_of, flow_of_values, signs_of
-from polymap.poly.sets import Map, Set, differences, function, integer_set, same_value, sooner
+from polymap.poly.sets import Map, Set, differences, first_point, function, integer_set, same_value, sooner
 from polymap.workload.loopnest import Access, Operator, Statement, Workload
 
 MAX_ACCESS_PAIRS = 20_000
@@ -105,6 +104,30 @@ def value_based_flow(workload: Workload) -> tuple[Dependence, ...]:
                     key = (*ends_of(relation), Kind.FLOW, tensor.name)
                     found.append(_described(workload, key, [relation])[0])
     return tuple(found)
+
+
+def unset_read(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, ...]] | None:
+    """Return the first instance of some statement that reads an element which no earlier instance wrote, or None.
+
+    Accumulations read their target. Always None for tensors that nothing writes.
+    """
+    events = _events(workload, tensor)
+    _check_size(len(events))
+    with budget(what="which values are set before they are read"):
+        maps = [_access_map(workload, event) for event in events]
+        for event, event_map in zip(events, maps, strict=True):
+            if not event.reads:
+                continue
+            unset = event_map.domain()
+            for writer, writer_map in zip(events, maps, strict=True):
+                if writer.writes and not unset.is_empty():
+                    pairs = same_value(writer_map, event_map)
+                    for part in _in_program_order(pairs, writer.statement, event.statement):
+                        unset = unset.subtract(part.range())
+            found = first_point(unset)
+            if found is not None:
+                return event.statement, found
+    return None
 
 
 def domain_of(workload: Workload, statement: Statement) -> Set:

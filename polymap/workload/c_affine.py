@@ -1,0 +1,317 @@
+"""Integer expressions and conditions of C as quasi-affine expressions of loop counters, with C's meaning kept exactly.
+
+C's / and % cut towards zero; floors do not. Where the sign of the left side is not known, the sign itself is written as
+a floor: for |x| < m, floor(x / m) is -1 if x is negative and 0 if not. The same trick turns conditions with "or" into
+one constraint, and truth values into numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from polymap.errors import did_you_mean
+from polymap.inputs import shown
+from polymap.poly.affine import Affine, Floor, affine, bounds
+from polymap.workload.c_tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary, render
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")
+MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What names mean where an expression stands.
+
+    integers: constants, loop variables and integers computed from them. extents: of all loop counters (dims) known.
+    variables: names that stand for data. counters: the names of all loop variables of the program.
+    """
+
+    integers: Mapping[str, Affine]
+    extents: Mapping[str, int]
+    variables: frozenset[str]
+    counters: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """expression >= 0."""
+
+    expression: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All parts hold (none: true)."""
+
+    parts: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """At least one part holds (none: false)."""
+
+    parts: tuple[Formula, ...]
+
+
+Formula = Atom | Every | Some
+
+
+def affine_of(expression: CExpression, scope: Scope) -> Affine:
+    """Return the integer expression in terms of loop counters; Refused where it is none."""
+    match expression:
+        case Literal(text, number, line):
+            if number is None:
+                raise Refused("PM264", line, f"{shown(text)} is no integer", "Loops and subscripts count in integers.")
+            return Affine((), number)
+        case Name(name, line):
+            return _named(name, line, scope)
+        case Unary("-", operand):
+            return -affine_of(operand, scope)
+        case Unary("+", operand) | Cast(("int32" | "int64" | "uint32" | "uint64"), operand):
+            return affine_of(operand, scope)
+        case Binary("+", left, right):
+            return affine_of(left, scope) + affine_of(right, scope)
+        case Binary("-", left, right):
+            return affine_of(left, scope) - affine_of(right, scope)
+        case Binary("*", left, right):
+            return _product(expression, affine_of(left, scope), affine_of(right, scope))
+        case Binary("/" | "%", left, right):
+            return _division(expression, affine_of(left, scope), affine_of(right, scope), scope)
+        case Binary() | Unary():
+            return truth(formula_of(expression, scope), scope.extents)
+        case Choice(condition, then, other):
+            return _choice(
+                expression, formula_of(condition, scope), affine_of(then, scope), affine_of(other, scope), scope
+            )
+        case Call(("floord" | "ceild") as function, (left, right)):
+            return _rounded(expression, function, affine_of(left, scope), affine_of(right, scope))
+        case Item() | Call() | Cast():
+            what = f"{shown(render(expression))} is not affine: it depends on data"
+            raise Refused("PM262", expression.line, what, "Sums of loop variables times constants are.")
+
+
+def _named(name: str, line: int, scope: Scope) -> Affine:
+    for known in (name, name.removeprefix("_PB_"), name.removeprefix("_PB_").lower()):
+        if known in scope.integers:
+            return scope.integers[known]
+    if name in scope.counters:
+        raise Refused("PM265", line, f"the loop variable '{name}' is used outside its loop", "Write the value instead.")
+    if name in scope.variables:
+        what = f"'{name}' has no value that is known here"
+        hint = f"Give its size ({name}=8) if it is one; loops and subscripts may not depend on data."
+    else:
+        what, hint = (
+            f"'{name}' is not known",
+            f"{did_you_mean(name, tuple(scope.integers))} Or give its size: {name}=8.",
+        )
+    raise Refused("PM265", line, what, hint.strip())
+
+
+def _product(expression: CExpression, left: Affine, right: Affine) -> Affine:
+    if not left.terms:
+        return right * left.constant
+    if not right.terms:
+        return left * right.constant
+    what = f"the product {shown(render(expression))} of two loop variables is not affine"
+    raise Refused("PM262", expression.line, what, "One side of a product must be a constant.")
+
+
+def _division(expression: CExpression, left: Affine, right: Affine, scope: Scope) -> Affine:
+    assert isinstance(expression, Binary)
+    if right.terms or right.constant == 0:
+        what = "divides by zero" if not right.terms else "is not affine"
+        raise Refused("PM262", expression.line, f"{shown(render(expression))} {what}", "Divide by a constant.")
+    divisor = abs(right.constant)
+    quotient = _cut(left, divisor, scope.extents)
+    if expression.operator == "%":
+        return left - quotient * divisor
+    return quotient if right.constant > 0 else -quotient
+
+
+def _cut(value: Affine, divisor: int, extents: Mapping[str, int]) -> Affine:
+    """Return value / divisor, cut towards zero."""
+    low, high = bounds(value, extents)
+    if low >= 0:
+        return _floor(value, divisor)
+    if high <= 0:
+        return -_floor(-value, divisor)
+    negative = -_floor(value, max(high, -low) + 1)
+    return _floor(value + negative * (divisor - 1), divisor)
+
+
+def _floor(value: Affine, divisor: int) -> Affine:
+    if divisor == 1:
+        return value
+    if not value.terms:
+        return Affine((), value.constant // divisor)
+    return affine(((1, Floor(value, divisor)),))
+
+
+def _rounded(expression: CExpression, function: str, left: Affine, right: Affine) -> Affine:
+    if right.terms or right.constant <= 0:
+        raise Refused("PM262", expression.line, f"{shown(render(expression))} is not affine", "Divide by a constant.")
+    return _floor(left + (right.constant - 1 if function == "ceild" else 0), right.constant)
+
+
+def _choice(expression: CExpression, condition: Formula, then: Affine, other: Affine, scope: Scope) -> Affine:
+    difference = then - other
+    if difference.terms:
+        what = f"{shown(render(expression))} is not affine"
+        raise Refused("PM262", expression.line, what, "Both sides of ?: may differ by a constant here.")
+    return other + truth(condition, scope.extents) * difference.constant
+
+
+def formula_of(expression: CExpression, scope: Scope) -> Formula:
+    """Return the condition as a formula over loop counters; Refused where it depends on anything else."""
+    match expression:
+        case Unary("!", operand):
+            return negation(formula_of(operand, scope))
+        case Binary("&&", left, right):
+            return Every((formula_of(left, scope), formula_of(right, scope)))
+        case Binary("||", left, right):
+            return Some((formula_of(left, scope), formula_of(right, scope)))
+        case Binary(operator, left, right) if operator in COMPARISONS:
+            return _comparison(operator, left, right, scope)
+        case _:
+            value = affine_of(expression, scope)
+            return negation(_equal(value))
+
+
+def _comparison(operator: str, left: CExpression, right: CExpression, scope: Scope) -> Formula:
+    if operator in (">", ">="):
+        return _comparison({">": "<", ">=": "<="}[operator], right, left, scope)
+    if operator in ("==", "!="):
+        equal = _equal(affine_of(left, scope) - affine_of(right, scope))
+        return equal if operator == "==" else negation(equal)
+    strict = 1 if operator == "<" else 0
+    # left < right: every value that the left is the maximum of, and so on.
+    for side, join in ((True, Every), (False, Some)):
+        lows = extremes(left, scope, maximum=side)
+        if len(lows) > 1:
+            highs = [affine_of(right, scope)]
+            return join(tuple(Atom(high - low - strict) for low in lows for high in highs))
+        highs = extremes(right, scope, maximum=not side)
+        if len(highs) > 1:
+            lows = [affine_of(left, scope)]
+            return join(tuple(Atom(high - low - strict) for low in lows for high in highs))
+    return Atom(affine_of(right, scope) - affine_of(left, scope) - strict)
+
+
+def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Affine]:
+    """Return the values whose maximum (minimum) the expression is: one, unless it is written as such."""
+    match expression:
+        case Call(function, arguments) if function in (MAXIMA if maximum else MINIMA):
+            return [value for each in arguments for value in extremes(each, scope, maximum=maximum)]
+        case Choice(Binary(operator, left, right), then, other) if (
+            _picks(operator, left, right, then, other) is maximum
+        ):
+            return [value for each in (then, other) for value in extremes(each, scope, maximum=maximum)]
+        case Binary("+", left, right):
+            return [
+                one + two
+                for one in extremes(left, scope, maximum=maximum)
+                for two in extremes(right, scope, maximum=maximum)
+            ]
+        case Binary("-", left, right):
+            offset = affine_of(right, scope)
+            return [value - offset for value in extremes(left, scope, maximum=maximum)]
+        case Call(function, _) if function in (*MAXIMA, *MINIMA):
+            return []
+        case Choice():
+            picked = None
+            if isinstance(expression.condition, Binary):
+                condition = expression.condition
+                picked = _picks(condition.operator, condition.left, condition.right, expression.then, expression.other)
+            return [affine_of(expression, scope)] if picked is None else []
+        case _:
+            return [affine_of(expression, scope)]
+
+
+def _picks(operator: str, left: CExpression, right: CExpression, then: CExpression, other: CExpression) -> bool | None:
+    """Return True if `left op right ? then : other` is the maximum of both, False if the minimum, None if neither."""
+    if operator not in ("<", "<=", ">", ">="):
+        return None
+    pair = (render(left), render(right))
+    smaller_first = operator in ("<", "<=")
+    if (render(then), render(other)) == pair:
+        return not smaller_first
+    if (render(other), render(then)) == pair:
+        return smaller_first
+    return None
+
+
+def picks_maximum(expression: Choice) -> bool | None:
+    """Return True for a ?: that is the maximum of its sides, False for the minimum, None for any other."""
+    condition = expression.condition
+    if not isinstance(condition, Binary):
+        return None
+    return _picks(condition.operator, condition.left, condition.right, expression.then, expression.other)
+
+
+def _equal(value: Affine) -> Formula:
+    return Every((Atom(value), Atom(-value)))
+
+
+def negation(formula: Formula) -> Formula:
+    """Return the formula that holds exactly where this one does not."""
+    match formula:
+        case Atom(expression):
+            return Atom(-expression - 1)
+        case Every(parts):
+            return Some(tuple(negation(part) for part in parts))
+        case Some(parts):
+            return Every(tuple(negation(part) for part in parts))
+
+
+def constraints_of(formula: Formula, extents: Mapping[str, int]) -> tuple[Affine, ...] | None:
+    """Return expressions that are all >= 0 exactly where the formula holds; None where it never does."""
+    formula = _simplified(formula, extents)
+    match formula:
+        case Atom(expression):
+            return (expression,)
+        case Every(parts):
+            lists = [constraints_of(part, extents) for part in parts]
+            return tuple(each for listed in lists if listed is not None for each in listed)
+        case Some(()):
+            return None
+        case Some():
+            return (truth(formula, extents) - 1,)
+
+
+def _simplified(formula: Formula, extents: Mapping[str, int]) -> Formula:
+    """Return the formula without the parts that are decided over the whole box."""
+    match formula:
+        case Atom(expression):
+            low, high = bounds(expression, extents)
+            return Every(()) if low >= 0 else Some(()) if high < 0 else formula
+        case Every(parts):
+            kept = [part for part in (_simplified(each, extents) for each in parts) if part != Every(())]
+            return Some(()) if Some(()) in kept else kept[0] if len(kept) == 1 else Every(tuple(kept))
+        case Some(parts):
+            kept = [part for part in (_simplified(each, extents) for each in parts) if part != Some(())]
+            return Every(()) if Every(()) in kept else kept[0] if len(kept) == 1 else Some(tuple(kept))
+
+
+def truth(formula: Formula, extents: Mapping[str, int]) -> Affine:
+    """Return 1 where the formula holds and 0 where it does not, as a quasi-affine expression over the box."""
+    match formula:
+        case Atom(expression):
+            low, high = bounds(expression, extents)
+            if low >= 0 or high < 0:
+                return Affine((), int(low >= 0))
+            return _floor(expression, max(high, -low) + 1) + 1
+        case Every(parts):
+            total = _total(parts, extents)
+            return _floor(total - len(parts), max(len(parts), 1)) + 1
+        case Some(parts):
+            total = _total(parts, extents)
+            return _floor(total + (len(parts) - 1), len(parts)) if parts else Affine()
+
+
+def _total(parts: tuple[Formula, ...], extents: Mapping[str, int]) -> Affine:
+    total = Affine()
+    for part in parts:
+        total = total + truth(part, extents)
+    return total

@@ -1,0 +1,165 @@
+"""Expressions and types of pycparser's tree as typed data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import cast
+
+from pycparser import c_ast
+
+from polymap.inputs import shown
+from polymap.workload.c_tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary
+
+MAX_EXPRESSION_DEPTH = 150
+
+_TYPES = {
+    "char": "int8", "signed char": "int8", "unsigned char": "uint8", "_Bool": "uint8",
+    "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned": "uint32",
+    "long": "int64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
+    "float": "float32", "double": "float64",
+}  # fmt: skip
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*")
+_FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)[fFlL]?")
+_BINARY = ("+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
+_UNREAD = {"&": "an address", "*": "a pointer", "~": "a bit operation", "sizeof": "sizeof"}
+
+
+def node_at(node: c_ast.Node, field: str) -> c_ast.Node:
+    """Return a part of a node that must be there."""
+    part: object = getattr(node, field)
+    assert isinstance(part, c_ast.Node)
+    return part
+
+
+def nodes_at(node: c_ast.Node, field: str) -> list[c_ast.Node]:
+    """Return a part of a node as a list: nothing, one node or several."""
+    part: object = getattr(node, field, None)
+    if part is None:
+        return []
+    return [part] if isinstance(part, c_ast.Node) else list(cast("Sequence[c_ast.Node]", part))
+
+
+def text_at(node: c_ast.Node, field: str) -> str:
+    """Return a part of a node that is text ("" if there is none)."""
+    part: object = getattr(node, field)
+    return part if isinstance(part, str) else ""
+
+
+def children(node: c_ast.Node) -> list[tuple[str, c_ast.Node]]:
+    """Return the parts of a node with their names."""
+    return list(cast("Sequence[tuple[str, c_ast.Node]]", node.children()))
+
+
+class Expressions:
+    """Reads expressions; knows the types that the program defines."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, str] = dict(_TYPES)
+        self._line = 0
+
+    def line(self, node: c_ast.Node) -> int:
+        """Return the line of a node (the last known one where pycparser does not tell)."""
+        place: object = getattr(getattr(node, "coord", None), "line", None)
+        self._line = place if isinstance(place, int) else self._line
+        return self._line
+
+    def define_type(self, name: str, kind: c_ast.Node) -> None:
+        """Remember a typedef of a plain type."""
+        if isinstance(kind, c_ast.TypeDecl):
+            self._types[name] = self.element_type(kind)
+
+    def element_type(self, kind: c_ast.Node) -> str:
+        """Return the element type ("float32") of a plain C type; Refused for any other."""
+        inner = node_at(kind, "type") if isinstance(kind, c_ast.TypeDecl) else kind
+        words = cast("list[str]", getattr(inner, "names", ["struct"]))
+        found = self._types.get(_plain_type(words))
+        if found is None:
+            hint = "Integers of 8 to 64 bits, float and double are."
+            raise Refused("PM261", self.line(kind), f"the type '{' '.join(words)}' is not read", hint)
+        return found
+
+    def read(self, node: c_ast.Node, depth: int = 0) -> CExpression:
+        """Return the expression; Refused where it holds what is not read."""
+        line = self.line(node)
+        if depth > MAX_EXPRESSION_DEPTH:
+            raise Refused("PM151", line, "an expression is too long", "Split it into several assignments.")
+        match node:
+            case c_ast.Constant():
+                return _literal(text_at(node, "type"), text_at(node, "value"), line)
+            case c_ast.ID():
+                return Name(text_at(node, "name"), line)
+            case c_ast.ArrayRef():
+                return self._item(node, depth)
+            case c_ast.UnaryOp():
+                return self._unary(node, depth)
+            case c_ast.BinaryOp():
+                operator = text_at(node, "op")
+                if operator not in _BINARY:
+                    raise Refused("PM261", line, f"the operator '{operator}' is not read")
+                left, right = (self.read(node_at(node, side), depth + 1) for side in ("left", "right"))
+                return Binary(operator, left, right, line)
+            case c_ast.TernaryOp():
+                fields = ("cond", "iftrue", "iffalse")
+                condition, then, other = (self.read(node_at(node, field), depth + 1) for field in fields)
+                return Choice(condition, then, other, line)
+            case c_ast.FuncCall():
+                return self._call(node, depth)
+            case c_ast.Cast():
+                kind = node_at(node_at(node, "to_type"), "type")
+                return Cast(self.element_type(kind), self.read(node_at(node, "expr"), depth + 1), line)
+            case _:
+                kinds = {"Assignment": "an assignment inside an expression", "ExprList": "a comma"}
+                what = kinds.get(type(node).__name__, f"an expression of kind {type(node).__name__}")
+                raise Refused("PM261", line, f"{what} cannot be read", "Write separate assignments.")
+
+    def _item(self, node: c_ast.Node, depth: int) -> Item:
+        line = self.line(node)
+        index: list[CExpression] = []
+        base = node
+        while isinstance(base, c_ast.ArrayRef):
+            index.append(self.read(node_at(base, "subscript"), depth + 1))
+            base = node_at(base, "name")
+        if not isinstance(base, c_ast.ID):
+            raise Refused("PM261", line, "a subscript of something that is no array's name", "Write it as A[i][j].")
+        return Item(text_at(base, "name"), tuple(reversed(index)), line)
+
+    def _unary(self, node: c_ast.Node, depth: int) -> Unary:
+        operator, line = text_at(node, "op"), self.line(node)
+        if operator not in ("-", "+", "!"):
+            what = _UNREAD.get(operator, f"'{operator.strip('p')}' inside an expression")
+            raise Refused("PM261", line, f"{what} cannot be read", "Write A[i][j], and separate assignments.")
+        return Unary(operator, self.read(node_at(node, "expr"), depth + 1), line)
+
+    def _call(self, node: c_ast.Node, depth: int) -> Call:
+        function = node_at(node, "name")
+        if not isinstance(function, c_ast.ID):
+            raise Refused("PM261", self.line(node), "a call of something that is no function's name")
+        listed = nodes_at(node, "args")
+        arguments = tuple(self.read(each, depth + 1) for each in (nodes_at(listed[0], "exprs") if listed else []))
+        return Call(text_at(function, "name"), arguments, self.line(node))
+
+
+def _plain_type(words: Sequence[str]) -> str:
+    """Return the type's words in one order: `int long unsigned` is `unsigned long`."""
+    rest = [word for word in words if word not in ("signed", "unsigned")]
+    if len(rest) > 1 and "int" in rest:
+        rest.remove("int")
+    if "unsigned" in words:
+        return " ".join(["unsigned", *(word for word in rest if word != "int")])
+    return "signed char" if "signed" in words and rest == ["char"] else " ".join(rest) or "int"
+
+
+def _literal(kind: str, text: str, line: int) -> Literal:
+    whole = _INTEGER.fullmatch(text)
+    if whole and "char" not in kind:
+        digits = whole.group(1)
+        base = 8 if len(digits) > 1 and digits.isdigit() and digits.startswith("0") else 0
+        if len(digits) > 100 or (base == 8 and not set(digits) <= set("01234567")):
+            raise Refused("PM261", line, f"the number {shown(text)} cannot be read")
+        number = int(digits, base)
+        return Literal(str(number), number, line)
+    point = _FLOAT.fullmatch(text)
+    if point is None or "char" in kind or kind == "string":
+        raise Refused("PM261", line, f"{shown(text)} cannot be read", "Write decimal numbers.")
+    return Literal(point.group(1), None, line)

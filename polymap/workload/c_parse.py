@@ -1,0 +1,241 @@
+"""From prepared C text to typed data, by pycparser; nothing else of polymap sees pycparser's own tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import cast
+
+from pycparser import c_ast, c_parser
+
+from polymap.errors import InputError, Problem
+from polymap.workload.c_expressions import Expressions, children, node_at, nodes_at, text_at
+from polymap.workload.c_source import Source
+from polymap.workload.c_tree import (
+    Assign,
+    Binary,
+    Block,
+    CExpression,
+    Complaints,
+    CStatement,
+    Declare,
+    For,
+    If,
+    Item,
+    Literal,
+    Name,
+    Program,
+    Refused,
+    Unary,
+)
+
+_STANDARD = (
+    "signed char int8_t", "unsigned char uint8_t", "short int16_t", "unsigned short uint16_t", "int int32_t",
+    "unsigned uint32_t", "long int64_t", "unsigned long uint64_t", "unsigned long size_t", "long ptrdiff_t",
+    "long ssize_t", "_Bool bool", "double DATA_TYPE",
+)  # fmt: skip
+_PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD)
+_PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::[0-9]+)?: *(.*)", re.DOTALL)
+_UNREAD = {
+    "While": "a while loop", "DoWhile": "a do loop", "Switch": "a switch", "Goto": "a goto", "Label": "a label",
+    "Break": "a break", "Continue": "a continue", "Return": "a return inside the nest",
+}  # fmt: skip
+
+
+def parse(source: Source, complaints: Complaints) -> Program:
+    """Return the program in the source; what cannot be read of it is left out and complained of.
+
+    Raises InputError for text that is no C at all.
+    """
+    file = complaints.file
+    try:
+        # pycparser descends once per nesting level, and so do the functions below.
+        tree: object = c_parser.CParser().parse(_PRELUDE + source.text, "source")
+        return _Reader(source, complaints).program(cast("c_ast.Node", tree))
+    except RecursionError:
+        what = f"{file} is nested too deeply, or an expression is too long"
+        raise InputError(Problem("PM151", what, "Split the longest expression.")) from None
+    except c_parser.ParseError as error:
+        match = _PLACE.fullmatch(str(error))
+        line, text = match.groups() if match else ("?", str(error))
+        text = f"unexpected '{text.removeprefix('before: ')}'" if text.startswith("before: ") else text
+        raise InputError(Problem("PM150", f"this is no C that can be read: {text} ({file}:{line})")) from None
+
+
+class _Reader:
+    def __init__(self, source: Source, complaints: Complaints) -> None:
+        self.source = source
+        self.complaints = complaints
+        self.expressions = Expressions()
+
+    def program(self, tree: c_ast.Node) -> Program:
+        outside: list[Declare] = []
+        function: c_ast.Node | None = None
+        for node in nodes_at(tree, "ext"):
+            if isinstance(node, c_ast.FuncDef):
+                function = node
+            else:
+                outside += (each for each in self.statement(node) if isinstance(each, Declare))
+        assert function is not None
+        declaration = node_at(function, "decl")
+        outside += self._parameters(declaration)
+        name = "" if self.source.wrapped else text_at(declaration, "name")
+        items = nodes_at(node_at(function, "body"), "block_items")
+        if self.source.has_region:
+            before, items = self._region(items)
+            outside += self._declared(before)
+        elif items and isinstance(items[-1], c_ast.Return):
+            items = items[:-1]
+        return Program(name, tuple(outside), self.statements(items), self.source.wrapped)
+
+    def _parameters(self, declaration: c_ast.Node) -> list[Declare]:
+        arguments = nodes_at(node_at(declaration, "type"), "args")
+        found: list[Declare] = []
+        for node in nodes_at(arguments[0], "params") if arguments else []:
+            if isinstance(node, c_ast.Decl):
+                found += (each for each in self.statement(node) if isinstance(each, Declare))
+        return found
+
+    def _region(self, items: Sequence[c_ast.Node]) -> tuple[list[c_ast.Node], list[c_ast.Node]]:
+        """Return what stands before the marked region, around it too, and the region's own items."""
+        before: list[c_ast.Node] = []
+        for place, node in enumerate(items):
+            if _is_mark(node, "scop"):
+                end = next((at for at in range(place, len(items)) if _is_mark(items[at], "endscop")), len(items))
+                return before, list(items[place + 1 : end])
+            if _holds_mark(node):
+                outer, inner = self._region([each for _, each in children(node)])
+                return [*before, *outer], inner
+            before.append(node)
+        return before, []
+
+    def _declared(self, nodes: Sequence[c_ast.Node]) -> list[Declare]:
+        """Return the declarations among the items before a region; what else stands there is not read."""
+        found: list[Declare] = []
+        for node in nodes:
+            if isinstance(node, c_ast.Decl | c_ast.DeclList):
+                found += (each for each in self.statement(node) if isinstance(each, Declare))
+        return found
+
+    def statements(self, nodes: Sequence[c_ast.Node]) -> tuple[CStatement, ...]:
+        return tuple(each for node in nodes for each in self.statement(node))
+
+    def statement(self, node: c_ast.Node) -> list[CStatement]:
+        """Return the statements that a node stands for (none if it cannot be read: then there is a complaint)."""
+        try:
+            return self._statement(node)
+        except Refused as refused:
+            self.complaints.add(refused.code, refused.line, refused.what, refused.hint)
+            return []
+
+    def _statement(self, node: c_ast.Node) -> list[CStatement]:
+        line = self.expressions.line(node)
+        match node:
+            case c_ast.Compound():
+                return [Block(self.statements(nodes_at(node, "block_items")))]
+            case c_ast.DeclList():
+                return list(self.statements(nodes_at(node, "decls")))
+            case c_ast.Typedef():
+                self.expressions.define_type(text_at(node, "name"), node_at(node, "type"))
+                return []
+            case c_ast.Decl():
+                return self._declaration(node, line)
+            case c_ast.Assignment() | c_ast.UnaryOp():
+                return [self._assignment(node, line)]
+            case c_ast.For():
+                return [self._loop(node, line)]
+            case c_ast.If():
+                condition = self.expressions.read(node_at(node, "cond"))
+                return [If(condition, self._body(node, "iftrue"), self._body(node, "iffalse"), line)]
+            case c_ast.EmptyStatement() | c_ast.Pragma():
+                return []
+            case c_ast.FuncCall():
+                raise Refused("PM261", line, "a call stands alone, and what it does is not known", "Write it inline.")
+            case _:
+                kind = type(node).__name__
+                what = _UNREAD.get(kind, f"a statement of kind {kind}")
+                raise Refused("PM261", line, f"{what} cannot be read", "for, if, else and assignments can.")
+
+    def _body(self, node: c_ast.Node, field: str) -> tuple[CStatement, ...]:
+        return self.statements(nodes_at(node, field))
+
+    def _declaration(self, node: c_ast.Node, line: int) -> list[CStatement]:
+        name, kind = text_at(node, "name"), node_at(node, "type")
+        if isinstance(kind, c_ast.FuncDecl | c_ast.Struct | c_ast.Enum | c_ast.Union):
+            return []
+        shape: list[CExpression | None] = []
+        while isinstance(kind, c_ast.ArrayDecl | c_ast.PtrDecl):
+            size = nodes_at(kind, "dim") if isinstance(kind, c_ast.ArrayDecl) else []
+            shape.append(self.expressions.read(size[0]) if size else None)
+            kind = node_at(kind, "type")
+        values = nodes_at(node, "init")
+        if values and isinstance(values[0], c_ast.InitList):
+            raise Refused("PM261", line, f"'{name}' is set by a list", "Set it in a loop.")
+        value = self.expressions.read(values[0]) if values else None
+        return [Declare(name, self.expressions.element_type(kind), tuple(shape), value, line)]
+
+    def _assignment(self, node: c_ast.Node, line: int) -> Assign:
+        if isinstance(node, c_ast.UnaryOp):
+            step = {"p++": "+=", "++": "+=", "p--": "-=", "--": "-="}.get(text_at(node, "op"))
+            if step is None:
+                raise Refused("PM261", line, "an expression stands alone", "Assign it to something.")
+            operator, value, place = step, Literal("1", 1, line), node_at(node, "expr")
+        else:
+            operator, place = text_at(node, "op"), node_at(node, "lvalue")
+            value = self.expressions.read(node_at(node, "rvalue"))
+        target = self.expressions.read(place)
+        if not isinstance(target, Name | Item):
+            raise Refused("PM261", line, "only a variable or an array element can be assigned to")
+        if operator not in ("=", "+=", "-=", "*=", "/="):
+            raise Refused("PM261", line, f"the assignment '{operator}' is not read", "= += -= *= and /= are.")
+        return Assign(target, operator, value, line)
+
+    def _loop(self, node: c_ast.Node, line: int) -> For:
+        starts, conditions, steps = (nodes_at(node, field) for field in ("init", "cond", "next"))
+        if not starts or not conditions or not steps:
+            missing = "no start" if not starts else "no condition" if not conditions else "no step"
+            raise Refused("PM263", line, f"the loop is unbounded: it has {missing}", "Write for (i = 0; i < N; i++).")
+        unsigned = False
+        if isinstance(starts[0], c_ast.DeclList):
+            declared = [each for each in self.statement(starts[0]) if isinstance(each, Declare)]
+            if len(declared) != 1 or declared[0].value is None:
+                raise Refused("PM261", line, "a loop counts one variable", "Write for (int i = 0; i < N; i++).")
+            variable, start = declared[0].name, declared[0].value
+            unsigned = (declared[0].element_type or "").startswith("uint")
+        else:
+            first = self._assignment(starts[0], line) if isinstance(starts[0], c_ast.Assignment) else None
+            if first is None or first.operator != "=" or not isinstance(first.target, Name):
+                raise Refused("PM261", line, "a loop starts with one assignment", "Write for (i = 0; i < N; i++).")
+            variable, start = first.target.name, first.value
+        condition = self.expressions.read(conditions[0])
+        step = self._step(steps[0], variable, line)
+        return For(variable, start, condition, step, unsigned, self._body(node, "stmt"), line)
+
+    def _step(self, node: c_ast.Node, variable: str, line: int) -> CExpression:
+        """Return what is added to the variable in each iteration."""
+        if isinstance(node, c_ast.Assignment | c_ast.UnaryOp):
+            step = self._assignment(node, line)
+            if isinstance(step.target, Name) and step.target.name == variable:
+                match step.operator, step.value:
+                    case "+=", value:
+                        return value
+                    case "-=", value:
+                        return Unary("-", value, line)
+                    case "=", Binary("+", Name(name), value) if name == variable:
+                        return value
+                    case "=", Binary("+", value, Name(name)) if name == variable:
+                        return value
+                    case "=", Binary("-", Name(name), value) if name == variable:
+                        return Unary("-", value, line)
+                    case _:
+                        pass
+        hint = "i++, i--, i += 2, i -= 2 are steps."
+        raise Refused("PM261", line, f"the step of the loop over '{variable}' cannot be read", hint)
+
+
+def _is_mark(node: c_ast.Node, word: str) -> bool:
+    return isinstance(node, c_ast.Pragma) and text_at(node, "string").split()[:1] == [word]
+
+
+def _holds_mark(node: c_ast.Node) -> bool:
+    return any(_is_mark(each, "scop") or _holds_mark(each) for _, each in children(node))
