@@ -74,7 +74,7 @@ def _cells(row: MachineRow) -> tuple[str, ...]:
     match node:
         case MemoryLevel():
             capacity = "unlimited" if node.capacity_bits is None else size(node.capacity_bits)
-            capacity += f" /{node.buffering}" if node.buffering > 1 else ""
+            capacity += f", {node.buffering} buffers" if node.buffering > 1 else ""
             energies = (exact(node.read_pj), exact(node.write_pj))
             cells = (f"{node.word_bits} bit", *energies, _bandwidth(node), _holds(node))
             return (node.name, exact(row.instances), capacity, *cells)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Mapping as Table
+from collections.abc import Iterator, Mapping as Table
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
@@ -110,12 +109,12 @@ def figure_text(figure: NestFigure) -> str:
     """Return the rows as a table: the nest, trips, tile, and what one instance holds."""
     code = ["  " * row.depth + label(row) for row in figure.rows]
     # A statement has no numbers beside it, and may be as long as it likes.
-    width = max(len("loop nest"), *(len(text) for text, row in zip(code, figure.rows, strict=True) if not is_code(row)))
+    loops = [len(text) for text, row in zip(code, figure.rows, strict=True) if not is_code(row)]
+    width = max([len("loop nest"), *loops])
     trips = ["" if row.trips is None else exact(row.trips) for row in figure.rows]
     tiles = ["" if row.tile is None else exact(row.tile) for row in figure.rows]
     notes = [row_note(row) for row in figure.rows]
-    columns = (len("trips"), len("tile"))
-    columns = (max(columns[0], *map(len, trips)), max(columns[1], *map(len, tiles)))
+    columns = max(map(len, ["trips", *trips])), max(map(len, ["tile", *tiles]))
     cells = [("loop nest", "trips", "tile", "one instance holds"), *zip(code, trips, tiles, notes, strict=True)]
     lines = [
         f"{text:{width}}   {trip:>{columns[0]}}   {tile:>{columns[1]}}   {note}".rstrip()

@@ -59,7 +59,8 @@ def expression_text(expression: Expression, reads: tuple[Access, ...], within: i
         case Number():
             return expression.text
         case Index():
-            return f"({expression.value})" if within and len(expression.value.terms) > 1 else str(expression.value)
+            text = str(expression.value)
+            return f"({text})" if within and (" " in text or text.startswith("-")) else text
         case Apply():
             return _operation(expression, reads, within)
 
@@ -72,7 +73,7 @@ def _operation(expression: Apply, reads: tuple[Access, ...], within: int) -> str
         text = f" {name} ".join(parts)
         return f"({text})" if binds < within else text
     if name == "?:":
-        test, yes, no = (expression_text(argument, reads, 1) for argument in arguments)
+        test, yes, no = (expression_text(argument, reads) for argument in arguments)
         return f"({test} ? {yes} : {no})"
     if name in ("neg", "!"):
         return ("-" if name == "neg" else "!") + "".join(expression_text(one, reads, 3) for one in arguments)

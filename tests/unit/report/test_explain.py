@@ -1,0 +1,65 @@
+"""explain() says what moves what and why, with the numbers of the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from polymap.report.explain import compare, explain
+from polymap.report.reuse import Loop, stays
+from tests.unit.report.shared import (
+    CONVOLUTION,
+    FLAT,
+    OUTPUTS_STAY,
+    PRODUCT,
+    SPREAD,
+    TUTORIAL,
+    WEIGHTS_STAY,
+    cost_of,
+    nest,
+)
+
+
+def test_the_sentences(golden: Callable[[str, str], None]) -> None:
+    weights, outputs = (cost_of(CONVOLUTION, TUTORIAL, mapping) for mapping in (WEIGHTS_STAY, OUTPUTS_STAY))
+    parts = (
+        explain(CONVOLUTION, TUTORIAL, OUTPUTS_STAY, outputs, (WEIGHTS_STAY, weights)),
+        explain(PRODUCT, FLAT, SPREAD, cost_of(PRODUCT, FLAT, SPREAD)),
+    )
+    golden("report/explain.txt", "\n\n".join(parts) + "\n")
+
+
+def test_stays_tell_what_refills_and_what_keeps() -> None:
+    found = {stay.tensor: stay for stay in stays(CONVOLUTION, TUTORIAL, WEIGHTS_STAY)}
+    m, r, s, h, w = Loop("m", 4), Loop("r", 3), Loop("s", 2), Loop("h", 3), Loop("w", 4)
+    assert (found["W"].again, found["W"].kept) == ((), (h, w))
+    assert (found["I"].again, found["I"].swept) == ((m,), (r, s, h, w))
+    assert (found["O"].again, found["O"].swept, found["O"].kept) == ((r, s), (h, w), ())
+
+
+def test_loops_below_a_node_reuse_what_it_holds() -> None:
+    (stay,) = stays(PRODUCT, FLAT, nest("k3 GLB:A m1 n1 k1"))
+    assert (stay.parent, stay.changing, stay.used) == ("DRAM", (Loop("k", 2),), (Loop("n", 4),))
+
+
+def test_all_on_chip_is_called_compulsory() -> None:
+    everything = nest("GLB:A,B,C m1 n1 k1")
+    text = explain(PRODUCT, FLAT, everything, cost_of(PRODUCT, FLAT, everything))
+    assert "DRAM moves 104 elements, exactly the compulsory ones: no mapping can move less there." in text
+    assert "A: DRAM -> GLB 48 read, each element once; one tile for the whole run" in " ".join(text.split())
+
+
+def test_a_tensor_that_bypasses_every_level_is_told() -> None:
+    bare = nest("m1 n1 k1")
+    text = explain(PRODUCT, FLAT, bare, cost_of(PRODUCT, FLAT, bare))
+    assert "B: held nowhere but in DRAM: every access goes there." in text
+    assert "Dataflow: no local reuse" in text
+
+
+def test_the_runner_up_is_compared_by_its_largest_differences() -> None:
+    best, other = (OUTPUTS_STAY, WEIGHTS_STAY)
+    costs = [cost_of(CONVOLUTION, TUTORIAL, mapping) for mapping in (best, other)]
+    text = compare(CONVOLUTION, TUTORIAL, (best, costs[0]), (other, costs[1]))
+    assert "less for W at DRAM" in text
+    assert "more for O at DRAM" in text
+    same = compare(CONVOLUTION, TUTORIAL, (best, costs[0]), (best, costs[0]))
+    assert same.endswith("Its accesses cost the same at every level.")

@@ -1,0 +1,39 @@
+"""Workloads as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from polymap.poly.affine import dim
+from polymap.report.workload import expression_text, statement_text, workload_text
+from polymap.workload.loopnest import Access, Apply, Index, Number, Operator, Read
+from tests.unit.report.shared import CONVOLUTION
+
+
+def test_the_text(golden: Callable[[str, str], None]) -> None:
+    (statement,) = CONVOLUTION.statements
+    triangle = replace(statement, constraints=(dim("h") - dim("w"),))
+    odd = replace(CONVOLUTION, statements=(triangle,), associative=False)
+    golden("report/workloads.txt", "\n\n".join((workload_text(CONVOLUTION), workload_text(odd))) + "\n")
+
+
+def test_expressions_have_the_brackets_they_need() -> None:
+    reads = (Access("A", (dim("i"),)), Access("B", ()))
+    a, b, two = Read(0), Read(1), Number("2.0")
+    cases = {
+        "A[i] * (B + 2.0)": Apply("*", (a, Apply("+", (b, two)))),
+        "A[i] - (B - 2.0)": Apply("-", (a, Apply("-", (b, two)))),
+        "A[i] - B - 2.0": Apply("-", (Apply("-", (a, b)), two)),
+        "-(A[i] + B)": Apply("neg", (Apply("+", (a, b)),)),
+        "max(A[i], sqrt(B))": Apply("max", (a, Apply("sqrt", (b,)))),
+        "(A[i] < B ? A[i] : 2.0)": Apply("?:", (Apply("<", (a, b)), a, two)),
+        "(i + 1) * B": Apply("*", (Index(dim("i") + 1), b)),
+    }
+    assert {expression_text(value, reads): value for value in cases.values()} == cases
+
+
+def test_statements_show_their_operator() -> None:
+    (statement,) = CONVOLUTION.statements
+    assert statement_text(statement) == "O[m,h,w] += I[h+r,w+s] * W[m,r,s]"
+    assert statement_text(replace(statement, operator=Operator.MAX)).startswith("O[m,h,w] max= ")
