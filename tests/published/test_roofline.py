@@ -10,10 +10,13 @@ from itertools import pairwise
 
 import pytest
 
+from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.costmodel.bounds import array_tiling, compulsory_bits, energy_per_operation, im2col, unfused_bits
+from polymap.costmodel.evaluate import evaluate
 from polymap.costmodel.footprint import touched_elements
-from polymap.costmodel.roofline import arithmetic_intensity, attainable, ridge_point
+from polymap.costmodel.roofline import arithmetic_intensity, attainable, ridge_point, roofline
 from polymap.poly.affine import dim
+from polymap.schedules.mapping import Compute, Mapping, Storage, Temporal
 from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Access, Dim, Operator, Read, Role, Statement, Tensor, Workload
 
@@ -77,6 +80,20 @@ def test_r5_a_small_batch_is_bound_by_memory() -> None:
     rate = attainable(312, Fraction("2.039"), Fraction(intensity(layer)))
     assert float(rate) == pytest.approx(63.27, abs=0.005)
     assert float(rate) / 312 == pytest.approx(0.203, abs=0.0005)
+
+
+# Source: ML systems textbook, chapter Hardware Acceleration (4096^3 in FP16, square tiles of the output kept on chip).
+@pytest.mark.parametrize(("tile", "expected"), [(32, 15.94), (64, 31.75), (128, 63.02), (256, 124.12)])
+def test_m8_square_tiles(tile: int, expected: float) -> None:
+    product = einsum("C[m,n] += A[m,k] * B[k,n]", bits=16, m=4096, n=4096, k=4096)
+    arch = Architecture("two_levels", (MemoryLevel("DRAM"), MemoryLevel("SRAM"), ComputeUnit("MAC")))
+    loops = [Temporal(name, tile) for name in "mn"], [Temporal(name, 1) for name in "kmn"]
+    mapping = Mapping(
+        (*loops[0], Storage("SRAM", ("C",)), Temporal("k", tile), Storage("SRAM", ("A", "B")), *loops[1], Compute("S"))
+    )
+    outermost = roofline(product, arch, evaluate(product, arch, mapping)).levels[0]
+    assert outermost.operations_per_byte is not None
+    assert float(outermost.operations_per_byte) == pytest.approx(expected, abs=0.005)
 
 
 # Source: ML systems textbook, chapter Hardware Acceleration (4096 wide on a 128 x 128 array).
