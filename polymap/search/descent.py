@@ -1,0 +1,274 @@
+"""Depth-first search over chains of one structure, best bound first, with the least costs inside as its bound.
+
+While the window tensor has nodes to come, the tables are built again below every placed node: its loads then know the
+tiles that all loop orders must pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from polymap.search.bound import (
+    Inside,
+    State,
+    costs_inside,
+    edge_bits,
+    edge_cost,
+    edges_from,
+    final_cost,
+    reach_from,
+    usable_bits,
+)
+from polymap.search.lattice import IntArray
+from polymap.search.leaf import ChainNode, Leaf, best_leaf, ordered_chain
+from polymap.search.tables import FORBIDDEN, Context, Edge, Tables, build_tables
+
+Parts = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Lagrange multipliers: per level and bit held, in 1/unit of component 0; allowance: price x capacity, summed."""
+
+    per_level: tuple[int, ...]
+    unit: int
+    allowance: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """Tables below a spot, with the least costs inside per component and, with prices, the priced ones."""
+
+    tables: Tables
+    insides: tuple[Inside, ...]
+    priced: Inside | None
+
+
+@dataclass(slots=True)
+class Incumbent:
+    """The best tree so far (value scaled as Measure.value) and how to stop."""
+
+    value: int | None
+    leaf: Leaf | None
+    out_of_time: Callable[[], bool]
+    nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A node of the search: joint state, tile, cost so far, bits used per level (both also for the window tensor
+    alone), chain."""
+
+    state: State
+    tile: tuple[int, ...]
+    parts: Parts
+    used: tuple[int, ...]
+    window_parts: Parts
+    window_used: tuple[int, ...]
+    chain: tuple[ChainNode, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Child:
+    """A node that may be placed next: the bound with it, tensor, edge, state after it, tile (exponents in the view)."""
+
+    bound: int
+    tensor: int
+    edge: Edge
+    after: State
+    index: tuple[int, ...]
+
+
+class OutOfTime(Exception):  # noqa: N818  (a signal inside the search, never an error of the user)
+    """The limit was reached inside a structure."""
+
+
+def view_of(tables: Tables, prices: Prices | None, only: frozenset[State] | None = None) -> View:
+    """Return the view of tables: least costs inside, for the states of `only`."""
+    free = (0,) * tables.problem.level_count
+    insides = tuple(costs_inside(tables, c, free, 1, only) for c in range(len(tables.measure.components)))
+    priced = None if prices is None else costs_inside(tables, 0, prices.per_level, prices.unit, only)
+    return View(tables, insides, priced)
+
+
+def start_spot(tables: Tables, first: State) -> Spot:
+    """Return the spot above all nodes."""
+    zero = tuple(0 for _ in tables.measure.components)
+    used = (0,) * tables.problem.level_count
+    return Spot(first, tables.context.tiles[0], zero, used, zero, used, ())
+
+
+def at(tables: Tables, table: IntArray, index: tuple[int, ...]) -> int:
+    """Return one entry of a table that may be broadcast."""
+    return int(np.broadcast_to(table, tables.lattice.shape)[index])
+
+
+def step(tables: Tables, spot: Spot, tensor: int, edge: Edge, after: State, index: tuple[int, ...]) -> Spot:
+    """Return the spot after placing the edge's node at the tile `index`."""
+    added = tuple(at(tables, edge_cost(tables, edge, spot.state, c), index) for c in range(len(spot.parts)))
+    bits = at(tables, edge_bits(tables, edge, spot.state), index)
+    held = tuple(bits if level == edge.level else 0 for level in range(len(spot.used)))
+    point = tables.lattice.point(index)
+    tile = tuple(point[dim] for dim in tables.problem.dims)
+    chain = (*spot.chain, ChainNode(tensor, edge.parent, edge.level, tile))
+    parts, used = _sum(spot.parts, added), _sum(spot.used, held)
+    if not tables.problem.terms[tensor].is_window:
+        return Spot(after, tile, parts, used, spot.window_parts, spot.window_used, chain)
+    window_parts, window_used = _sum(spot.window_parts, added), _sum(spot.window_used, held)
+    return Spot(after, tile, parts, used, window_parts, window_used, chain)
+
+
+def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+class Descent:
+    """The search in one structure (and, for windows, one choice of places of its spatial loops)."""
+
+    def __init__(self, tables: Tables, prices: Prices | None, incumbent: Incumbent) -> None:
+        problem = tables.problem
+        self.tables = tables
+        self.prices = prices
+        self.incumbent = incumbent
+        self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
+        self.window = next((term.index for term in problem.terms if term.is_window), None)
+        self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[Parts, tuple[int, ...]]]] = {}
+
+    def run(self, view: View, first: State) -> None:
+        """Search all chains from a first state; the incumbent is updated in place. Raises OutOfTime."""
+        self._visit(view, start_spot(self.tables, first))
+
+    def _visit(self, view: View, spot: Spot) -> None:
+        self.incumbent.nodes += 1
+        if self.incumbent.out_of_time():
+            raise OutOfTime
+        if self._is_dominated(spot):
+            return
+        self.finish(spot)
+        if spot.chain and self._window_moves(spot.state):
+            view = self._below(spot)
+        for child in self._children(view, spot):
+            if not self._beats(child.bound):
+                return
+            self._visit(view, step(view.tables, spot, child.tensor, child.edge, child.after, child.index))
+
+    def _window_moves(self, state: State) -> bool:
+        if self.window is None:
+            return False
+        return any(edge.source == state[self.window] for edge in self.tables.tensors[self.window].edges)
+
+    def _below(self, spot: Spot) -> View:
+        """Return the view below a spot's tile, its loads restricted to the chain."""
+        tiles = dict.fromkeys((self.tables.context.tiles[0], *(node.tile for node in spot.chain)))
+        context = Context(tuple(tiles), self.tables.context.places)
+        tables = build_tables(self.tables.problem, self.tables.structure, self.tables.measure, context)
+        return view_of(tables, self.prices, reach_from(tables, spot.state))
+
+    def _is_dominated(self, spot: Spot) -> bool:
+        if self.window is not None:
+            return False
+        known = self.seen.setdefault((spot.state, spot.tile), [])
+        label = (spot.parts, spot.used)
+        if any(_covers(old, label) for old in known):
+            return True
+        known[:] = [old for old in known if not _covers(label, old)]
+        known.append(label)
+        return False
+
+    def finish(self, spot: Spot) -> None:
+        """Score the chain as it is, if every tensor may stay where it is."""
+        ends = [final_cost(self.tables, spot.state, c) for c in range(len(spot.parts))]
+        if any(end is None for end in ends):
+            return
+        total = tuple(part + (end or 0) for part, end in zip(spot.parts, ends, strict=True))
+        if not self._beats(self._value(total)):
+            return
+        free = tuple(
+            None if cap is None else cap - used + own
+            for cap, used, own in zip(self.capacity, spot.used, spot.window_used, strict=True)
+        )
+        leaf = best_leaf(self.tables, ordered_chain(spot.chain), self._without_window(spot, total), free)
+        if leaf is not None and self._beats(self._value(leaf.parts)):
+            self.incumbent.value = self._value(leaf.parts)
+            self.incumbent.leaf = leaf
+
+    def _value(self, parts: Parts) -> int:
+        return self.tables.measure.value(_sum(parts, self.tables.start), self.tables.compute_cycles)
+
+    def _beats(self, value: int) -> bool:
+        return self.incumbent.value is None or value < self.incumbent.value
+
+    def _without_window(self, spot: Spot, total: Parts) -> Parts:
+        """Return the cost without what the window tensor was charged along the chain (a lower bound of it)."""
+        if self.window is None:
+            return total
+        end = self.tables.tensors[self.window].final[spot.state[self.window]]
+        assert end is not None
+        return tuple(part - own - last for part, own, last in zip(total, spot.window_parts, end, strict=True))
+
+    def _children(self, view: View, spot: Spot) -> list[Child]:
+        """Return all next nodes that can still win, best first."""
+        found: list[Child] = []
+        limit = view.tables.lattice.index(dict(zip(self.tables.problem.dims, spot.tile, strict=True)))
+        for tensor, edge, after in edges_from(view.tables, spot.state):
+            for child in self._open(view, spot, (tensor, edge, after), limit):
+                if child.index != limit or self._is_canonical(spot, tensor, edge):
+                    found.append(child)
+        found.sort(key=lambda child: (child.bound, child.edge.level, child.tensor, tuple(-i for i in child.index)))
+        return found
+
+    def _is_canonical(self, spot: Spot, tensor: int, edge: Edge) -> bool:
+        """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out)."""
+        if self.window is None or not spot.chain:
+            return True
+        last = spot.chain[-1]
+        return last.tile != spot.tile or (last.level, last.tensor) < (edge.level, tensor)
+
+    def _open(
+        self, view: View, spot: Spot, move: tuple[int, Edge, State], limit: tuple[int, ...]
+    ) -> list[Child]:
+        tables, (tensor, edge, after) = view.tables, move
+        region = tuple(slice(0, top + 1) for top in limit)
+        shape = tables.lattice.shape
+        bits = np.broadcast_to(edge_bits(tables, edge, spot.state), shape)[region]
+        totals: list[IntArray] = []
+        for c, inside in enumerate(view.insides):
+            cost = np.broadcast_to(edge_cost(tables, edge, spot.state, c), shape)[region]
+            totals.append(cost + (spot.parts[c] + tables.start[c]) + inside.reach[after][region])
+        wins = totals[0] < FORBIDDEN // 2
+        capacity = self.capacity[edge.level]
+        if capacity is not None:
+            wins &= bits <= capacity - spot.used[edge.level]
+        if self.incumbent.value is not None and tables.measure.is_linear:
+            room = self.incumbent.value - tables.measure.value((0,) * len(totals), tables.compute_cycles)
+            wins &= totals[0] < room
+            if view.priced is not None:
+                wins &= self._priced_wins(view, spot, (edge, after), bits, region)
+        where = np.argwhere(wins)
+        found: list[Child] = []
+        for row in where:
+            index = tuple(int(x) for x in row)
+            value = tables.measure.value(tuple(int(total[index]) for total in totals), tables.compute_cycles)
+            if self._beats(value):
+                found.append(Child(value, tensor, edge, after, index))
+        return found
+
+    def _priced_wins(
+        self, view: View, spot: Spot, move: tuple[Edge, State], bits: IntArray, region: tuple[slice, ...]
+    ) -> IntArray:
+        """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
+        prices, (edge, after), tables = self.prices, move, view.tables
+        assert prices is not None and view.priced is not None and self.incumbent.value is not None
+        cost = np.broadcast_to(edge_cost(tables, edge, spot.state, 0), tables.lattice.shape)[region]
+        spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
+        own = np.where(cost >= FORBIDDEN, FORBIDDEN, cost * prices.unit + bits * prices.per_level[edge.level])
+        total = own + view.priced.reach[after][region] + (spot.parts[0] * prices.unit + spent - prices.allowance)
+        room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
+        return total < room * prices.unit
+
+
+def _covers(old: tuple[Parts, tuple[int, ...]], new: tuple[Parts, tuple[int, ...]]) -> bool:
+    return all(a <= b for a, b in zip(old[0] + old[1], new[0] + new[1], strict=True))

@@ -1,0 +1,123 @@
+"""Best-first search over structures: the next structure's bound is the bound of all that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from itertools import product
+
+from polymap.search.bound import first_states, root_bound
+from polymap.search.descent import Descent, Incumbent, OutOfTime, View, view_of
+from polymap.search.lattice import divisors
+from polymap.search.leaf import Leaf
+from polymap.search.objective import Measure
+from polymap.search.prices import improve_prices
+from polymap.search.problem import Problem
+from polymap.search.structure import Structure
+from polymap.search.tables import FORBIDDEN, Places, Spread, build_tables, root_context
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the engine ends with: best leaf and value (scaled), a valid bound, whether it was proven, work done."""
+
+    leaf: Leaf | None
+    value: int | None
+    bound: int
+    proven: bool
+    structures: int
+    pruned: int
+    nodes: int
+
+
+def view_bound(view: View) -> int | None:
+    """Return a lower bound of the objective over all mappings below the view's top (None: none fits)."""
+    parts = tuple(root_bound(view.tables, inside)[0] for inside in view.insides)
+    if any(part >= FORBIDDEN // 2 for part in parts):
+        return None
+    whole = tuple(part + start for part, start in zip(parts, view.tables.start, strict=True))
+    return view.tables.measure.value(whole, view.tables.compute_cycles)
+
+
+def solve(
+    problem: Problem,
+    measure: Measure,
+    structures: tuple[Structure, ...],
+    out_of_time: Callable[[], bool],
+    progress: Callable[[int | None, int], None],
+) -> Outcome:
+    """Return the optimum over the structures, or the best found when time runs out."""
+    incumbent = Incumbent(None, None, out_of_time)
+    queue: list[tuple[int, int]] = []
+    for number, structure in enumerate(structures):
+        if out_of_time():
+            return _ended(incumbent, 0, len(structures), 0)
+        bound = view_bound(view_of(build_tables(problem, structure, measure, root_context(problem, structure)), None))
+        if bound is not None:
+            queue.append((bound, number))
+    queue.sort()
+    for done, (bound, number) in enumerate(queue):
+        if incumbent.value is not None and bound >= incumbent.value:
+            return Outcome(
+                incumbent.leaf, incumbent.value, incumbent.value, True, len(structures), len(queue) - done, incumbent.nodes
+            )
+        progress(incumbent.value, bound)
+        try:
+            solve_structure(problem, measure, structures[number], incumbent)
+        except OutOfTime:
+            return _ended(incumbent, bound, len(structures), len(queue) - done)
+    value = incumbent.value
+    return Outcome(incumbent.leaf, value, value or 0, True, len(structures), 0, incumbent.nodes)
+
+
+def _ended(incumbent: Incumbent, bound: int, structures: int, left: int) -> Outcome:
+    value = incumbent.value
+    proven = value is not None and bound >= value
+    return Outcome(incumbent.leaf, value, bound if value is None else min(bound, value), proven, structures, left, incumbent.nodes)
+
+
+def solve_structure(problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent) -> None:
+    """Search one structure to the end; the incumbent is updated in place. Raises OutOfTime."""
+    queue: list[tuple[int, Places]] = []
+    for places in places_of(problem, structure):
+        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure, places)), None)
+        bound = view_bound(view)
+        if bound is not None:
+            queue.append((bound, places))
+        if incumbent.out_of_time():
+            raise OutOfTime
+    for bound, places in sorted(queue):
+        if incumbent.value is None or bound < incumbent.value:
+            _solve_places(problem, measure, structure, places, incumbent)
+
+
+def _solve_places(
+    problem: Problem, measure: Measure, structure: Structure, places: Places, incumbent: Incumbent
+) -> None:
+    tables = build_tables(problem, structure, measure, root_context(problem, structure, places))
+    view = view_of(tables, None)
+    descent = Descent(tables, None, incumbent)
+    if measure.is_linear:
+        constant = measure.value(tables.start, tables.compute_cycles)
+        limit = None if incumbent.value is None else incumbent.value - constant
+        prices, finished, bound = improve_prices(descent, view.insides[0], limit)
+        if finished or (incumbent.value is not None and bound + constant >= incumbent.value):
+            return
+        descent.prices = prices
+        view = view_of(tables, prices)
+    for first in sorted(first_states(tables), key=lambda s: int(view.insides[0].reach[s][tables.lattice.top])):
+        descent.run(view, first)
+
+
+def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
+    """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops."""
+    windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
+    choices: list[list[tuple[tuple[int, str], int]]] = []
+    whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
+    spread = Spread(problem, structure, ())
+    for below in spread.groups():
+        for dim in windows:
+            if spread.group_factor(dim, below) > 1:
+                choices.append([((below, dim), place) for place in divisors(whole[dim])])
+    return tuple(product(*choices))

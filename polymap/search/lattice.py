@@ -1,0 +1,106 @@
+"""The divisor lattice of temporal tiles: one axis per dim and prime, ordered by divisibility.
+
+A point is a vector of temporal tiles (one divisor of the dim's temporal extent per dim); it is stored as exponents.
+Arrays over the lattice have one axis per (dim, prime), so "divides" is "no exponent is larger" and the best of all
+points below is a running minimum along each axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+
+@lru_cache(maxsize=4096)
+def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
+    """Return (prime, exponent) pairs of a positive integer, primes ascending."""
+    factors: list[tuple[int, int]] = []
+    divisor = 2
+    while divisor * divisor <= number:
+        exponent = 0
+        while number % divisor == 0:
+            number //= divisor
+            exponent += 1
+        if exponent:
+            factors.append((divisor, exponent))
+        divisor += 1
+    if number > 1:
+        factors.append((number, 1))
+    return tuple(factors)
+
+
+@lru_cache(maxsize=4096)
+def divisors(number: int) -> tuple[int, ...]:
+    """Return the divisors of a positive integer, ascending."""
+    found = [1]
+    for prime, exponent in prime_factors(number):
+        found = [value * prime**power for value in found for power in range(exponent + 1)]
+    return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The lattice below `extents` (dim -> temporal extent, in order).
+
+    axes: (dim, prime) per array axis. shape: exponent + 1 per axis. values: dim -> the dim's tile at every point,
+    broadcastable to shape.
+    """
+
+    extents: tuple[tuple[str, int], ...]
+    axes: tuple[tuple[str, int], ...]
+    shape: tuple[int, ...]
+    values: Mapping[str, IntArray]
+
+    def point(self, index: tuple[int, ...]) -> dict[str, int]:
+        """Return dim -> tile at the exponents `index`."""
+        tiles = {dim: 1 for dim, _ in self.extents}
+        for (dim, prime), exponent in zip(self.axes, index, strict=True):
+            tiles[dim] *= prime**exponent
+        return tiles
+
+    def index(self, point: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the exponents of a point (dim -> tile)."""
+        exponents: list[int] = []
+        for dim, prime in self.axes:
+            rest, exponent = point[dim], 0
+            while rest % prime == 0:
+                rest //= prime
+                exponent += 1
+            exponents.append(exponent)
+        return tuple(exponents)
+
+    @property
+    def top(self) -> tuple[int, ...]:
+        return tuple(length - 1 for length in self.shape)
+
+
+@lru_cache(maxsize=4096)
+def lattice_below(extents: tuple[tuple[str, int], ...]) -> Lattice:
+    """Return the divisor lattice of the temporal extents."""
+    axes = tuple((dim, prime) for dim, extent in extents for prime, _ in prime_factors(extent))
+    shape = tuple(exponent + 1 for _, extent in extents for _, exponent in prime_factors(extent))
+    values: dict[str, IntArray] = {}
+    for dim, _ in extents:
+        tile = np.ones((1,) * len(axes), dtype=np.int64)
+        for axis, (owner, prime) in enumerate(axes):
+            if owner == dim:
+                powers = np.array([prime**power for power in range(shape[axis])], dtype=np.int64)
+                tile = tile * powers.reshape([-1 if a == axis else 1 for a in range(len(axes))])
+        values[dim] = tile
+    return Lattice(extents, axes, shape, values)
+
+
+def minimum_below(table: IntArray) -> IntArray:
+    """Return, at every point, the least value among the points that divide it (in place on a copy)."""
+    best = table.copy()
+    for axis in range(best.ndim):
+        moved = np.moveaxis(best, axis, 0)
+        for position in range(1, moved.shape[0]):
+            np.minimum(moved[position : position + 1], moved[position - 1 : position], out=moved[position : position + 1])
+    return best

@@ -1,0 +1,165 @@
+"""The question as the search sees it: one accumulation over a box, its tensors' index groups, the machine's fan-out classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.workload.loopnest import Operator, Tensor, Workload, accesses_of, is_box
+
+
+@dataclass(frozen=True, slots=True)
+class IndexGroup:
+    """Dims of a tensor that share axes, as one linear form: the element's number is sum coefficient * index.
+
+    A group of one dim is an ordinary axis; several dims make a window such as p + r.
+    """
+
+    dims: tuple[str, ...]
+    coefficients: tuple[int, ...]
+
+    @property
+    def is_window(self) -> bool:
+        return len(self.dims) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTerm:
+    """A tensor of the problem: groups of its index, and what the machine lets it do.
+
+    may_hold, must_hold: level indices below the outermost.
+    """
+
+    tensor: Tensor
+    index: int
+    is_output: bool
+    groups: tuple[IndexGroup, ...]
+    may_hold: frozenset[int]
+    must_hold: frozenset[int]
+
+    @property
+    def dims(self) -> frozenset[str]:
+        return frozenset(dim for group in self.groups for dim in group.dims)
+
+    @property
+    def is_window(self) -> bool:
+        return any(group.is_window for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutClass:
+    """Fan-outs that stand between the same two levels and merge alike: only the product of their factors counts.
+
+    below: index of the first level below them (the number of levels where there is none).
+    """
+
+    below: int
+    multicast: Multicast
+    reduction: bool
+    fanouts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Workload and machine, analysed. `reason` says why the lattice search does not apply (None: it does)."""
+
+    workload: Workload
+    arch: Architecture
+    dims: tuple[str, ...]
+    extents: tuple[int, ...]
+    terms: tuple[TensorTerm, ...]
+    classes: tuple[FanoutClass, ...]
+    reason: str | None
+
+    @property
+    def level_count(self) -> int:
+        return len(self.arch.levels)
+
+
+def analyse(workload: Workload, arch: Architecture) -> Problem:
+    """Return the problem; never raises for a valid workload and machine."""
+    dims = tuple(dim.name for dim in workload.dims)
+    extents = tuple(dim.extent for dim in workload.dims)
+    reason = _unsupported(workload)
+    terms: tuple[TensorTerm, ...] = ()
+    if reason is None:
+        terms = tuple(_term(workload, arch, index) for index in range(len(workload.tensors)))
+        if any(term.is_output and term.is_window for term in terms):
+            reason = "the output is written through a window"
+        elif sum(term.is_window for term in terms) > 1:
+            reason = "several tensors are read through windows"
+    return Problem(workload, arch, dims, extents, terms, _classes(arch), reason)
+
+
+def _unsupported(workload: Workload) -> str | None:
+    if len(workload.statements) != 1:
+        return "there are several statements"
+    statement = workload.statements[0]
+    if not is_box(statement):
+        return "the domain is no box"
+    if statement.operator is Operator.ASSIGN:
+        return "the statement overwrites its target"
+    if not workload.associative:
+        return "the order of accumulation is fixed"
+    for tensor in workload.tensors:
+        accesses = accesses_of(statement, tensor.name)
+        if len(accesses) > 1:
+            return f"tensor {tensor.name} is accessed more than once"
+        if not all(index.is_linear for access in accesses for index in access.index):
+            return f"tensor {tensor.name} is indexed through a division"
+    return None
+
+
+def _term(workload: Workload, arch: Architecture, index: int) -> TensorTerm:
+    tensor = workload.tensors[index]
+    statement = workload.statements[0]
+    access = accesses_of(statement, tensor.name)[0]
+    axes = [expression.coefficients() for expression in access.index]
+    names = {tensor.name, f"@{tensor.role.value}"}
+    below = list(enumerate(arch.levels))[1:]
+    may = frozenset(i for i, level in below if _named(level.holds, names))
+    must = frozenset(i for i, level in below if names & set(level.must_hold))
+    is_output = statement.target.tensor == tensor.name
+    return TensorTerm(tensor, index, is_output, _groups(axes, workload.extents()), may, must)
+
+
+def _named(holds: tuple[str, ...] | None, names: set[str]) -> bool:
+    return holds is None or bool(names & set(holds))
+
+
+def _groups(axes: list[dict[str, int]], extents: dict[str, int]) -> tuple[IndexGroup, ...]:
+    """Return the connected components of dims that share axes, each joined injectively into one linear form."""
+    components: list[list[dict[str, int]]] = []
+    for axis in axes:
+        if not axis:
+            continue
+        touching = [part for part in components if any(set(axis) & set(other) for other in part)]
+        components = [part for part in components if part not in touching]
+        components.append([one for part in touching for one in part] + [axis])
+    return tuple(_joined(component, extents) for component in components)
+
+
+def _joined(axes: list[dict[str, int]], extents: dict[str, int]) -> IndexGroup:
+    totals: dict[str, int] = {}
+    factor = 1
+    for axis in axes:
+        reach = sum(abs(coefficient) * (extents[dim] - 1) for dim, coefficient in axis.items())
+        for dim, coefficient in axis.items():
+            totals[dim] = totals.get(dim, 0) + factor * coefficient
+        # Differences of two elements lie within +-reach, so a factor above twice that keeps axes apart.
+        factor *= 4 * reach + 3
+    ordered = [dim for dim in extents if dim in totals]
+    return IndexGroup(tuple(ordered), tuple(totals[dim] for dim in ordered))
+
+
+def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
+    found: dict[tuple[int, Multicast, bool], list[int]] = {}
+    fanouts: list[Fanout] = []
+    below = 0
+    for node in arch.nodes:
+        if isinstance(node, MemoryLevel):
+            below += 1
+        elif isinstance(node, Fanout):
+            found.setdefault((below, node.multicast, node.reduction), []).append(len(fanouts))
+            fanouts.append(node)
+    return tuple(FanoutClass(*key, tuple(members)) for key, members in found.items())

@@ -1,0 +1,493 @@
+"""Cost tables of one structure: what each storage node would add, as a function of its temporal tile.
+
+Per tensor a small graph of states (the level that holds it now, and for a shared output the levels still to come);
+an edge places one node. An edge's costs are arrays over the lattice, one per component of the objective, all integers.
+The formulas are those of docs/closed_form.md for tiles that divide, with nodes raised over loops that do not change
+their tile; for tensors read through windows they are lower bounds (windows.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from polymap.arch.machine import Multicast
+from polymap.search.lattice import IntArray, Lattice, divisors, lattice_below
+from polymap.search.objective import Component, Measure
+from polymap.search.problem import IndexGroup, Problem, TensorTerm
+from polymap.search.structure import Structure
+from polymap.search.windows import Crossing, WindowModel, least_loads, least_offsets, most_saved, window_model
+
+FORBIDDEN = 1 << 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """One storage node of a tensor: from state `source` to state `target`, held by `level`, loaded from `parent`.
+
+    costs: per component. costs_crossed: the same where the node stands below spatial loops of fan-outs below its level
+    (None: no different). bits: held by one instance (fewest).
+    """
+
+    source: int
+    target: int
+    parent: int
+    level: int
+    costs: tuple[IntArray, ...]
+    costs_crossed: tuple[IntArray, ...] | None
+    bits: IntArray
+    bits_crossed: IntArray | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorTable:
+    """States of one tensor (0 the first; holders[state] its level), edges, and per state and component what the
+    statement instances read and write there (None: the tensor may not stay there)."""
+
+    term: TensorTerm
+    holders: tuple[int, ...]
+    edges: tuple[Edge, ...]
+    final: tuple[tuple[int, ...] | None, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """Everything that the bound of one structure needs. start: cost present before any node, per component."""
+
+    problem: Problem
+    structure: Structure
+    measure: Measure
+    context: Context
+    lattice: Lattice
+    tensors: tuple[TensorTable, ...]
+    start: tuple[int, ...]
+    compute_cycles: int
+
+
+Places = tuple[tuple[tuple[int, str], int], ...]
+
+
+class Spread:
+    """The structure's spatial factors, asked by level: which stand above a level, between two, below.
+
+    places: ((level below the fan-outs, dim), temporal extent of the dim inside the spatial loop), where it is decided.
+    """
+
+    def __init__(self, problem: Problem, structure: Structure, places: Places) -> None:
+        self.problem = problem
+        self.structure = structure
+        self.places = dict(places)
+
+    def factor(self, dim: str, after: int, upto: int) -> int:
+        """Return the dim's factor over the fan-outs between level `after` and level `upto` (level count: compute)."""
+        d = self.problem.dims.index(dim)
+        return prod(row[d] for one, row in self._rows() if after < one.below <= upto)
+
+    def merged_factor(self, dim: str, after: int, upto: int) -> int:
+        """Return the same over the fan-outs that merge equal loads."""
+        d = self.problem.dims.index(dim)
+        return prod(
+            row[d] for one, row in self._rows() if after < one.below <= upto and one.multicast is not Multicast.NONE
+        )
+
+    def instances(self, upto: int) -> int:
+        """Return the number of instances of a level, as far as they are used."""
+        return prod(prod(row) for one, row in self._rows() if one.below <= upto)
+
+    def _rows(self):
+        return tuple(zip(self.problem.classes, self.structure.classes, strict=True))
+
+    def shared_messages(self, term: TensorTerm, after: int, upto: int) -> int:
+        """Return how many messages one parent instance sends when all siblings load, but for the window groups: all
+        siblings along fan-outs that merge nothing, and along the others one per distinct tile."""
+        total = 1
+        for one, row in self._rows():
+            if after < one.below <= upto:
+                dims = [self.problem.dims.index(g.dims[0]) for g in term.groups if not g.is_window]
+                total *= prod(row) if one.multicast is Multicast.NONE else prod(row[d] for d in dims)
+        return total
+
+    def unites(self, after: int, upto: int) -> bool:
+        """Return whether some fan-out between two levels makes one message of different loads."""
+        return any(
+            one.multicast is Multicast.UNION and prod(row) > 1 for one, row in self._rows() if after < one.below <= upto
+        )
+
+    def crossings(self, dim: str, level: int, *, above: bool) -> tuple[Crossing, ...]:
+        """Return the spatial loops over a dim as a node of `level` sees them (above: it may stand below free ones)."""
+        found: list[Crossing] = []
+        for below in self.groups():
+            factor = self.group_factor(dim, below)
+            if factor > 1:
+                found.append(Crossing(factor, below <= level, above, self.places.get((below, dim))))
+        return tuple(found)
+
+    def groups(self) -> tuple[int, ...]:
+        """Return the fan-out groups, named by the level below them, outermost first."""
+        return tuple(sorted({one.below for one, _ in self._rows()}))
+
+    def group_factor(self, dim: str, below: int) -> int:
+        """Return the dim's factor over one group."""
+        d = self.problem.dims.index(dim)
+        return prod(row[d] for one, row in self._rows() if one.below == below)
+
+    def offsets(self, group: IndexGroup, after: int, upto: int, temporal: dict[str, int], tile: dict[str, int]) -> int:
+        """Return the fewest distinct tiles of the siblings between two levels along a window group, for the temporal
+        tile `tile` of its dims."""
+        if self.unites(after, upto):
+            return 1
+        loops = tuple(
+            tuple(
+                (self.group_factor(dim, below), self._merged(dim, below, after, upto), self.places.get((below, dim)))
+                for below in self.groups()
+            )
+            for dim in group.dims
+        )
+        extents = tuple(temporal[dim] for dim in group.dims)
+        return least_offsets(group.coefficients, extents, tuple(tile[dim] for dim in group.dims), loops)
+
+    def _merged(self, dim: str, below: int, after: int, upto: int) -> int:
+        d = self.problem.dims.index(dim)
+        return prod(
+            row[d]
+            for one, row in self._rows()
+            if one.below == below and after < below <= upto and one.multicast is not Multicast.NONE
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is decided above the tables: tiles of the chain so far, outermost first (the first one is the whole), and
+    the places of spatial loops."""
+
+    tiles: tuple[tuple[int, ...], ...]
+    places: Places
+
+
+def root_context(problem: Problem, structure: Structure, places: Places = ()) -> Context:
+    """Return the context in which no node is placed."""
+    return Context((tuple(e // structure.used(d) for d, e in enumerate(problem.extents)),), places)
+
+
+def build_tables(problem: Problem, structure: Structure, measure: Measure, context: Context) -> Tables:
+    """Return the tables of a structure below the last tile of the context."""
+    whole = tuple(zip(problem.dims, context.tiles[0], strict=True))
+    lattice = lattice_below(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
+    spread = Spread(problem, structure, context.places)
+    steps = prod(extent for _, extent in whole)
+    setting = Setting(problem, measure, lattice, spread, context, dict(whole), steps)
+    tensors = tuple(_tensor_table(setting, term) for term in problem.terms)
+    start = tuple(
+        sum(_zero_start(term, component) for term in problem.terms) for component in measure.components
+    )
+    cycles = -(-steps // problem.arch.compute.per_cycle)
+    return Tables(problem, structure, measure, context, lattice, tensors, start, cycles)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """What the tables of all tensors share. whole: temporal extents per dim; steps: their product."""
+
+    problem: Problem
+    measure: Measure
+    lattice: Lattice
+    spread: Spread
+    context: Context
+    whole: dict[str, int]
+    steps: int
+
+
+def _zero_start(term: TensorTerm, component: Component) -> int:
+    """Return the credit for first updates at the outermost level, where the copy is still zero."""
+    return -zero_starts(term) * component.read[0][term.index] if term.is_output else 0
+
+
+def zero_starts(term: TensorTerm) -> int:
+    """Return how many elements of an output start from zero."""
+    return 0 if term.tensor.initial or not term.is_output else prod(term.tensor.shape)
+
+
+def _tensor_table(setting: Setting, term: TensorTerm) -> TensorTable:
+    if term.is_output:
+        return _output_table(setting, term)
+    levels = range(setting.problem.level_count)
+    edges: list[Edge] = []
+    for level in levels:
+        parents = [p for p in levels if p < level and level in term.may_hold and not _skips(term, p, level)]
+        if parents:
+            edges.extend(_read_edges(setting, term, parents, level))
+    final: list[tuple[int, ...] | None] = []
+    for holder in levels:
+        legal = not _skips(term, holder, len(levels))
+        final.append(_read_final(setting, term, holder) if legal else None)
+    return TensorTable(term, tuple(levels), tuple(edges), tuple(final))
+
+
+def _skips(term: TensorTerm, after: int, upto: int) -> bool:
+    return any(after < level < upto for level in term.must_hold)
+
+
+def _read_edges(setting: Setting, term: TensorTerm, parents: list[int], level: int) -> list[Edge]:
+    spread, last = setting.spread, setting.problem.level_count
+    windows = [dim for g in term.groups if g.is_window for dim in g.dims]
+    free = any(spread.factor(dim, level, last) > 1 for dim in windows)
+    plain = node_loads(setting, term, level, above=False)
+    crossed = node_loads(setting, term, level, above=True) if free else None
+    found: list[Edge] = []
+    for parent in parents:
+        messages = _messages(setting, term, parent, level)
+        costs = _read_costs(setting, term, parent, level, messages, plain[0])
+        bits = plain[1] * term.tensor.bits
+        apart = None if crossed is None else crossed[1] * term.tensor.bits
+        other = costs if crossed is None else _read_costs(setting, term, parent, level, messages, crossed[0])
+        found.append(_edge(setting, (parent, level), (parent, level), (costs, other), (bits, apart)))
+    return found
+
+
+def _edge(
+    setting: Setting,
+    states: tuple[int, int],
+    levels: tuple[int, int],
+    costs: tuple[tuple[IntArray, ...], tuple[IntArray, ...]],
+    bits: tuple[IntArray, IntArray | None],
+) -> Edge:
+    """Return the edge with its costs below and above free spatial loops, FORBIDDEN where it cannot stand."""
+    plain = _standing(setting, levels[1], costs[0], above=False)
+    crossed = None
+    if costs[1] is not costs[0] or setting.context.places:
+        crossed = _standing(setting, levels[1], costs[1], above=True)
+    return Edge(*states, *levels, plain, crossed, *bits)
+
+
+def _messages(setting: Setting, term: TensorTerm, parent: int, level: int) -> IntArray:
+    """Return the messages per load at every tile (at least; exact where all places are decided)."""
+    total = np.full((1,) * len(setting.lattice.shape), 1, dtype=np.int64)
+    total = total * setting.spread.shared_messages(term, parent, level)
+    for group in term.groups:
+        if group.is_window and any(setting.spread.factor(d, parent, level) > 1 for d in group.dims):
+            inner = lattice_below(tuple((dim, dict(setting.lattice.extents)[dim]) for dim in group.dims))
+            points = [inner.point(index) for index in np.ndindex(inner.shape)]
+            known = [setting.spread.offsets(group, parent, level, setting.whole, point) for point in points]
+            total = total * np.array(known, dtype=np.int64)[_window_index(setting.lattice, inner)]
+    return total
+
+
+def _read_costs(
+    setting: Setting, term: TensorTerm, parent: int, level: int, messages: IntArray, loads: IntArray
+) -> tuple[IntArray, ...]:
+    found: list[IntArray] = []
+    for component in setting.measure.components:
+        written = component.write[level][term.index]
+        read = messages * component.read[parent][term.index]
+        if not component.busiest:
+            written *= setting.spread.instances(level)
+            read = read * setting.spread.instances(parent)
+        found.append(loads * (written + read))
+    return tuple(found)
+
+
+def _read_final(setting: Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
+    spread, last = setting.spread, setting.problem.level_count
+    messages = spread.shared_messages(term, holder, last)
+    ones = dict.fromkeys(setting.problem.dims, 1)
+    for group in term.groups:
+        if group.is_window:
+            messages *= spread.offsets(group, holder, last, setting.whole, ones)
+    found: list[int] = []
+    for component in setting.measure.components:
+        read = component.read[holder][term.index] * messages * setting.steps
+        found.append(read if component.busiest else read * spread.instances(holder))
+    return tuple(found)
+
+
+def node_loads(setting: Setting, term: TensorTerm, level: int, *, above: bool) -> tuple[IntArray, IntArray]:
+    """Return (loads in the whole run, elements held) of one instance of a node at every tile.
+
+    above: the node stands below spatial loops over fan-outs below its level (windows: their index sets have gaps).
+    """
+    lattice, spread = setting.lattice, setting.spread
+    last = setting.problem.level_count
+    windows = [dim for g in term.groups if g.is_window for dim in g.dims]
+    held = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    trips = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    for dim, _ in lattice.extents:
+        if dim in term.dims and dim not in windows:
+            held = held * (lattice.values[dim] * spread.factor(dim, level, last))
+        if dim not in windows:
+            trips = trips * (setting.whole[dim] // lattice.values[dim])
+    if not windows:
+        return held * trips, held
+    model = window_model(
+        tuple(g for g in term.groups if g.is_window),
+        tuple((dim, setting.whole[dim]) for dim in windows),
+        tuple(spread.crossings(dim, level, above=above) for dim in windows),
+    )
+    loads = _window_loads(setting, term, model)
+    return held * loads, held * model.size[_place_in(setting, model)]
+
+
+def _standing(setting: Setting, level: int, costs: tuple[IntArray, ...], *, above: bool) -> tuple[IntArray, ...]:
+    """Return the costs, FORBIDDEN where the node cannot stand: spatial loops over fan-outs above its level are outside
+    its tile; those below its level are inside (or, with `above`, outside) it."""
+    if not setting.context.places:
+        return costs
+    ok = np.ones((1,) * len(setting.lattice.shape), dtype=bool)
+    for (below, dim), place in setting.context.places:
+        tile = setting.lattice.values[dim]
+        ok = ok & (place % tile == 0 if below <= level or above else tile % place == 0)
+    return tuple(np.where(ok, cost, FORBIDDEN) for cost in costs)
+
+
+def _place_in(setting: Setting, model: WindowModel) -> IntArray:
+    """Return, at every point of the lattice, the flat index of its window tile in the model."""
+    total = np.zeros((1,) * len(setting.lattice.shape), dtype=np.int64)
+    for stride, (dim, prime) in zip(model.strides, model.lattice.axes, strict=True):
+        if (dim, prime) in setting.lattice.axes:
+            position = setting.lattice.axes.index((dim, prime))
+            shape = [-1 if a == position else 1 for a in range(len(setting.lattice.shape))]
+            total = total + stride * np.arange(setting.lattice.shape[position], dtype=np.int64).reshape(shape)
+    return total
+
+
+def _window_loads(setting: Setting, term: TensorTerm, model: WindowModel) -> IntArray:
+    """Return the loads per element of the plain axes' tile: loops below the chain's last tile in their best order,
+    then the loops between the chain's tiles, outwards."""
+    lattice, context, dims = setting.lattice, setting.context, setting.problem.dims
+    plain = [d for d, dim in enumerate(dims) if dim in term.dims and dim not in model.carried]
+    other = [d for d, dim in enumerate(dims) if dim not in term.dims]
+    whole = {dim: tile for dim, tile in zip(dims, context.tiles[0], strict=True)}
+    marks = [_flat_tile(model, dict(zip(dims, tile, strict=True))) for tile in context.tiles]
+    reps = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    inner_trips = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    for d in other:
+        reps = reps * (context.tiles[-1][d] // lattice.values[dims[d]])
+    for d in plain:
+        inner_trips = inner_trips * (context.tiles[-1][d] // lattice.values[dims[d]])
+    repeat = prod(setting.problem.extents[d] for d in other) if len(marks) == 1 else prod(
+        context.tiles[-1][d] for d in other
+    )
+    where = _place_in(setting, model)
+    index = np.searchsorted(np.array(divisors(repeat), dtype=np.int64), reps)
+    first = least_loads(model, marks[-1], repeat)[where, index] * inner_trips
+    outside = prod(whole.values()) // prod(context.tiles[-1])
+    if outside == 1:
+        return first
+    saved = _saved_outside(context, model, marks, plain, other)
+    return first * outside - np.where(inner_trips == 1, saved[where], 0)
+
+
+def _flat_tile(model: WindowModel, tile: dict[str, int]) -> int:
+    inner = {dim: tile[dim] for dim, _ in model.lattice.extents}
+    index = model.lattice.index(inner)
+    return sum(stride * exponent for stride, exponent in zip(model.strides, index, strict=True))
+
+
+def _saved_outside(
+    context: Context, model: WindowModel, marks: list[int], plain: list[int], other: list[int]
+) -> IntArray:
+    """Return the most that overlaps save in the loops between the chain's tiles, per window tile."""
+    saved = np.zeros(len(model.size), dtype=np.int64)
+    passed_plain = False
+    for position in range(len(marks) - 1, 0, -1):
+        inner, outer = context.tiles[position], context.tiles[position - 1]
+        after = prod(context.tiles[0]) // prod(outer)
+        trips = prod(outer[d] // inner[d] for d in plain)
+        repeat = prod(outer[d] // inner[d] for d in other)
+        if not passed_plain:
+            saved = saved + most_saved_from(model, marks[position], marks[position - 1], repeat, after * trips, marks[-1])
+        passed_plain = passed_plain or trips > 1
+    return saved
+
+
+def most_saved_from(model: WindowModel, inner: int, outer: int, repeat: int, after: int, last: int) -> IntArray:
+    """Return most_saved for the tiles that divide `last` (others 0)."""
+    saved = most_saved(model, inner, outer, repeat, after)
+    kept = np.zeros_like(saved)
+    kept[model.below[last]] = saved[model.below[last]]
+    return kept
+
+
+def _window_index(lattice: Lattice, inner: Lattice) -> IntArray:
+    """Return, at every point of the lattice, the flat index of its tile in a lattice of some of its dims."""
+    total = np.zeros((1,) * len(lattice.shape), dtype=np.int64)
+    for axis, (dim, prime) in enumerate(inner.axes):
+        stride = int(np.prod(inner.shape[axis + 1 :], dtype=np.int64))
+        position = lattice.axes.index((dim, prime))
+        shape = [-1 if a == position else 1 for a in range(len(lattice.shape))]
+        total = total + stride * np.arange(inner.shape[axis], dtype=np.int64).reshape(shape)
+    return total
+
+
+def _output_table(setting: Setting, term: TensorTerm) -> TensorTable:
+    """States of an output are (holder, levels still to come): what siblings elide is credited to the levels inside."""
+    plans = _plans(term, setting.problem.level_count)
+    states = tuple(sorted(plans))
+    edges: list[Edge] = []
+    for source, (holder, rest) in enumerate(states):
+        if rest:
+            target = states.index((rest[0], rest[1:]))
+            edges.append(_output_edge(setting, term, source, target, holder, rest))
+    final = tuple(None if rest else _output_final(setting, term, holder) for holder, rest in states)
+    return TensorTable(term, tuple(holder for holder, _ in states), tuple(edges), final)
+
+
+def _plans(term: TensorTerm, levels: int) -> set[tuple[int, tuple[int, ...]]]:
+    found: set[tuple[int, tuple[int, ...]]] = set()
+    optional = sorted(term.may_hold)
+    for count in range(len(optional) + 1):
+        for chosen in combinations(optional, count):
+            if term.must_hold <= set(chosen):
+                chain = (0, *chosen)
+                found.update((chain[i], chain[i + 1 :]) for i in range(len(chain)))
+    return found
+
+
+def _output_edge(
+    setting: Setting, term: TensorTerm, source: int, target: int, parent: int, rest: tuple[int, ...]
+) -> Edge:
+    spread, level = setting.spread, rest[0]
+    stays, size = node_loads(setting, term, level, above=False)
+    shared, apart, relevant = _siblings(spread, term, parent, level)
+    zero = zero_starts(term)
+    costs: list[IntArray] = []
+    for component in setting.measure.components:
+        both = [r[term.index] + w[term.index] for r, w in zip(component.read, component.write, strict=True)]
+        if component.busiest:
+            inside = prod(spread.factor(dim, -1, level) for dim in sorted(term.dims))
+            cost = stays * (both[level] + relevant * apart * both[parent]) - both[level] * (zero // inside)
+        else:
+            total = stays * spread.instances(level)
+            merged = total // shared
+            credit = (total - merged) * sum(both[inner] for inner in rest)
+            cost = total * both[level] + merged * apart * both[parent] - credit - zero * both[level]
+        costs.append(np.asarray(cost, dtype=np.int64))
+    own = tuple(costs)
+    return _edge(setting, (source, target), (parent, level), (own, own), (size * term.tensor.bits, None))
+
+
+def _output_final(setting: Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
+    last = setting.problem.level_count
+    _, apart, relevant = _siblings(setting.spread, term, holder, last)
+    arrivals = setting.steps * relevant * apart
+    found: list[int] = []
+    for component in setting.measure.components:
+        both = component.read[holder][term.index] + component.write[holder][term.index]
+        found.append(both * arrivals * (1 if component.busiest else setting.spread.instances(holder)))
+    return tuple(found)
+
+
+def _siblings(spread: Spread, term: TensorTerm, parent: int, level: int) -> tuple[int, int, int]:
+    """Return, between two levels: siblings that share an element, those of them that do not add on the way, and
+    siblings that hold different elements."""
+    dims = spread.problem.dims
+    shared, apart, relevant = 1, 1, 1
+    for one, row in zip(spread.problem.classes, spread.structure.classes, strict=True):
+        if parent < one.below <= level:
+            same = prod(row[d] for d, dim in enumerate(dims) if dim not in term.dims)
+            shared *= same
+            apart *= 1 if one.reduction else same
+            relevant *= prod(row[d] for d, dim in enumerate(dims) if dim in term.dims)
+    return shared, apart, relevant
