@@ -17,6 +17,7 @@ from polymap.codegen.nest import Nest, Place
 from polymap.codegen.tiles import Frame, Values, affine_expr
 from polymap.codegen.window import moduli
 from polymap.errors import BudgetError, Problem
+from polymap.poly.affine import Affine
 from polymap.workload.loopnest import Access, Operator, Tensor, Workload
 
 _LARGEST_INDEX = 2**31 - 1
@@ -125,13 +126,35 @@ def counter(what: str, buffer: Buffer) -> str:
 def layout_of(nest: Nest) -> Layout:
     """Return the buffers of a nest.
 
-    Raises BudgetError where an array would be too large for the generated program.
+    Raises BudgetError where an array or an index would be too large for the generated program.
     """
     workload = nest.workload
+    _check_indices(workload)
     names = {dim.name: f"d{i}" for i, dim in enumerate(workload.dims)}
     buffers = tuple(_buffer(nest, place) for place in nest.places)
     frame = Frame(names, workload.extents())
     return Layout(nest, frame, buffers, element_types(workload), rules(workload))
+
+
+def _check_indices(workload: Workload) -> None:
+    """Generated code computes indices in 32 bits."""
+    extents = workload.extents()
+    accesses = [access for statement in workload.statements for access in (statement.target, *statement.reads)]
+    forms = [form for access in accesses for form in access.index]
+    forms += [constraint for statement in workload.statements for constraint in statement.constraints]
+    largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms)], default=0)
+    if largest > _LARGEST_INDEX:
+        what = f"an index of the program would reach {largest}, more than {_LARGEST_INDEX}"
+        raise BudgetError(Problem("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+
+
+def _magnitude(form: Affine, extents: dict[str, int]) -> int:
+    """Return a bound on all values on the way to that of the form."""
+    size = abs(form.constant)
+    for coefficient, atom in form.terms:
+        inner = extents[atom] if isinstance(atom, str) else _magnitude(atom.argument, extents) + atom.divisor
+        size += abs(coefficient) * inner
+    return size
 
 
 def _buffer(nest: Nest, place: Place) -> Buffer:

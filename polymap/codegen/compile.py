@@ -17,10 +17,10 @@ _SHOWN = 2000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a compiled program may use at most."""
+    """What a compiled program may use at most; memory_bytes None: as much as there is."""
 
     seconds: float = 600.0
-    memory_bytes: int = 4096 * _MEBIBYTE
+    memory_bytes: int | None = 4096 * _MEBIBYTE
     output_bytes: int = 1024 * _MEBIBYTE
 
 
@@ -105,6 +105,7 @@ def _limit(pid: int, limits: Limits) -> None:
     pairs = ((resource.RLIMIT_AS, limits.memory_bytes), (resource.RLIMIT_FSIZE, limits.output_bytes))
     for which, size in pairs:
         try:
-            resource.prlimit(pid, which, (size, size))
-        except (ProcessLookupError, PermissionError):
+            if size is not None:
+                resource.prlimit(pid, which, (size, size))
+        except (ProcessLookupError, PermissionError):  # it has ended already
             return

@@ -26,6 +26,7 @@ from polymap.codegen.ast import (
     Name,
     Program,
     Run,
+    Scope,
     Stmt,
     Text,
     minimum,
@@ -38,10 +39,13 @@ from polymap.codegen.steps import step_arrays, step_functions, step_of, working_
 from polymap.codegen.tidy import prune
 from polymap.codegen.tiles import Guard, clock_bound, temporal, wrap
 from polymap.codegen.transfers import Needs, bus, mark
+from polymap.errors import BudgetError, Problem
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
 
 _ADVANCED = Name("advanced")
+# Static arrays beyond 2 GiB do not link in the usual memory model of x86-64.
+_LARGEST_PROGRAM_BYTES = 2**31 - 2**24
 
 
 @dataclass(slots=True)
@@ -77,7 +81,24 @@ def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> 
         else:
             parts.enters[buffer.place.number] = parts.keep(load_function(layout, parts.needs, buffer))
     run = _run(parts)
+    _check_memory(parts)
     return Program((*_opening(parts), *parts.functions, run, Text(main_text(layout, counted=True))))
+
+
+def _check_memory(parts: _Parts) -> None:
+    total_bytes = sum(_bytes(array) for array in parts.arrays)
+    total_bytes += sum((8 + 8) * slots for slots in parts.needs.buses.values())
+    total_bytes += 4 * (3 * parts.needs.wanted + parts.needs.message_words)
+    if total_bytes > _LARGEST_PROGRAM_BYTES:
+        what = f"the program would need {total_bytes} bytes of memory, more than {_LARGEST_PROGRAM_BYTES}"
+        raise BudgetError(Problem("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+
+
+def _bytes(array: Array) -> int:
+    size = int("".join(digit for digit in array.type if digit.isdigit()) or 64) // 8
+    for length in array.shape:
+        size *= length
+    return size
 
 
 def _run(parts: _Parts) -> Function:
@@ -99,7 +120,7 @@ def _clock(parts: _Parts, clock: Clock) -> Block:
         case ClockBranch(depth, _, children):
             steps: list[Stmt] = []
             for child in children:
-                steps += [*_moved(parts, depth), *_clock(parts, child)]
+                steps += [*_moved(parts, depth), Scope(_clock(parts, child))]
             return tuple(steps)
         case ClockStep(use):
             return _step(parts, use)

@@ -153,9 +153,9 @@ def _divide(left: object, right: object) -> object:
 
 def interpret(workload: Workload, arrays: Data) -> None:
     """Run a program in textual order, one statement instance at a time."""
-    extents = workload.extents()
     touched: dict[str, NDArray[np.bool_]] = {
-        tensor.name: np.full(tensor.shape, tensor.initial) for tensor in workload.tensors
+        tensor.name: np.full(tensor.shape, tensor.initial or not _only_accumulates(workload, tensor.name))
+        for tensor in workload.tensors
     }
     instances: list[tuple[tuple[int, ...], Statement, tuple[int, ...]]] = []
     for statement in workload.statements:
@@ -164,9 +164,15 @@ def interpret(workload: Workload, arrays: Data) -> None:
                 time = tuple(x for pair in zip(statement.position, (*row, 0), strict=True) for x in pair)
                 instances.append((time, statement, row))
     instances.sort(key=lambda instance: instance[0])
-    assert extents is not None
     for _, statement, row in instances:
         _execute(workload, statement, dict(zip(statement.dims, row, strict=True)), arrays, touched)
+
+
+def _only_accumulates(workload: Workload, tensor: str) -> bool:
+    """Return whether a tensor starts from the neutral element: it is never read, and written by one accumulation."""
+    operators = {statement.operator for statement in workload.statements if statement.target.tensor == tensor}
+    read = any(access.tensor == tensor for statement in workload.statements for access in statement.reads)
+    return not read and len(operators) == 1 and Operator.ASSIGN not in operators
 
 
 def _execute(

@@ -171,7 +171,7 @@ def _loop(native: Native, loops: tuple[Loop, ...], index: int, clock: Clock) -> 
 
 def _inside(native: Native, clock: Clock, loops: tuple[Loop, ...]) -> Block:
     match clock:
-        case ClockBranch(_, above, children):
+        case ClockBranch(_, above, children) if len(above) == len(loops):
             parts = [_open(native, child, above) for child in children]
             return tuple(Scope(part) for part in parts)
         case ClockStep(use) if len(use.loops) == len(loops):

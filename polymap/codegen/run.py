@@ -18,6 +18,7 @@ from polymap.codegen.lower import Form, lower
 from polymap.codegen.reference import Reference, reference
 from polymap.costmodel.cost import Traffic
 from polymap.errors import CompilerError, Problem
+from polymap.schedules.check import check_mapping
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Tensor, Workload, written_tensors
 
@@ -47,6 +48,7 @@ def generate_c(workload: Workload, arch: Architecture, mapping: Mapping, form: F
 
     Raises MappingError where the mapping cannot be read as a program, BudgetError where it would be too large.
     """
+    check_mapping(workload, arch, mapping)
     return emit(lower(workload, arch, mapping, form))
 
 

@@ -32,7 +32,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def names_in(block: Block) -> frozenset[str]:
-    """Return every identifier that occurs in an expression of the block."""
+    """Return every identifier in an expression of the block, without the variables of its own loops."""
     return frozenset(name for statement in block for name in _statement_names(statement))
 
 
@@ -77,8 +77,8 @@ def _statement_names(statement: Stmt) -> frozenset[str]:
             return _names(value)
         case Assign(target, _, value) | Copy(target, value):
             return _names(target) | _names(value)
-        case For(_, start, stop, body):
-            return _names(start) | _names(stop) | names_in(body)
+        case For(name, start, stop, body):
+            return _names(start) | _names(stop) | (names_in(body) - {name})
         case If(condition, body, otherwise):
             return _names(condition) | names_in(body) | names_in(otherwise)
         case Run(_, arguments):
