@@ -141,7 +141,7 @@ def _why(stay: Stay) -> str:
     """Return the clause on the loops: what brings the tile in again, or lets it stay."""
     parts: list[str] = []
     if stay.again:
-        one = len(stay.again) == 1
+        one = len({loop.dim for loop in stay.again}) == 1
         parts.append(
             f"{_loops(stay.again)} {'runs' if one else 'run'} outside {_loops(stay.swept)} and "
             f"{'brings' if one else 'bring'} the same elements in again"
@@ -156,11 +156,15 @@ def _why(stay: Stay) -> str:
 
 
 def _loops(loops: tuple[Loop, ...]) -> str:
-    return listing([f"{loop.dim} (x{loop.trips:,})" for loop in loops])
+    """Return the loops in words, the pieces of one dim as one."""
+    trips: dict[str, int] = {}
+    for loop in loops:
+        trips[loop.dim] = trips.get(loop.dim, 1) * loop.trips
+    return listing([f"{dim} (x{count:,})" for dim, count in trips.items()])
 
 
 def _turns(loops: tuple[Loop, ...]) -> str:
-    return "runs" if len(loops) == 1 else "run"
+    return "runs" if len({loop.dim for loop in loops}) == 1 else "run"
 
 
 def _outermost(workload: Workload, arch: Architecture, cost: Cost) -> str:

@@ -93,6 +93,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, 
 
 def _three_digits(value: Fraction) -> str:
     """Return a value below 10,000 in three significant digits, or whole above 100, without empty decimals."""
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+    if abs(value) < 1:
+        return f"{float(value):.3g}"
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     text = f"{float(value):,.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
