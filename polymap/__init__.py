@@ -40,9 +40,11 @@ if TYPE_CHECKING:
         WorkloadError as WorkloadError,
     )
     from polymap.report.explain import explain as explain
+    from polymap.report.machine import machine_svg as machine_svg
     from polymap.report.nest import mapping_text as mapping_text
     from polymap.report.nest_svg import mapping_svg as mapping_svg
-    from polymap.report.traffic import traffic_text as traffic_text
+    from polymap.report.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
+    from polymap.report.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
     from polymap.schedules.document import (
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
@@ -84,9 +86,11 @@ _HOME = {
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
     ),
     "polymap.report.explain": ("explain",),
+    "polymap.report.machine": ("machine_svg",),
     "polymap.report.nest": ("mapping_text",),
     "polymap.report.nest_svg": ("mapping_svg",),
-    "polymap.report.traffic": ("traffic_text",),
+    "polymap.report.roofline": ("roofline_svg", "roofline_text"),
+    "polymap.report.traffic": ("traffic_svg", "traffic_text"),
     "polymap.schedules.document": ("mapping_from_document", "mapping_to_document"),
     "polymap.schedules.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
     "polymap.schedules.violation": ("InstancePoint", "Violation"),
