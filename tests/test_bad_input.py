@@ -60,12 +60,12 @@ CASES = {
         ("check", "C[row,n] += A[rwo,k] * B[k,n]", "row=4", "n=4", "k=4"), ("PM204", "rwo", "Did you mean 'row'?")
     ),
     "product of dims in a subscript": Case(("check", "C[m] += A[m*k]", "m=4", "k=4"), ("PM202", "m*k", "not affine")),
-    "product of loops in C": c_case(loops("A[i] = B[i*i];"), "i*i"),
+    "product of loops in C": c_case(loops("A[i] = B[i*i];"), "'i * i'", "k.c:3"),
     "unknown name in C, with suggestion": c_case(loops("A[i] = B[ii];"), "'ii'", "Did you mean 'i'?"),
     "unbounded loop": c_case(loops("A[i] = B[i];", "for (int i = 0; ; i++)"), "bound"),
-    "while loop": c_case("void f(int N, float A[N]) { while (1) A[0] = 1; }", "while"),
+    "while loop": c_case("void f(int N, float A[N]) { while (1) A[0] = 1; }", "'for'"),
     "subscript that leaves the array": c_case(loops("A[i] = B[i+1];"), "B", "i=7"),
-    "C syntax": c_case("void f(int N, float A[N]) { for (int i = 0; i < N; i++) A[i] = ; }", "line 1"),
+    "C syntax": c_case("void f(int N, float A[N]) { for (int i = 0; i < N; i++) A[i] = ; }", "no C", "k.c"),
     "size zero": Case(("check", "C[m] += A[m]", "m=0"), ("PM558", "m is '0'")),
     "size that is no integer": Case(("check", "C[m] += A[m]", "m=3.5"), ("PM558", "3.5")),
     "size that is no integer, in a file": workload_case(
@@ -107,9 +107,16 @@ CASES = {
     "unknown statement": mapping_case([STORE, *TREE[:3], {"compute": "T"}], "'T'"),
     "dim that does not end at 1": mapping_case([STORE, {"for": "m", "tile": 2}, *TREE[1:]], "m", "1"),
     "tile zero": mapping_case([STORE, {"for": "m", "tile": 0}, *TREE[1:]], "tile", "0"),
-    "levels in the wrong order": mapping_case([{"store": "Buf", "tensors": ["A"]}, STORE, *TREE], "Buf", "DRAM"),
+    "levels in the wrong order": Case(
+        evaluate()[0],
+        ("'A'", "'Buf'", "'Reg'"),
+        {
+            "toy.json": {"nodes": [*NODES[:2], {"level": "Reg"}, NODES[2]]},
+            "m.json": {"nodes": [{"store": "Reg", "tensors": ["A"]}, {"store": "Buf", "tensors": ["A"]}, *TREE]},
+        },
+    ),
     "nothing at the end": mapping_case([STORE, *TREE[:3]], "compute"),
-    "node of no kind": mapping_case([STORE, {"loop": "m", "tile": 1}, *TREE], "loop"),
+    "node of no kind": mapping_case([STORE, {"loop": "m", "tile": 1}, *TREE], "PM454", "'for'"),
     "answer of a search without a mapping": Case(
         evaluate()[0], ("PM452", "no mapping"), {"toy.json": ARCH, "m.json": {"status": "TIMEOUT", "mapping": None}}
     ),

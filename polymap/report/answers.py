@@ -18,7 +18,6 @@ from polymap.schedules.violation import InstancePoint, Violation
 
 if TYPE_CHECKING:
     from polymap.codegen.run import CRun
-    from polymap.schedules.checkup import Checkup
     from polymap.search.result import SearchResult
 
 LARGEST_PLAIN = 2**53
@@ -118,32 +117,3 @@ def run_document(run: CRun) -> dict[str, object]:
         "counted": traffic_rows(run.counted),
         "seconds": run.seconds,
     }
-
-
-def checkup_document(checkup: Checkup) -> dict[str, object]:
-    """Return what `polymap check` prints."""
-    orders = checkup.orders
-    document: dict[str, object] = {
-        "dependences": [
-            {
-                "source": dependence.source,
-                "sink": dependence.sink,
-                "kind": dependence.kind,
-                "array": dependence.tensor,
-                "relation": dependence.relation_text,
-                "distances": dependence.distances,
-            }
-            for dependence in checkup.dependences
-        ],
-        "loops": checkup.loops,
-        "orders": {
-            "total": number(orders.total),
-            "strict": number(orders.strict),
-            "relaxed": number(orders.relaxed),
-            "legal_strict": orders.legal_strict,
-        },
-        "parallel": dict(checkup.parallel),
-    }
-    if checkup.violations is not None:
-        document["violations"] = [violation_document(violation) for violation in checkup.violations]
-    return document

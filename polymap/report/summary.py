@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from polymap.search.result import SearchResult
 
 UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycle"}
+MOST_ORDERS_SHOWN = 6
 
 
 def _exact(value: int | float | None) -> str:
@@ -139,4 +140,33 @@ def _node_text(node: MemoryLevel | Fanout | ComputeUnit) -> str:
 
 def checkup_text(checkup: Checkup) -> str:
     """Return dependences, legal orders and parallel loops of a workload, and what a mapping breaks."""
-    raise NotImplementedError
+    parts = [dependences_text(checkup), orders_text(checkup)]
+    if checkup.violations is not None:
+        broken = "\n".join(violation_text(violation) for violation in checkup.violations)
+        parts.append(f"the mapping breaks dependences:\n{broken}" if broken else "the mapping breaks no dependence")
+    return "\n\n".join(parts)
+
+
+def dependences_text(checkup: Checkup) -> str:
+    """Return one line per dependence: kind, tensor, ends, and the relation as isl prints it."""
+    if not checkup.dependences:
+        return "no dependences"
+    return "\n".join(
+        f"{each.kind.value} of {each.tensor}, {each.source} to {each.sink}: {each.relation_text}"
+        for each in checkup.dependences
+    )
+
+
+def orders_text(checkup: Checkup) -> str:
+    """Return how many orders the outermost perfectly nested loops have, how many are legal, which loops run parallel."""
+    orders = checkup.orders
+    words = {True: "parallel", "reduction": "parallel if its sums are added up afterwards", False: "sequential"}
+    lines = [
+        f"loops       {' '.join(checkup.loops)}: {exact(orders.total)} orders",
+        f"legal       {_exact(orders.strict)} with the order of accumulations kept, "
+        f"{_exact(orders.relaxed)} with it free",
+    ]
+    if orders.legal_strict is not None and 0 < len(orders.legal_strict) <= MOST_ORDERS_SHOWN:
+        lines += [f"            {' '.join(order)}" for order in orders.legal_strict]
+    lines += [f"loop {name:6} {words[answer]}" for name, answer in checkup.parallel]
+    return "\n".join(lines)
