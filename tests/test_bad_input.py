@@ -109,7 +109,7 @@ CASES = {
     "tile zero": mapping_case([STORE, {"for": "m", "tile": 0}, *TREE[1:]], "tile", "0"),
     "levels in the wrong order": Case(
         evaluate()[0],
-        ("'A'", "'Buf'", "'Reg'"),
+        ("PM405", "stores A in 'Buf' below its node in 'Reg'"),
         {
             "toy.json": {"nodes": [*NODES[:2], {"level": "Reg"}, NODES[2]]},
             "m.json": {"nodes": [{"store": "Reg", "tensors": ["A"]}, {"store": "Buf", "tensors": ["A"]}, *TREE]},

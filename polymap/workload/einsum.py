@@ -194,7 +194,7 @@ def _extents(reading: Reading, sizes: Mapping[str, object], problems: list[Probl
     """Return dim -> extent in the order of the dims; 1 where it is missing or wrong, which is noted."""
     for name, where in reading.dims.items():
         if name not in sizes:
-            close = _suggest(name, [size for size in sizes if size not in reading.dims][:1000], problems)
+            close = _suggest(name, list(sizes)[:1000], problems)
             hint = f"Add {name}=..., an integer >= 1." + (f" {close}" if close.startswith("Did") else "")
             problems.append(Problem("PM204", f"unknown dim {name} in {where}: it has no size", hint))
     known = {name: _extent(name, size, problems) for name, size in sizes.items()}
