@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 
 from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch
@@ -41,7 +42,7 @@ def main(words: tuple[str, ...] = ()) -> int:
     start = time.perf_counter()
     workload, arch = load_workload(name), load_arch(machine)
     print(f"polymap: {workload.name} on {arch.name}")
-    _section("The loop nest as integer sets (isl)", _polyhedra_lines(workload))
+    _section("The loop nest as integer sets (isl)", list(_polyhedra(workload)))
     _section("Loop orders", orders_text(checkup(workload)).splitlines())
     progress = ProgressLine()
     result = explore(workload, arch, "energy", tiles="divide", time_limit_s=TIME_LIMIT_S, on_progress=progress)
@@ -60,20 +61,20 @@ def _section(title: str, lines: list[str]) -> None:
     print("\n".join(lines), flush=True)
 
 
-def _polyhedra_lines(workload: Workload) -> list[str]:
-    """Return domain, access relations and dependences as isl prints them."""
-    return list(_polyhedra(workload))
-
-
 def _polyhedra(workload: Workload) -> Iterator[str]:
+    """Yield domain, access relations and dependences as isl prints them."""
     for statement in workload.statements:
-        yield f"domain      {domain_of(workload, statement).to_str()}"
+        yield _wrapped("domain", domain_of(workload, statement).to_str())
         for verb, access in (("writes", statement.target), *(("reads", access) for access in statement.reads)):
-            relation = function(statement.name, statement.dims, access.index, access.tensor)
-            yield f"{verb:11} {relation.to_str()}"
-    for dependence in dependences(workload):
-        yield f"dependence  {dependence.kind.value} of {dependence.tensor}, {dependence.source} to {dependence.sink}:"
-        yield f"            {dependence.relation_text}"
+            yield _wrapped(verb, function(statement.name, statement.dims, access.index, access.tensor).to_str())
+    for each in dependences(workload):
+        yield _wrapped("dependence", f"{each.kind.value} of {each.tensor}, {each.source} to {each.sink}:")
+        yield _wrapped("", each.relation_text)
+
+
+def _wrapped(label: str, text: str) -> str:
+    """Return the text beside its label, in lines of at most 118 characters."""
+    return fill(text, 118, initial_indent=f"{label:11} ", subsequent_indent=" " * 14, break_on_hyphens=False)
 
 
 def _report(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost, result: SearchResult) -> None:
