@@ -15,7 +15,7 @@ from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.reuse import Loop, Stay, stays
 from polymap.report.traffic import traffic_figure
 from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload, written_tensors
+from polymap.workload.loopnest import Operator, Tensor, Workload, written_tensors
 
 
 def explain(
@@ -99,12 +99,18 @@ def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cos
             if row is None or parent is None:
                 continue
             if tensor.name in written:
-                sentences.append(_written(stay, row, parent))
+                sentences.append(_written(stay, row, parent, _content(workload, tensor)))
             else:
                 sentences.append(_read(stay, row, parent, least[tensor.name]))
         if not own:
             sentences.append(f"held nowhere but in {arch.levels[0].name}: every access goes there.")
         yield f"{tensor.name}: {' '.join(sentences)}"
+
+
+def _content(workload: Workload, tensor: Tensor) -> str:
+    """Return what the elements of a written tensor are while the program runs."""
+    operators = {statement.operator for statement in workload.statements if statement.target.tensor == tensor.name}
+    return "element" if Operator.ASSIGN in operators or tensor.initial else "partial sum"
 
 
 def _read(stay: Stay, row: Traffic, parent: Traffic, least: Compulsory) -> str:
@@ -119,16 +125,13 @@ def _read(stay: Stay, row: Traffic, parent: Traffic, least: Compulsory) -> str:
     return f"{text}{_why(stay)}."
 
 
-def _written(stay: Stay, row: Traffic, parent: Traffic) -> str:
-    """Return the sentence on a written tensor in a level."""
+def _written(stay: Stay, row: Traffic, parent: Traffic, what: str) -> str:
+    """Return the sentence on a written tensor in a level; what: what its elements are called."""
     arrivals = parent.writes - parent.fills
     text = f"{stay.level} -> {stay.parent} {exact(arrivals)} written"
     if arrivals and row.drains > arrivals:
         text += f", each the sum of {_average(row.drains, arrivals)} drained"
-    if row.fills:
-        text += f", {exact(row.fills)} partial sums filled back in"
-    else:
-        text += ", no partial sum comes back"
+    text += f", {exact(row.fills)} {what}s filled back in" if row.fills else f", no {what} comes back"
     return f"{text}{_why(stay)}."
 
 

@@ -10,7 +10,7 @@ from math import prod
 from polymap.arch.machine import Architecture
 from polymap.costmodel.footprint import footprints
 from polymap.report.numbers import exact, size
-from polymap.report.workload import statement_text
+from polymap.report.workload import dim_labels, labelled, statement_text
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.workload.loopnest import Role, Workload
 
@@ -198,7 +198,7 @@ def _rows(
                 depth += 1
             case Compute():
                 statement = facts.workload.statement(node.statement) if facts.workload else None
-                text = statement_text(statement) if statement else ""
+                text = statement_text(labelled(facts.workload, statement)) if facts.workload and statement else ""
                 yield NestRow(depth, RowKind.COMPUTE, node.statement, number, text=text)
             case Branch():
                 for index, child in enumerate(node.children):
@@ -218,13 +218,14 @@ def _store(node: Storage, depth: int, number: int, facts: _Facts) -> NestRow:
 def _loop(node: Temporal | Spatial, depth: int, number: int, enclosing: int | None, facts: _Facts) -> NestRow:
     trips = None if enclosing is None else max(1, -(-enclosing // node.tile))
     tile = node.tile if enclosing is None else min(node.tile, enclosing)
+    name = node.dim if facts.workload is None else dim_labels(facts.workload)[node.dim]
     if isinstance(node, Temporal):
-        return NestRow(depth, RowKind.TEMPORAL, node.dim, number, tile=tile, trips=trips)
+        return NestRow(depth, RowKind.TEMPORAL, name, number, tile=tile, trips=trips)
     sizes = {fanout.name: fanout.size for fanout in facts.arch.fanouts} if facts.arch else {}
     return NestRow(
         depth,
         RowKind.SPATIAL,
-        node.dim,
+        name,
         number,
         tile=tile,
         trips=trips,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from polymap.arch.machine import Architecture
@@ -12,7 +13,7 @@ from polymap.workload.loopnest import Workload, accesses_of
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A temporal loop of more than one iteration."""
+    """A temporal loop of more than one iteration, its dim as reports call it."""
 
     dim: str
     trips: int
@@ -66,15 +67,20 @@ def _stay(workload: Workload, place: Place, tensor: str, parent: str) -> Stay:
     above, below = _loops(workload, place)
     last = max((number for number, loop in enumerate(above) if loop.dim in relevant), default=-1)
     first = min((number for number, loop in enumerate(above) if loop.dim not in relevant), default=len(above))
+    labels = {dim.name: dim.label or dim.name for dim in workload.dims}
+
+    def named(loops: Iterable[Loop]) -> tuple[Loop, ...]:
+        return tuple(Loop(labels[loop.dim], loop.trips) for loop in loops)
+
     return Stay(
         level=place.storage.level,
         tensor=tensor,
         parent=parent,
-        changing=tuple(loop for loop in above if loop.dim in relevant),
-        again=tuple(loop for loop in above[: last + 1] if loop.dim not in relevant),
-        swept=tuple(loop for loop in above[first:] if loop.dim in relevant),
-        kept=tuple(above[last + 1 :]),
-        used=tuple(loop for loop in below if loop.dim not in relevant),
+        changing=named(loop for loop in above if loop.dim in relevant),
+        again=named(loop for loop in above[: last + 1] if loop.dim not in relevant),
+        swept=named(loop for loop in above[first:] if loop.dim in relevant),
+        kept=named(above[last + 1 :]),
+        used=named(loop for loop in below if loop.dim not in relevant),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from polymap.poly.affine import dim
 from polymap.report.workload import expression_text, statement_text, workload_text
+from polymap.workload.c import from_c
 from polymap.workload.loopnest import Access, Apply, Index, Number, Operator, Read
 from tests.unit.report.shared import CONVOLUTION
 
@@ -37,3 +38,16 @@ def test_statements_show_their_operator() -> None:
     (statement,) = CONVOLUTION.statements
     assert statement_text(statement) == "O[m,h,w] += I[h+r,w+s] * W[m,r,s]"
     assert statement_text(replace(statement, operator=Operator.MAX)).startswith("O[m,h,w] max= ")
+
+
+def test_loops_that_share_a_variable_are_told_apart() -> None:
+    text = """
+    for (int i = 0; i < 4; i++)
+      x[i] = 0;
+    for (int i = 0; i < 4; i++)
+      for (int j = 0; j < 3; j++)
+        x[i] += A[i][j];
+    """
+    program = from_c(f"#pragma scop\n{text}\n#pragma endscop")
+    assert "for i < 4, i#2 < 4, j < 3" in workload_text(program)
+    assert "S1: x[i#2] += A[i#2,j]" in workload_text(program)
