@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
 from polymap.cli_arguments import parse, wanted_help
@@ -26,9 +26,14 @@ INTERRUPTED = 130
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command that the words say (those of the process by default) and return its exit code."""
+    return guarded(lambda: _run(tuple(sys.argv[1:] if words is None else words)))
+
+
+def guarded(run: Callable[[], int]) -> int:
+    """Return the exit code of `run`, or the one that its exception means, having said on stderr what went wrong."""
     _prepare_streams()
     try:
-        return _run(tuple(sys.argv[1:] if words is None else words))
+        return run()
     except BrokenPipeError:
         _forget_stdout()
         return NOT_WRITTEN

@@ -13,10 +13,11 @@ from textwrap import fill
 
 from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch
+from polymap.cli import guarded
+from polymap.cli_output import Document, write_documents
 from polymap.cli_progress import ProgressLine
 from polymap.codegen.run import CRun, generate_c, run_c
 from polymap.costmodel.cost import Cost
-from polymap.errors import PolymapError
 from polymap.explore import explore
 from polymap.poly.sets import function
 from polymap.report.explain import explain
@@ -89,11 +90,12 @@ def _run(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -
     """Write the C program to ./out, run it, and print what it counted beside what was predicted."""
     OUT.mkdir(exist_ok=True)
     path = OUT / f"{workload.name.replace('.', '_')}.c"
-    path.write_text(generate_c(workload, arch, mapping), encoding="utf-8")
+    source = generate_c(workload, arch, mapping)
+    write_documents([Document(str(path), source)])
     run = run_c(workload, arch, mapping)
     equal = {True: "equal", False: "DIFFERENT", None: "not counted"}
     lines = [
-        f"program     {path} ({len(path.read_text(encoding='utf-8').splitlines())} lines), ran in {run.seconds:.1f} s",
+        f"program     {path} ({source.count(chr(10))} lines), ran in {run.seconds:.1f} s",
         f"result      every element against an independent reference: {equal[run.matches_reference]}",
         f"counts      predicted against counted by the program: {equal[run.counts_match]}",
         "",
@@ -118,7 +120,4 @@ def _comparison(cost: Cost, run: CRun) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(tuple(sys.argv[1:])))
-    except PolymapError as error:
-        sys.exit(f"polymap: {error}")
+    sys.exit(guarded(lambda: main(tuple(sys.argv[1:]))))

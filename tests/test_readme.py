@@ -1,0 +1,81 @@
+"""The README is true: its example prints what stands there, its picture is what comes out, its commands exist.
+
+`pytest tests/test_readme.py --update-golden` rewrites the example's output and the picture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from polymap.cli_arguments import parse
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\n\nprints\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+PICTURE = re.compile(r"!\[[^]]*\]\((?P<path>[^)]*\.svg)\)")
+
+
+def readme() -> str:
+    return README.read_text(encoding="utf-8")
+
+
+def example() -> re.Match[str]:
+    match = EXAMPLE.search(readme())
+    assert match is not None, "the README has no example with its output"
+    return match
+
+
+@pytest.mark.slow
+def test_the_example_prints_what_the_readme_says(request: pytest.FixtureRequest) -> None:
+    names: dict[str, object] = {}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example()["code"], "README.md", "exec"), names)
+    output = "\n".join(line.rstrip() for line in printed.getvalue().splitlines()) + "\n"
+    found = PICTURE.search(readme())
+    assert found is not None
+    picture = ROOT / found["path"]
+    if request.config.getoption("--update-golden"):
+        start, end = example().span("output")
+        README.write_text(readme()[:start] + output + readme()[end:], encoding="utf-8")
+        picture.write_text(str(names["picture"]), encoding="utf-8")
+    assert output == example()["output"]
+    assert names["picture"] == picture.read_text(encoding="utf-8")
+
+
+def test_the_example_is_short() -> None:
+    lines = [line for line in example()["code"].splitlines() if line.strip()]
+    assert len(lines) <= 12
+
+
+def test_the_two_commands_come_first() -> None:
+    text = readme()
+    first = text.index("```")
+    assert text[first:].startswith("```\nmake demo ")
+    assert "\nmake test " in text[first : text.index("```", first + 3)]
+    assert first < 40, "only the title stands before the two commands"
+
+
+def test_the_commands_can_be_read() -> None:
+    commands = re.findall(r"^polymap +(.*)$", readme(), re.MULTILINE)
+    assert {parse(shlex.split(words)).command for words in commands} == {
+        *("explore", "evaluate", "codegen", "check", "list")
+    }
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for name in ("README.md", "CONTRIBUTING.md"):
+        for target in re.findall(r"\bmake ([a-z]+)\b", (ROOT / name).read_text(encoding="utf-8")):
+            assert target in targets, f"{name} names `make {target}`"
+
+
+def test_linked_files_exist() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", readme()):
+        assert target.startswith("https://") or (ROOT / target).exists(), target
