@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from itertools import product
 
+from polymap.schedules.mapping import Mapping
 from polymap.search.bound import first_states, root_bound
 from polymap.search.descent import Descent, Incumbent, OutOfTime, View, view_of
 from polymap.search.lattice import divisors
@@ -14,21 +15,24 @@ from polymap.search.leaf import Leaf
 from polymap.search.objective import Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
-from polymap.search.structure import Structure
+from polymap.search.structure import Structure, enumerate_structures
 from polymap.search.tables import FORBIDDEN, Places, Spread, build_tables, root_context
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the engine ends with: best leaf and value (scaled), a valid bound, whether it was proven, work done."""
+    """What the engine ends with: the best leaf, a valid bound (scaled; None: none was reached), work done.
+
+    evaluated: nodes of the search. pruned: structures refuted by their bound alone.
+    """
 
     leaf: Leaf | None
-    value: int | None
-    bound: int
-    proven: bool
-    structures: int
+    bound: int | None
+    evaluated: int
     pruned: int
-    nodes: int
+
+
+Report = Callable[[Mapping | None, int | None, int], None]
 
 
 def view_bound(view: View) -> int | None:
@@ -40,41 +44,45 @@ def view_bound(view: View) -> int | None:
     return view.tables.measure.value(whole, view.tables.compute_cycles)
 
 
-def solve(
-    problem: Problem,
-    measure: Measure,
-    structures: tuple[Structure, ...],
-    out_of_time: Callable[[], bool],
-    progress: Callable[[int | None, int], None],
-) -> Outcome:
-    """Return the optimum over the structures, or the best found when time runs out."""
+def solve(problem: Problem, measure: Measure, out_of_time: Callable[[], bool], report: Report) -> Outcome:
+    """Return the optimum over all structures, or the best found when time runs out."""
     incumbent = Incumbent(None, None, out_of_time)
-    queue: list[tuple[int, int]] = []
-    for number, structure in enumerate(structures):
-        if out_of_time():
-            return _ended(incumbent, 0, len(structures), 0)
-        bound = view_bound(view_of(build_tables(problem, structure, measure, root_context(problem, structure)), None))
-        if bound is not None:
-            queue.append((bound, number))
-    queue.sort()
+    structures, complete = enumerate_structures(problem, out_of_time)
+    queue, bounded = _bounded_structures(problem, measure, structures, out_of_time)
+    known = complete and bounded
     for done, (bound, number) in enumerate(queue):
         if incumbent.value is not None and bound >= incumbent.value:
-            return Outcome(
-                incumbent.leaf, incumbent.value, incumbent.value, True, len(structures), len(queue) - done, incumbent.nodes
-            )
-        progress(incumbent.value, bound)
+            return Outcome(incumbent.leaf, incumbent.value if known else None, incumbent.nodes, len(queue) - done)
+        report(_mapping_of(incumbent), incumbent.value, bound if known else 0)
         try:
             solve_structure(problem, measure, structures[number], incumbent)
         except OutOfTime:
-            return _ended(incumbent, bound, len(structures), len(queue) - done)
-    value = incumbent.value
-    return Outcome(incumbent.leaf, value, value or 0, True, len(structures), 0, incumbent.nodes)
+            least = bound if incumbent.value is None else min(bound, incumbent.value)
+            return Outcome(incumbent.leaf, least if known else None, incumbent.nodes, 0)
+    return Outcome(incumbent.leaf, incumbent.value if known else None, incumbent.nodes, 0)
 
 
-def _ended(incumbent: Incumbent, bound: int, structures: int, left: int) -> Outcome:
-    value = incumbent.value
-    proven = value is not None and bound >= value
-    return Outcome(incumbent.leaf, value, bound if value is None else min(bound, value), proven, structures, left, incumbent.nodes)
+def _mapping_of(incumbent: Incumbent) -> Mapping | None:
+    return None if incumbent.leaf is None else incumbent.leaf.mapping
+
+
+def _bounded_structures(
+    problem: Problem, measure: Measure, structures: tuple[Structure, ...], out_of_time: Callable[[], bool]
+) -> tuple[list[tuple[int, int]], bool]:
+    """Return (bound, structure) best first, structures that fit nothing left out, and whether all were bounded.
+
+    The first structures are bounded even when time is up, so that some mapping can be found.
+    """
+    queue: list[tuple[int, int]] = []
+    complete = True
+    for number, structure in enumerate(structures):
+        if out_of_time() and queue:
+            complete = False
+            break
+        bound = view_bound(view_of(build_tables(problem, structure, measure, root_context(problem, structure)), None))
+        if bound is not None:
+            queue.append((bound, number))
+    return sorted(queue), complete
 
 
 def solve_structure(problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent) -> None:

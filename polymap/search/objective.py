@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import ceil, lcm
 
 from polymap.arch.machine import Architecture, MemoryLevel
+from polymap.costmodel.cost import Cost
 from polymap.errors import OptionError, Problem, did_you_mean
 from polymap.workload.loopnest import Workload
 
@@ -110,6 +111,23 @@ def parse_objective(text: str, arch: Architecture) -> Objective:
         raise OptionError(Problem("PM502", f"objective '{text}' names the level '{level}'", hint))
     known = ["energy", "latency", "edp", "traffic:LEVEL"]
     raise OptionError(Problem("PM501", f"unknown objective '{text}'", f"Use one of: {', '.join(known)}."))
+
+
+def objective_value(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> Fraction:
+    """Return the objective of a cost, exactly, in its unit (pJ, cycles, pJ*cycle, bits)."""
+    if objective.goal is Goal.LATENCY:
+        return Fraction(cost.latency_cycles)
+    if objective.goal is Goal.TRAFFIC:
+        rows = (row for row in cost.traffic if row.level == objective.level)
+        return Fraction(sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows))
+    levels = {level.name: level for level in arch.levels}
+    energy = cost.instances * arch.compute.pj
+    energy += sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cost.latency_cycles
+    for row in cost.traffic:
+        level = levels[row.level]
+        share = Fraction(workload.tensor(row.tensor).bits, level.word_bits)
+        energy += share * (row.reads * level.read_pj + row.writes * level.write_pj)
+    return energy if objective.goal is Goal.ENERGY else energy * cost.latency_cycles
 
 
 def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> Measure:

@@ -8,7 +8,7 @@ with equal class products only the first is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -33,14 +33,14 @@ class Structure:
         return prod(row[dim] for row in self.factors)
 
 
-def enumerate_structures(problem: Problem) -> tuple[Structure, ...]:
-    """Return every structure, one per distinct class products, in a fixed order.
+def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
+    """Return the structures, one per distinct class products, in a fixed order, and whether these are all.
 
-    Raises SolverError if CP-SAT does not report the enumeration as complete.
+    Raises SolverError if CP-SAT ends for any other reason than the end of the enumeration or of the time.
     """
     fanouts = problem.arch.fanouts
     if not fanouts:
-        return (Structure((), ()),)
+        return (Structure((), ()),), True
     model = cp_model.CpModel()
     variables = [[_factor(model, problem, f, d) for d in range(len(problem.dims))] for f in range(len(fanouts))]
     for fanout, row in zip(fanouts, variables, strict=True):
@@ -50,7 +50,7 @@ def enumerate_structures(problem: Problem) -> tuple[Structure, ...]:
         if len(column) > 1:
             choices = product(*(divisors(extent) for _ in column))
             model.add_allowed_assignments(column, [c for c in choices if extent % prod(c) == 0])
-    collector = _Collector(problem, variables)
+    collector = _Collector(problem, variables, out_of_time)
     solver = cp_model.CpSolver()
     solver.parameters.enumerate_all_solutions = True
     solver.parameters.num_workers = 1
@@ -58,16 +58,21 @@ def enumerate_structures(problem: Problem) -> tuple[Structure, ...]:
     if invalid:
         raise SolverError(Mistake("PM590", f"the structure model is invalid: {invalid}"))
     status = solver.solve(model, collector)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    complete = status == cp_model.OPTIMAL
+    if not complete and not collector.stopped:
         raise SolverError(Mistake("PM591", f"CP-SAT ended with {solver.status_name(status)} while listing structures"))
-    return tuple(collector.found[key] for key in sorted(collector.found))
+    return tuple(collector.found[key] for key in sorted(collector.found)), complete
 
 
 class _Collector(cp_model.CpSolverSolutionCallback):
     """Keeps, per class products, the smallest factor matrix."""
 
-    def __init__(self, problem: Problem, variables: list[list[cp_model.IntVar]]) -> None:
+    def __init__(
+        self, problem: Problem, variables: list[list[cp_model.IntVar]], out_of_time: Callable[[], bool]
+    ) -> None:
         super().__init__()
+        self._out_of_time = out_of_time
+        self.stopped = False
         self._problem = problem
         self._variables = variables
         self.found: dict[tuple[tuple[int, ...], ...], Structure] = {}
@@ -81,6 +86,9 @@ class _Collector(cp_model.CpSolverSolutionCallback):
         known = self.found.get(classes)
         if known is None or factors < known.factors:
             self.found[classes] = Structure(factors, classes)
+        if self._out_of_time():
+            self.stopped = True
+            self.stop_search()
 
 
 def _factor(model: cp_model.CpModel, problem: Problem, fanout: int, dim: int) -> cp_model.IntVar:

@@ -1,0 +1,165 @@
+"""From a workload, a machine and an objective to the best mapping, with its proof: one line per stage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from fractions import Fraction
+
+from polymap.arch.machine import Architecture
+from polymap.costmodel.evaluate import evaluate
+from polymap.errors import OptionError
+from polymap.errors import Problem as Mistake
+from polymap.schedules.mapping import Mapping
+from polymap.schedules.space import SpaceSize, TileRule, space_size
+from polymap.search.engine import Outcome, solve
+from polymap.search.fallback import sampled_best
+from polymap.search.floor import floor_of
+from polymap.search.infeasible import clashes
+from polymap.search.objective import Goal, Objective, measure_of, objective_value, parse_objective
+from polymap.search.problem import Problem, analyse
+from polymap.search.result import Progress, SearchResult, SpaceCount
+from polymap.workload.loopnest import Workload
+
+OnProgress = Callable[[Progress], None]
+
+
+def search(
+    workload: Workload,
+    arch: Architecture,
+    objective: str = "energy",
+    tiles: str = "any",
+    time_limit_s: float = 60,
+    workers: int = 1,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> SearchResult:
+    """Return the best legal mapping within capacity, and what is proven of it.
+
+    tiles "divide": OPTIMAL is over trees in which every tile divides the enclosing one. tiles "any": over all trees; the
+    bound is then the floor that no mapping can beat, and the mapping the best dividing one.
+    Raises OptionError for an unknown objective, tile rule, or a limit that is no positive number.
+    """
+    _check_options(tiles, time_limit_s, workers, seed)
+    goal = parse_objective(objective, arch)
+    begin = clock()
+    clash = clashes(workload, arch)
+    space = space_size(workload, arch, TileRule(tiles))
+    if clash:
+        return SearchResult(
+            "INFEASIBLE", objective, None, None, None, None, None, _space(space, 0, 0), clock() - begin, clash
+        )
+    run = Run(workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock)
+    return run.result(space)
+
+
+class Run:
+    """One search: what was asked, when it began, and what is known so far."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        arch: Architecture,
+        objective: Objective,
+        tiles: str,
+        begin: float,
+        time_limit_s: float,
+        seed: int,
+        on_progress: OnProgress | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.workload, self.arch, self.objective, self.tiles = workload, arch, objective, tiles
+        self.begin, self.limit, self.seed = begin, time_limit_s, seed
+        self.on_progress, self.clock = on_progress, clock
+        self.floor = floor_of(workload, arch, objective)
+
+    def result(self, space: SpaceSize) -> SearchResult:
+        """Return the answer of the lattice search where it applies, else the best of sampled mappings."""
+        problem = analyse(self.workload, self.arch)
+        if problem.reason is not None:
+            return self._sampled(space)
+        outcome = self._solved(problem)
+        if outcome.leaf is None:
+            return self._answer(None, None, space, outcome.evaluated, outcome.pruned)
+        bound = self.floor
+        if self.tiles == "divide" and outcome.bound is not None:
+            bound = max(bound, self.unscaled(problem, outcome.bound))
+        return self._answer(outcome.leaf.mapping, bound, space, outcome.evaluated, outcome.pruned)
+
+    def unscaled(self, problem: Problem, value: int) -> Fraction:
+        """Return a scaled value of the engine in the objective's unit."""
+        return measure_of(self.objective, problem.workload, problem.arch).unscaled(value)
+
+    def _solved(self, problem: Problem) -> Outcome:
+        measure = measure_of(self.objective, self.workload, self.arch)
+
+        def report(mapping: Mapping | None, value: int | None, bound: int) -> None:
+            known = None if value is None else measure.unscaled(value)
+            least = measure.unscaled(bound) if self.tiles == "divide" else self.floor
+            self._report(mapping, known, max(least, self.floor))
+
+        return solve(problem, measure, self._out_of_time, report)
+
+    def _out_of_time(self) -> bool:
+        return self.clock() - self.begin > self.limit
+
+    def _report(self, mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
+        if self.on_progress is not None:
+            gap = None if value is None else _gap(value, bound)
+            shown = None if value is None else self._shown(value)
+            self.on_progress(Progress(mapping, shown, self._shown(bound), gap, self.clock() - self.begin))
+
+    def _sampled(self, space: SpaceSize) -> SearchResult:
+        mapping, tried = sampled_best(self.workload, self.arch, self.objective, self.seed, self._out_of_time)
+        if mapping is None:
+            return self._answer(None, None, space, tried, 0)
+        return self._answer(mapping, self.floor, space, tried, 0)
+
+    def _answer(
+        self,
+        mapping: Mapping | None,
+        bound: Fraction | None,
+        space: SpaceSize,
+        evaluated: int,
+        pruned: int,
+    ) -> SearchResult:
+        counted = _space(space, evaluated, pruned)
+        name, seconds = self.objective.text, self.clock() - self.begin
+        if mapping is None:
+            floor = self._shown(self.floor)
+            return SearchResult("TIMEOUT", name, None, None, None, floor, None, counted, seconds)
+        cost = evaluate(self.workload, self.arch, mapping)
+        value = objective_value(self.workload, self.arch, self.objective, cost)
+        least = value if bound is None else min(bound, value)
+        status = "OPTIMAL" if least == value else "FEASIBLE"
+        shown = self._shown(value), self._shown(least)
+        return SearchResult(status, name, mapping, cost, *shown, _gap(value, least), counted, seconds)
+
+    def _shown(self, value: Fraction) -> int | float:
+        if self.objective.goal in (Goal.LATENCY, Goal.TRAFFIC):
+            return int(value) if value.denominator == 1 else float(value)
+        return float(value)
+
+
+def _gap(value: Fraction, bound: Fraction) -> float:
+    return float((value - bound) / value) if value else 0.0
+
+
+def _space(size: SpaceSize, evaluated: int, pruned: int) -> SpaceCount:
+    return SpaceCount(size.syntactic, size.legal, None, evaluated, pruned)
+
+
+def _check_options(tiles: str, time_limit_s: float, workers: int, seed: int) -> None:
+    problems: list[Mistake] = []
+    if tiles not in ("any", "divide"):
+        problems.append(Mistake("PM503", f"tiles is {tiles!r}", "Use 'any' or 'divide'."))
+    if isinstance(time_limit_s, bool) or not time_limit_s > 0:
+        problems.append(Mistake("PM504", f"time_limit_s is {time_limit_s!r}", "Use a positive number of seconds."))
+    if isinstance(workers, bool) or workers < 1:
+        problems.append(Mistake("PM505", f"workers is {workers!r}", "Use an integer of at least 1."))
+    if isinstance(seed, bool) or seed < 0:
+        problems.append(Mistake("PM506", f"seed is {seed!r}", "Use an integer of at least 0."))
+    if problems:
+        raise OptionError(problems)
+
