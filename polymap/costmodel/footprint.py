@@ -21,10 +21,11 @@ from polymap.workload.loopnest import Access, Statement, Workload, accesses_of, 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one instance of `level` holds of `tensor` in its first tile: elements, None where that is too hard to count.
+    """What one instance of `level` holds of `tensor` at most: elements, None where that is not known.
 
-    node: the position of the storage node when the tree is read from top to bottom. In a box (every dim from 0 to its
-    extent) the first tile is the largest. The outermost level, which needs no node, has node -1.
+    node: the position of the storage node when the tree is read from top to bottom. Counted is the first tile, which is
+    the largest where every dim runs from 0 to its extent and all accesses to the tensor are alike. The outermost level,
+    which needs no node, has node -1.
     """
 
     node: int
@@ -112,7 +113,9 @@ def _tile(workload: Workload, arch: Architecture, place: Place, tensor: str) -> 
     """Return the elements of the first tile: all loops that fix it at their first iteration, the others free."""
     inside = set(_statements(place.below))
     statements = tuple(statement for statement in workload.statements if statement.name in inside)
-    if not all(is_box(statement) for statement in statements):
+    different = {access for statement in statements for access in accesses_of(statement, tensor)}
+    moves = any(loop.dim in index.dims for loop in place.above for access in different for index in access.index)
+    if not all(is_box(statement) for statement in statements) or (moves and len(different) > 1):
         return None  # the first tile need not be the largest, nor anything but empty
     spread = {fanout.name for fanout in arch.fanouts_above(place.storage.level)}
     zero: dict[str, list[Affine]] = {}
