@@ -41,7 +41,8 @@ def budget(
         try:
             yield
         except isl.Error as error:
-            raise _translated(error, operations, what) from error
+            # isl's own exception cannot even be compared: nobody outside should hold one.
+            raise _translated(error, operations, what) from None
         finally:
             _depth -= 1
             if _depth == 0:

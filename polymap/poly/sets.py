@@ -12,6 +12,7 @@ import islpy as isl
 
 from polymap.poly.affine import Affine
 from polymap.poly.budget import CONTEXT, integer
+from polymap.poly.cases import pieces_of
 
 Set = isl.Set
 Map = isl.Map
@@ -67,8 +68,21 @@ def integer_set(name: str, extents: Iterable[tuple[str, int]], constraints: Iter
         upper = isl_affine(Affine(((-1, dim),), extent - 1), known, space)
         points = points.intersect(_nonnegative(lower)).intersect(_nonnegative(upper))
     for constraint in constraints:
-        points = points.intersect(_nonnegative(isl_affine(constraint, known, space)))
+        points = points.intersect(_where(constraint, dict(pairs), known, space))
     return points
+
+
+def _where(constraint: Affine, extents: Mapping[str, int], known: Mapping[str, isl.Aff], space: isl.Space) -> isl.Set:
+    """Return where the constraint is >= 0 (over the box)."""
+    if constraint.is_linear:
+        return _nonnegative(isl_affine(constraint, known, space))
+    points = isl.Set.empty(space)
+    for piece in pieces_of(constraint, extents):
+        part = _nonnegative(isl_affine(piece.value, known, space))
+        for condition in piece.conditions:
+            part = part.intersect(_nonnegative(isl_affine(condition, known, space)))
+        points = points.union(part)
+    return points.coalesce()
 
 
 def nonnegative(points: isl.Set, expression: Affine) -> isl.Set:

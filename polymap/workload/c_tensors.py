@@ -21,6 +21,7 @@ from polymap.workload.loopnest import (
     Statement,
     Tensor,
     Workload,
+    written_tensors,
 )
 
 _BITS = {"8": 8, "16": 16, "32": 32, "64": 64}
@@ -74,7 +75,11 @@ def with_initial(workload: Workload, variables: Mapping[str, Variable], site: Si
     A temporary that is read before it is set is complained of.
     """
     tensors: list[Tensor] = []
+    written = written_tensors(workload)
     for tensor in workload.tensors:
+        if tensor.temporary and tensor.name not in written:
+            line = variables[tensor.name].line
+            complaints.add("PM269", line, f"'{tensor.name}' is read but never set", "Make it a parameter, or set it.")
         found = unset_read(workload, tensor.name)
         if found is not None and tensor.temporary:
             statement, counters = found

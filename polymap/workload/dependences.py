@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
+from itertools import product
+from math import prod
 
 from polymap.errors import BudgetError, Problem
 from polymap.poly.affine import Affine, dim as variable
@@ -21,9 +23,11 @@ from polymap.poly.sets import Map, Set, differences, first_point, function, inte
 from polymap.workload.loopnest import Access, Operator, Statement, Workload
 
 MAX_ACCESS_PAIRS = 20_000
+MAX_RUN_INSTANCES = 100_000
+RUN_OPERATIONS = 300_000
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """FLOW: written, then read. ANTI: read, then overwritten. OUTPUT: written twice. REDUCTION: accumulated twice."""
 
     FLOW = "flow"
@@ -107,13 +111,23 @@ def value_based_flow(workload: Workload) -> tuple[Dependence, ...]:
 
 
 def unset_read(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, ...]] | None:
-    """Return the first instance of some statement that reads an element which no earlier instance wrote, or None.
+    """Return an instance that reads an element which no earlier instance wrote, or None.
 
-    Accumulations read their target. Always None for tensors that nothing writes.
+    Accumulations read their target. Always None for tensors that nothing writes. What isl cannot answer within its
+    budget is answered by running the program, if it is small enough (else BudgetError).
     """
     events = _events(workload, tensor)
     _check_size(len(events))
-    with budget(what="which values are set before they are read"):
+    try:
+        return _unset_by_sets(workload, events)
+    except BudgetError:
+        if sum(_box_size(workload, statement) for statement in workload.statements) > MAX_RUN_INSTANCES:
+            raise
+        return _unset_by_running(workload, tensor)
+
+
+def _unset_by_sets(workload: Workload, events: list[_Event]) -> tuple[Statement, tuple[int, ...]] | None:
+    with budget(RUN_OPERATIONS, what="which values are set before they are read"):
         maps = [_access_map(workload, event) for event in events]
         for event, event_map in zip(events, maps, strict=True):
             if not event.reads:
@@ -128,6 +142,42 @@ def unset_read(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, .
             if found is not None:
                 return event.statement, found
     return None
+
+
+def _unset_by_running(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, ...]] | None:
+    touching = [each for each in workload.statements if _touches(each, tensor)]
+    order = sorted(
+        (clock, number, point) for number, each in enumerate(touching) for clock, point in _runs(workload, each)
+    )
+    written: set[tuple[int, ...]] = set()
+    for _, number, point in order:
+        statement = touching[number]
+        at = dict(zip(statement.dims, point, strict=True))
+        reads = [*statement.reads, *([statement.target] if statement.operator is not Operator.ASSIGN else [])]
+        for access in reads:
+            if access.tensor == tensor and tuple(index.evaluate(at) for index in access.index) not in written:
+                return statement, point
+        if statement.target.tensor == tensor:
+            written.add(tuple(index.evaluate(at) for index in statement.target.index))
+    return None
+
+
+def _touches(statement: Statement, tensor: str) -> bool:
+    return any(access.tensor == tensor for access in (statement.target, *statement.reads))
+
+
+def _box_size(workload: Workload, statement: Statement) -> int:
+    extents = workload.extents()
+    return prod(extents[dim] for dim in statement.dims)
+
+
+def _runs(workload: Workload, statement: Statement) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield (place in time, counters) of the statement's instances."""
+    extents = workload.extents()
+    for point in product(*(range(extents[dim]) for dim in statement.dims)):
+        at = dict(zip(statement.dims, point, strict=True))
+        if all(constraint.evaluate(at) >= 0 for constraint in statement.constraints):
+            yield tuple(place.evaluate(at) for place in _interleaved(statement)), point
 
 
 def domain_of(workload: Workload, statement: Statement) -> Set:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from polymap.poly.affine import Affine, Floor, affine, dim
 from polymap.schedules.legality import dependence_violations, legal_orders

@@ -1,0 +1,159 @@
+"""What `polymap check` says of a workload: dependences, legal orders, parallel loops, what a mapping breaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from math import factorial
+
+from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.errors import BudgetError
+from polymap.schedules.check import check_mapping
+from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
+from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permutations, sign_vectors
+from polymap.schedules.violation import InstancePoint, Violation
+from polymap.workload.dependences import Dependence, dependences
+from polymap.workload.loopnest import Workload
+
+_MAX_EXACT_JSON = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """How many orders the outermost perfectly nested loops have.
+
+    strict: legal with the order of accumulations kept. relaxed: legal when they may change (where the workload is
+    associative). None: too many loops with dependences to count. legal_strict: the strict ones, outermost loop first,
+    in lexicographic order; None where `total` exceeds MAX_LISTED_ORDERS.
+    """
+
+    total: int
+    strict: int | None
+    relaxed: int | None
+    legal_strict: tuple[tuple[str, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """The answer of `polymap check`.
+
+    loops: the outermost perfectly nested loops, as reports call them (`i#2`), outermost first. parallel: for each of
+    them True, "reduction" (if what it accumulates is added up afterwards) or False, the loops outside it in order.
+    violations: of the mapping; None if there was none.
+    """
+
+    dependences: tuple[Dependence, ...]
+    loops: tuple[str, ...]
+    orders: Orders
+    parallel: tuple[tuple[str, bool | str], ...]
+    violations: tuple[Violation, ...] | None
+
+
+def checkup(workload: Workload, mapping: Mapping | None = None) -> Checkup:
+    """Return dependences, orders and parallel loops of the workload, and the dependences that the mapping breaks.
+
+    Raises MappingError for a mapping that is no program of the workload (no machine is asked about its levels).
+    """
+    labels = {each.name: each.label or each.name for each in workload.dims}
+    loops = band(workload)
+    violations: tuple[Violation, ...] | None = None
+    if mapping is not None:
+        _check_readable(workload, mapping)
+        violations = dependence_violations(workload, mapping)
+    return Checkup(
+        dependences(workload),
+        tuple(labels[name] for name in loops),
+        orders_of(workload),
+        tuple((labels[name], _parallel(workload, name)) for name in loops),
+        violations,
+    )
+
+
+def orders_of(workload: Workload) -> Orders:
+    """Return how many orders the outermost perfectly nested loops have, and which are legal."""
+    labels = {each.name: each.label or each.name for each in workload.dims}
+    loops = band(workload)
+    total = factorial(len(loops))
+    listed: tuple[tuple[str, ...], ...] | None = None
+    if total <= MAX_LISTED_ORDERS:
+        every = islice(legal_orders(workload, strict=True), total)
+        listed = tuple(tuple(labels[name] for name in order) for order in every)
+    strict = _counted(workload, strict=True) if listed is None else len(listed)
+    return Orders(total, strict, _counted(workload, strict=False), listed)
+
+
+def checkup_to_document(found: Checkup) -> dict[str, object]:
+    """Return the answer as the command line prints it in JSON; counts beyond 2^53 are decimal strings."""
+    document: dict[str, object] = {
+        "dependences": [
+            {
+                "source": each.source,
+                "sink": each.sink,
+                "kind": each.kind.value,
+                "array": each.tensor,
+                "relation": each.relation_text,
+                "distances": [list(distance) for distance in each.distances],
+            }
+            for each in found.dependences
+        ],
+        "loops": list(found.loops),
+        "orders": {
+            "total": _number(found.orders.total),
+            "strict": _number(found.orders.strict),
+            "relaxed": _number(found.orders.relaxed),
+            "legal_strict": None
+            if found.orders.legal_strict is None
+            else [list(order) for order in found.orders.legal_strict],
+        },
+        "parallel": dict(found.parallel),
+    }
+    if found.violations is not None:
+        document["violations"] = [_violation(each) for each in found.violations]
+    return document
+
+
+def _counted(workload: Workload, *, strict: bool) -> int | None:
+    try:
+        return count_legal_permutations(sign_vectors(workload, strict=strict), len(band(workload)))
+    except BudgetError:
+        return None
+
+
+def _parallel(workload: Workload, loop: str) -> bool | str:
+    answer = parallel_loop(workload, loop)
+    return answer.value if answer is Parallel.REDUCTION else answer is Parallel.YES
+
+
+def _violation(violation: Violation) -> dict[str, object]:
+    names = ("first", "second")
+    points = (each for each in violation.witness if isinstance(each, InstancePoint))
+    witness = {
+        name: {"statement": each.statement, **dict(each.values)} for name, each in zip(names, points, strict=True)
+    }
+    return {"kind": violation.kind, "message": violation.message, "witness": witness}
+
+
+def _number(count: int | None) -> int | str | None:
+    return str(count) if count is not None and count > _MAX_EXACT_JSON else count
+
+
+def _check_readable(workload: Workload, mapping: Mapping) -> None:
+    """Raise MappingError where the loops and computes of the tree are no program; storage nodes are not looked at."""
+    anywhere = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
+    check_mapping(workload, anywhere, Mapping(_loops_only(mapping.nodes)))
+
+
+def _loops_only(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+    kept: list[MappingNode] = []
+    for node in nodes:
+        match node:
+            case Storage():
+                pass
+            case Spatial(dim, tile, _):
+                kept.append(Temporal(dim, tile))
+            case Branch(children):
+                kept.append(Branch(tuple(_loops_only(child) for child in children)))
+            case _:
+                kept.append(node)
+    return tuple(kept)
