@@ -94,17 +94,23 @@ def run_source(
     limits: Limits = _DEFAULT_LIMITS,
 ) -> CRun:
     """Return what a C text of the workload did on random tensors; counts_match is None."""
+    with tempfile.TemporaryDirectory(prefix="polymap-") as directory:  # this user's alone
+        program = compile_c(source, Path(directory), flags)
+        return run_program(workload, arch, program, seed=seed, limits=limits)
+
+
+def run_program(
+    workload: Workload, arch: Architecture, program: Path, *, seed: int = 0, limits: Limits = _DEFAULT_LIMITS
+) -> CRun:
+    """Return what a compiled program did on random tensors, its files beside it; counts_match is None."""
     types = element_types(workload)
     data = random_data(workload, types, seed)
-    with tempfile.TemporaryDirectory(prefix="polymap-") as name:
-        directory = Path(name)  # readable by this user only
-        program = compile_c(source, directory, flags)
-        with (directory / "input").open("wb") as file:
-            for tensor in workload.tensors:
-                if tensor.name in data:
-                    file.write(data[tensor.name].astype(_dtype(types[tensor.name])).tobytes())
-        printed, seconds = execute(program, ("input", "output"), limits)
-        outputs = _read_outputs(workload, types, directory / "output")
+    with program.with_name("input").open("wb") as file:
+        for tensor in workload.tensors:
+            if tensor.name in data:
+                file.write(data[tensor.name].astype(_dtype(types[tensor.name])).tobytes())
+    printed, seconds = execute(program, ("input", "output"), limits)
+    outputs = _read_outputs(workload, types, program.with_name("output"))
     expected = reference(workload, data)
     counted, steps, instances = _counted(workload, arch, printed)
     matches = all(_equal(outputs[name], name, expected, types[name]) for name in outputs)
