@@ -152,6 +152,21 @@ def test_the_first_sibling_takes_the_partial_sum() -> None:
     assert moved(counts, "RF", "C") == (5, 5, 1, 2)
     assert moved(counts, "DRAM", "C") == (1, 1, 0, 0)
     assert use(counts, "RF") == LevelUse("RF", 8, 3 * 8, 3 * 8, 6 * 8)
+    # k = 3 as 2 + 1: it is the busier instance 0 that gets it, so the busiest moves as much as before.
+    workload = einsum("C += A[k]", k=3, initial=["C"])
+    counts = run(workload, machine(X, RF), Spatial("k", 2, "X"), Storage("RF", ("C",)), Temporal("k", 1))
+    assert use(counts, "RF") == LevelUse("RF", 8, 3 * 8, 3 * 8, 6 * 8)
+
+
+def test_a_partial_sum_comes_in_through_all_levels_in_one_step() -> None:
+    # C initial, in GLB and RF: one move DRAM -> GLB -> RF, two accumulations, one drain on each way back.
+    # GLB: writes 1 fill + 1 arrival, reads 1 move + 1 drain.
+    workload = einsum("C += A[k]", k=2, initial=["C"])
+    nodes = (Storage("GLB", ("C",)), Storage("RF", ("C",)), Temporal("k", 1))
+    counts = run(workload, machine(GLB, RF), *nodes)
+    assert moved(counts, "DRAM", "C") == (1, 1, 0, 0)
+    assert moved(counts, "GLB", "C") == (2, 2, 1, 1)
+    assert moved(counts, "RF", "C") == (3, 3, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +238,9 @@ def test_partial_tiles_end_early_at_every_depth() -> None:
     assert counts.steps == 5
     assert moved(counts, "RF", "A") == (5, 5, 5, 0)
     assert use(counts, "RF").occupancy_bits == 2 * 8
+    # m=3 in tiles of 2: the last tile is the smaller one, the peak is that of the first.
+    counts = run(einsum("C[m] += A[m]", m=3), machine(RF), Temporal("m", 2), Storage("RF", ("A",)), Temporal("m", 1))
+    assert use(counts, "RF").occupancy_bits == 2 * 8
 
 
 def test_a_buffer_holds_the_union_over_the_siblings_below_it() -> None:
@@ -273,6 +291,58 @@ def test_an_assigned_tensor_is_written_without_being_read() -> None:
     counts = run(einsum("B[i] = A[i]", i=3), machine(RF), Temporal("i", 1), Storage("RF", ("B",)))
     assert moved(counts, "RF", "B") == (3, 3, 0, 3)
     assert moved(counts, "DRAM", "B") == (0, 3, 0, 0)
+
+
+def test_what_is_written_below_is_dirty_in_every_level_on_the_way_up() -> None:
+    # B in GLB and RF: RF drains 3 to GLB (3 writes there), which drains 3 to DRAM.
+    counts = run(
+        einsum("B[i] = A[i]", i=3), machine(GLB, RF), Storage("GLB", ("B",)), Temporal("i", 1), Storage("RF", ("B",))
+    )
+    assert moved(counts, "RF", "B") == (3, 3, 0, 3)
+    assert moved(counts, "GLB", "B") == (3, 3, 0, 3)
+    assert moved(counts, "DRAM", "B") == (0, 3, 0, 0)
+
+
+def one_array(name: str, statements: tuple[Statement, ...], extents: dict[str, int]) -> Workload:
+    tensors = (Tensor("B", (3,), (0,), 8, Role.OUTPUT), Tensor("A", (3, 2), (0, 0), 8, Role.INPUT))
+    return Workload(name, tuple(Dim(dim, extent) for dim, extent in extents.items()), tensors, statements)
+
+
+B_I, A_IK = Access("B", (dim("i"),)), Access("A", (dim("i"), dim("k")))
+
+
+def test_overwriting_again_and_again_reads_nothing() -> None:
+    # for k: for i: B[i] = A[i,k], k=2, one B in RF: 6 writes, 6 drains, no element is ever read or loaded.
+    statement = Statement("S", ("k", "i"), (), B_I, Operator.ASSIGN, (A_IK,), Read(0), (0, 0, 0))
+    workload = one_array("again", (statement,), {"i": 3, "k": 2})
+    counts = run(workload, machine(RF), Temporal("k", 1), Temporal("i", 1), Storage("RF", ("B",)))
+    assert moved(counts, "RF", "B") == (6, 6, 0, 6)
+    assert moved(counts, "DRAM", "B") == (0, 6, 0, 0)
+
+
+def test_two_kinds_of_accumulation_make_no_partial_sums() -> None:
+    # B[i] += A[i,0..1]; B[i] = max(B[i], A[i,0..1]): a copy that starts from zero would be wrong, so B is loaded,
+    # 3 times; each of the 12 accumulations reads and writes.
+    both = tuple(
+        Statement(name, ("i", "k"), (), B_I, operator, (A_IK,), Read(0), (0, number, 0))
+        for number, (name, operator) in enumerate((("S0", Operator.ADD), ("S1", Operator.MAX)))
+    )
+    workload = one_array("kinds", both, {"i": 3, "k": 2})
+    children = tuple((Temporal("k", 1), Compute(statement.name)) for statement in both)
+    counts = run(workload, machine(RF), Temporal("i", 1), Storage("RF", ("B",)), Branch(children))
+    assert moved(counts, "RF", "B") == (12 + 3, 12 + 3, 3, 3)
+    assert moved(counts, "DRAM", "B") == (3, 3, 0, 0)
+
+
+def test_an_element_that_is_read_and_overwritten_by_one_instance_is_loaded() -> None:
+    # B[i] = f(B[i]): the read comes first.
+    statement = Statement("S", ("i",), (), B_I, Operator.ASSIGN, (B_I,), Read(0), (0, 0))
+    workload = replace(
+        one_array("in place", (statement,), {"i": 3}), tensors=(Tensor("B", (3,), (0,), 8, Role.OUTPUT),)
+    )
+    counts = run(workload, machine(RF), Temporal("i", 1), Storage("RF", ("B",)))
+    assert moved(counts, "RF", "B") == (6, 6, 3, 3)
+    assert moved(counts, "DRAM", "B") == (3, 3, 0, 0)
 
 
 def test_a_temporary_output_is_not_drained_at_the_end() -> None:
