@@ -104,7 +104,10 @@ def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cos
                 sentences.append(_read(stay, row, parent, least[tensor.name]))
         if not own:
             sentences.append(f"held nowhere but in {arch.levels[0].name}: every access goes there.")
-        yield f"{tensor.name}: {' '.join(sentences)}"
+        innermost = rows.get((own[-1].level if own else arch.levels[0].name, tensor.name))
+        if innermost is not None:
+            sentences.append(_at_compute(workload, cost, innermost, is_written=tensor.name in written))
+        yield f"{tensor.name}: {' '.join(sentence for sentence in sentences if sentence)}"
 
 
 def _content(workload: Workload, tensor: Tensor) -> str:
@@ -133,6 +136,22 @@ def _written(stay: Stay, row: Traffic, parent: Traffic, what: str) -> str:
         text += f", each the sum of {_average(row.drains, arrivals)} drained"
     text += f", {exact(row.fills)} {what}s filled back in" if row.fills else f", no {what} comes back"
     return f"{text}{_why(stay)}."
+
+
+def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: bool) -> str:
+    """Return the sentence on compute units that share what they read, or add on the way; "" where each goes alone."""
+    if len(workload.statements) != 1:
+        return ""
+    accesses = sum(access.tensor == row.tensor for access in workload.statements[0].reads)
+    done = row.writes - row.fills if is_written else row.reads - row.drains
+    wanted = cost.instances * (1 if is_written else accesses)
+    if not done or done >= wanted:
+        return ""
+    if is_written:
+        return (
+            f"Each of the {exact(done)} sums that compute sends to {row.level} is of {_average(wanted, done)} products."
+        )
+    return f"Each of the {exact(done)} compute reads from {row.level} serves {_average(wanted, done)} units."
 
 
 def _average(total: int, parts: int) -> str:

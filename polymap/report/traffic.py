@@ -100,6 +100,10 @@ def traffic_svg(workload: Workload, arch: Architecture, cost: Cost) -> svg.Pictu
         y = top + 40 * number
         shapes.append(svg.text(left - 14, y + 18, bar.level, size=13, bold=True, anchor="end"))
         moved = sum(value for _, value in bar.elements)
+        if not bar.elements and bar.level != arch.compute.name:
+            shapes.append(svg.text(left + 7, y + 17.5, "holds nothing", size=11.5, fill=svg.FAINT))
+            if not bar.other_pj:
+                continue
         if bar.elements:
             parts = [(colours[tensor], value / most) for tensor, value in bar.elements]
             shapes += _stack(left, y, panel, parts, short(moved))
