@@ -82,7 +82,8 @@ def parallel_dims(workload: Workload) -> frozenset[str]:
         writers = [each for each in workload.statements if each.target.tensor == name]
         everything = [access for each in workload.statements for access in (each.target, *each.reads)]
         accesses = [access for access in everything if access.tensor == name]
-        is_plain = len(accesses) > len(writers) or {each.operator for each in writers} != {Operator.ADD}
+        operators = {each.operator for each in writers}
+        is_plain = len(accesses) > len(writers) or len(operators) > 1 or Operator.ASSIGN in operators
         if is_plain:
             axes = zip(*(access.index for access in accesses), strict=True)
             same = {axis[0].dims[0] for axis in axes if len(set(axis)) == 1 and len(axis[0].dims) == 1}
@@ -92,9 +93,12 @@ def parallel_dims(workload: Workload) -> frozenset[str]:
 
 def general_workload(rng: random.Random) -> Workload:
     """Return a program with what one accumulation in a box has not: see `random_general_case`."""
-    build = rng.choice((_constrained, _constrained, _several, _in_place, _chain, _chain, _set_and_add, _assigned))
-    workload = build(rng)
+    builds = (_constrained, _constrained, _several, _in_place, _chain, _chain, _set_and_add, _assigned, _two_kinds)
+    workload = rng.choice(builds)(rng)
     tensors = workload.tensors
+    if len(workload.statements) == 1 and rng.random() < 0.25:
+        output = workload.statements[0].target.tensor
+        tensors = tuple(replace(tensor, temporary=tensor.name == output) for tensor in tensors)
     if rng.random() < 0.3:
         tensors = tuple(replace(tensor, bits=rng.choice((4, 8, 16))) for tensor in tensors)
     return replace(workload, tensors=tensors)
@@ -125,10 +129,10 @@ def _several(rng: random.Random) -> Workload:
 
 
 def _assigned(rng: random.Random) -> Workload:
-    """One statement that overwrites; its output may be temporary."""
+    """One statement that overwrites."""
     text = rng.choice(("B[i,j] = A[j,i]", "B[2*i,j] = A[i+j]", "B[i] = A[i] * E[i]"))
     letters = [letter for letter in dict.fromkeys(text) if letter.islower()]
-    return einsum(text, sizes=_extents(rng, letters), temporary=["B"] if rng.random() < 0.3 else [])
+    return einsum(text, sizes=_extents(rng, letters))
 
 
 def _in_place(rng: random.Random) -> Workload:
@@ -183,6 +187,20 @@ def _set_and_add(rng: random.Random) -> Workload:
         _statement("S1", ("i", "j", "k"), target, Operator.ADD, (Access("A", (i, k)), Access("B", (k, j))), 1),
     )
     return _program(rng, "set and add", statements)
+
+
+def _two_kinds(rng: random.Random) -> Workload:
+    """Two accumulations into one array, of one kind (partial sums) or of two (an array of the plain rule)."""
+    i, k, r = dim("i"), dim("k"), dim("r")
+    target = Access("C", (i,))
+    first, second = rng.choice(
+        ((Operator.ADD, Operator.ADD), (Operator.ADD, Operator.MAX), (Operator.MAX, Operator.MAX))
+    )
+    statements = (
+        _statement("S0", ("i", "k"), target, first, (Access("A", (i, k)),), 0),
+        _statement("S1", ("i", "r"), target, second, (Access("B", (i + r,)),), 1),
+    )
+    return _program(rng, "two kinds", statements)
 
 
 def _statement(
