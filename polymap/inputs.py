@@ -129,7 +129,7 @@ def parse_integer(text: str) -> int | None:
 
 def as_integer(value: object) -> int | None:
     """Return an integer of Python or numpy as a Python one, or None for anything else, booleans included."""
-    if isinstance(value, bool):
+    if type(value).__name__ in ("bool", "bool_"):  # Python's or numpy's, which is an index until numpy 2.3
         return None
     if isinstance(value, int):
         return int(value)
