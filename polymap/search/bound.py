@@ -6,6 +6,7 @@ everything below tile T when the tensors are held as state s says: place a node 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -26,14 +27,70 @@ class Inside:
     reach: dict[State, IntArray]
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A node that may be placed next in a joint state: tensor, number of its edge, whether free spatial loops stand
+    above the node, state after it."""
+
+    tensor: int
+    edge: int
+    crossed: bool
+    after: State
+
+
+@dataclass(frozen=True, slots=True)
+class StateGraph:
+    """Joint states in layers, each after all layers that its moves lead to; moves per state."""
+
+    layers: tuple[tuple[State, ...], ...]
+    moves: Mapping[State, tuple[Move, ...]]
+
+
+def graph_of(tables: Tables) -> StateGraph:
+    """Return the joint states of the tables (the same for all structures of a problem)."""
+    return _graph(
+        tuple(tuple((e.source, e.target, e.level) for e in table.edges) for table in tables.tensors),
+        tuple(table.holders for table in tables.tensors),
+        tuple(sorted({one.below for one in tables.problem.classes})),
+    )
+
+
+@lru_cache(maxsize=64)
+def _graph(
+    edges: tuple[tuple[tuple[int, int, int], ...], ...], holders: tuple[tuple[int, ...], ...], groups: tuple[int, ...]
+) -> StateGraph:
+    depths = [_depths(own, len(held)) for own, held in zip(edges, holders, strict=True)]
+    layers: dict[int, list[State]] = {}
+    moves: dict[State, tuple[Move, ...]] = {}
+    for state in product(*(range(len(held)) for held in holders)):
+        layers.setdefault(sum(depth[s] for depth, s in zip(depths, state, strict=True)), []).append(state)
+        deepest = max(held[s] for held, s in zip(holders, state, strict=True))
+        moves[state] = tuple(
+            Move(tensor, number, any(level < below <= deepest for below in groups), _moved(state, tensor, target))
+            for tensor, own in enumerate(edges)
+            for number, (source, target, level) in enumerate(own)
+            if source == state[tensor]
+        )
+    return StateGraph(tuple(tuple(layers[depth]) for depth in sorted(layers)), moves)
+
+
+def _moved(state: State, tensor: int, target: int) -> State:
+    return (*state[:tensor], target, *state[tensor + 1 :])
+
+
+def _depths(edges: tuple[tuple[int, int, int], ...], count: int) -> list[int]:
+    depth = [0] * count
+    for _ in range(count):
+        for source, target, _level in edges:
+            depth[source] = max(depth[source], depth[target] + 1)
+    return depth
+
+
 def edges_from(tables: Tables, state: State) -> list[tuple[int, Edge, State]]:
     """Return (tensor, edge, state after it) for every node that may be placed next."""
-    found: list[tuple[int, Edge, State]] = []
-    for tensor, table in enumerate(tables.tensors):
-        for edge in table.edges:
-            if edge.source == state[tensor]:
-                found.append((tensor, edge, (*state[:tensor], edge.target, *state[tensor + 1 :])))
-    return found
+    return [
+        (move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after) for move in graph_of(tables).moves[state]
+    ]
 
 
 def is_crossed(tables: Tables, state: State, level: int) -> bool:
@@ -76,20 +133,6 @@ def first_states(tables: Tables) -> tuple[State, ...]:
     return tuple(product(*choices))
 
 
-@lru_cache(maxsize=64)
-def _backward_order(shape: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...]) -> tuple[State, ...]:
-    """Return the joint states, each after all states that its edges lead to."""
-    depths: list[dict[int, int]] = []
-    for edges, count in zip(shape, counts, strict=True):
-        depth = dict.fromkeys(range(count), 0)
-        for _ in range(count):
-            for source, target in edges:
-                depth[source] = max(depth[source], depth[target] + 1)
-        depths.append(depth)
-    states = product(*(range(count) for count in counts))
-    return tuple(sorted(states, key=lambda s: (sum(d[x] for d, x in zip(depths, s, strict=True)), s)))
-
-
 def costs_inside(
     tables: Tables, component: int, prices: tuple[int, ...], price_unit: int, only: frozenset[State] | None = None
 ) -> Inside:
@@ -97,30 +140,39 @@ def costs_inside(
 
     A node that alone exceeds its level's capacity is never placed. only: the states that are wanted (None: all).
     """
-    shape = tuple(tuple((edge.source, edge.target) for edge in table.edges) for table in tables.tensors)
-    counts = tuple(len(table.holders) for table in tables.tensors)
-    full = tables.lattice.shape
+    graph, shape = graph_of(tables), tables.lattice.shape
+    costs: dict[tuple[int, int, bool], IntArray] = {}
     reach: dict[State, IntArray] = {}
-    for state in _backward_order(shape, counts):
-        if only is not None and state not in only:
+    for layer in graph.layers:
+        states = [state for state in layer if only is None or state in only]
+        if not states:
             continue
-        end = final_cost(tables, state, component)
-        best = np.full(full, FORBIDDEN if end is None else end * price_unit, dtype=np.int64)
-        placed = False
-        for _, edge, after in edges_from(tables, state):
-            cost = priced(tables, edge, state, component, prices, price_unit)
-            np.minimum(best, cost + reach[after], out=best)
-            placed = True
-        reach[state] = np.minimum(minimum_below(best), FORBIDDEN) if placed else best
+        block = np.empty((len(states), *shape), dtype=np.int64)
+        for row, state in enumerate(states):
+            end = final_cost(tables, state, component)
+            block[row] = FORBIDDEN if end is None else end * price_unit
+            for move in graph.moves[state]:
+                key = (move.tensor, move.edge, move.crossed)
+                if key not in costs:
+                    edge = tables.tensors[move.tensor].edges[move.edge]
+                    costs[key] = priced(tables, edge, move.crossed, component, prices, price_unit)
+                np.minimum(block[row], costs[key] + reach[move.after], out=block[row])
+            reach[state] = block[row]
+        minimum_below(block)
+        np.minimum(block, FORBIDDEN, out=block)
     return Inside(reach)
 
 
 def priced(
-    tables: Tables, edge: Edge, state: State, component: int, prices: tuple[int, ...], price_unit: int
+    tables: Tables, edge: Edge, crossed: bool, component: int, prices: tuple[int, ...], price_unit: int
 ) -> IntArray:
     """Return the edge's cost x price_unit plus the price of the bits that it holds; FORBIDDEN where it does not fit."""
-    cost = edge_cost(tables, edge, state, component)
-    bits = edge_bits(tables, edge, state)
+    cost = edge.costs[component]
+    bits = edge.bits
+    if crossed and edge.costs_crossed is not None:
+        cost = edge.costs_crossed[component]
+    if crossed and edge.bits_crossed is not None:
+        bits = edge.bits_crossed
     capacity = usable_bits(tables, edge.level)
     total = cost if price_unit == 1 else cost * price_unit
     if prices[edge.level]:

@@ -16,6 +16,7 @@ from polymap.search.objective import Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
 from polymap.search.structure import Structure, enumerate_structures
+from polymap.search.symmetry import distinct_structures
 from polymap.search.tables import FORBIDDEN, Places, Spread, build_tables, root_context
 
 
@@ -47,7 +48,8 @@ def view_bound(view: View) -> int | None:
 def solve(problem: Problem, measure: Measure, out_of_time: Callable[[], bool], report: Report) -> Outcome:
     """Return the optimum over all structures, or the best found when time runs out."""
     incumbent = Incumbent(None, None, out_of_time)
-    structures, complete = enumerate_structures(problem, out_of_time)
+    found, complete = enumerate_structures(problem, out_of_time)
+    structures = _grouped(problem, distinct_structures(problem, found))
     queue, bounded = _bounded_structures(problem, measure, structures, out_of_time)
     known = complete and bounded
     for done, (bound, number) in enumerate(queue):
@@ -60,6 +62,13 @@ def solve(problem: Problem, measure: Measure, out_of_time: Callable[[], bool], r
             least = bound if incumbent.value is None else min(bound, incumbent.value)
             return Outcome(incumbent.leaf, least if known else None, incumbent.nodes, 0)
     return Outcome(incumbent.leaf, incumbent.value if known else None, incumbent.nodes, 0)
+
+
+def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
+    """Return the structures with equal factors of window dims side by side: they share tables of loads."""
+    windows = {dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims}
+    places = [d for d, dim in enumerate(problem.dims) if dim in windows]
+    return tuple(sorted(structures, key=lambda s: (tuple(tuple(row[d] for d in places) for row in s.classes), s.classes)))
 
 
 def _mapping_of(incumbent: Incumbent) -> Mapping | None:

@@ -96,11 +96,11 @@ def lattice_below(extents: tuple[tuple[str, int], ...]) -> Lattice:
     return Lattice(extents, axes, shape, values)
 
 
-def minimum_below(table: IntArray) -> IntArray:
-    """Return, at every point, the least value among the points that divide it (in place on a copy)."""
-    best = table.copy()
-    for axis in range(best.ndim):
-        moved = np.moveaxis(best, axis, 0)
-        for position in range(1, moved.shape[0]):
-            np.minimum(moved[position : position + 1], moved[position - 1 : position], out=moved[position : position + 1])
-    return best
+def minimum_below(tables: IntArray) -> None:
+    """Replace every entry of a stack of tables [n, *lattice] by the least among the points that divide its point."""
+    whole, before = tables.size, len(tables)
+    for length in tables.shape[1:]:
+        view = tables.reshape(before, length, whole // (before * length))
+        for position in range(1, length):
+            np.minimum(view[:, position], view[:, position - 1], out=view[:, position])
+        before *= length

@@ -223,7 +223,7 @@ class WindowModel:
     strides: tuple[int, ...]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=48)
 def window_model(
     groups: tuple[IndexGroup, ...],
     extents: tuple[tuple[str, int], ...],

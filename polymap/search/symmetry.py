@@ -1,0 +1,57 @@
+"""Renamings of dims that change nothing: p <-> q with r <-> s in a square convolution."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from polymap.search.problem import Problem
+from polymap.search.structure import Structure
+
+MOST_DIMS = 8
+
+
+def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
+    """Return the permutations of dims, other than the identity, that map every tensor's index groups to themselves.
+
+    Dims keep their extent and what fan-outs allow them. Beyond MOST_DIMS dims none are looked for.
+    """
+    count = len(problem.dims)
+    if count > MOST_DIMS:
+        return ()
+    kinds = [(problem.extents[d], _allowed(problem, d)) for d in range(count)]
+    found: list[tuple[int, ...]] = []
+    for image in permutations(range(count)):
+        if image != tuple(range(count)) and all(kinds[d] == kinds[e] for d, e in enumerate(image)):
+            if _keeps_groups(problem, image):
+                found.append(image)
+    return tuple(found)
+
+
+def _allowed(problem: Problem, dim: int) -> tuple[bool, ...]:
+    return tuple(one.dims is None or problem.dims[dim] in one.dims for one in problem.arch.fanouts)
+
+
+def _keeps_groups(problem: Problem, image: tuple[int, ...]) -> bool:
+    renamed = {name: problem.dims[image[d]] for d, name in enumerate(problem.dims)}
+    for term in problem.terms:
+        own = {frozenset(zip(group.dims, group.coefficients, strict=True)) for group in term.groups}
+        moved = {
+            frozenset((renamed[dim], c) for dim, c in zip(group.dims, group.coefficients, strict=True))
+            for group in term.groups
+        }
+        if own != moved:
+            return False
+    return True
+
+
+def distinct_structures(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
+    """Return one structure of every class of structures that symmetries map to one another."""
+    images = symmetries(problem)
+    kept: list[Structure] = []
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+    for structure in structures:
+        if structure.classes not in seen:
+            kept.append(structure)
+            for image in images:
+                seen.add(tuple(tuple(row[d] for d in image) for row in structure.classes))
+    return tuple(kept)
