@@ -57,9 +57,10 @@ def parse(source: Source, complaints: Complaints) -> Program:
         raise InputError(Problem("PM151", what, "Split the longest expression.")) from None
     except c_parser.ParseError as error:
         match = _PLACE.fullmatch(str(error))
-        line, text = match.groups() if match else ("?", str(error))
+        line, text = match.groups() if match else ("", str(error).removeprefix("source: "))
+        place = f"{file}:{line}" if line else file
         text = f"unexpected '{text.removeprefix('before: ')}'" if text.startswith("before: ") else text
-        raise InputError(Problem("PM150", f"this is no C that can be read: {text} ({file}:{line})")) from None
+        raise InputError(Problem("PM150", f"this is no C that can be read: {text} ({place})")) from None
 
 
 class _Reader:

@@ -117,8 +117,8 @@ def unset_read(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, .
     budget is answered by running the program, if it is small enough (else BudgetError).
     """
     events = _events(workload, tensor)
-    _check_size(len(events))
     try:
+        _check_size(len(events))
         return _unset_by_sets(workload, events)
     except BudgetError:
         if sum(_box_size(workload, statement) for statement in workload.statements) > MAX_RUN_INSTANCES:

@@ -95,7 +95,7 @@ def headers(draw: st.DrawFn, name: str, names: tuple[str, ...]) -> str:
 
 
 @given(blocks((), 3))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_workload_computes_what_the_text_computes(body: str) -> None:
     text = f"void f(int a[], int b[][100]) {{ {body} }}"
     program = CProgram(text, {})
@@ -114,7 +114,7 @@ def test_workload_computes_what_the_text_computes(body: str) -> None:
 
 
 @given(blocks((), 3))
-@settings(max_examples=20)
+@settings(max_examples=15)
 def test_program_order_of_what_is_read_breaks_no_dependence(body: str) -> None:
     try:
         work = from_c(f"void f(void) {{ {body} }}")

@@ -71,7 +71,7 @@ def programs(draw: st.DrawFn, most: int = 2) -> Workload:
 
 
 @given(programs())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_dependences_are_exactly_the_pairs_that_running_the_program_finds(work: Workload) -> None:
     expected = referee_pairs(work)
     found = {
@@ -99,7 +99,7 @@ def pairs_of(relation: object) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 
 @given(programs())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_signs_and_distances_are_those_of_the_pairs(work: Workload) -> None:
     expected = referee_pairs(work)
     for each in dependences(work):
@@ -136,7 +136,7 @@ def _context() -> object:
 
 
 @given(programs(most=1), st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_legal_orders_are_those_that_no_pair_of_instances_forbids(work: Workload, strict: bool) -> None:
     assert set(legal_orders(work, strict=strict)) == set(orders_that_keep(work, strict=strict))
 
@@ -169,7 +169,7 @@ def trees(draw: st.DrawFn, work: Workload) -> Mapping:
 
 
 @given(st.data(), programs(), st.booleans())
-@settings(max_examples=250)
+@settings(max_examples=100)
 def test_broken_dependences_of_a_mapping_are_those_of_running_it(
     data: st.DataObject, work: Workload, strict: bool
 ) -> None:
