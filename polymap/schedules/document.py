@@ -114,7 +114,7 @@ class _Reader:
                 return self._branch(fields, where, depth)
 
     def _dim(self, fields: Fields, name: str) -> str:
-        """Return the dim, or a label of reports (i#2), which `check_mapping` answers with the name that it means."""
+        """Return the dim, or a label of reports (i#2), for which `check_mapping` suggests a name."""
         word = fields.text(name, "_")
         base, mark, number = word.partition("#")
         if not is_name(base) or (mark and not (number.isascii() and number.isdigit() and len(number) <= 9)):
