@@ -233,10 +233,13 @@ def _block(block: _Block, x: float, colour: str, traffic: Traffic | None) -> lis
     inside, right, base = left + 9, left + width - 9, y + 16.5
     shapes.append(svg.text(inside, base, name, size=12, fill=ink, bold=True))
     room = right - inside - svg.text_width(name) - 4
-    if (block.below or block.end) - block.start >= 2:
+    visible = height if block.below is None else (block.below - block.start) * ROW
+    if visible >= 1.6 * ROW:
         shapes.append(svg.text(right, base, svg.fitted(bits, room, 11), size=11, fill=soft, anchor="end"))
-        shapes.append(svg.text(inside, base + 17, held if block.layer else "", size=11, fill=soft))
-        shapes.append(svg.text(right, base + 17, _moved(traffic), size=11, fill=ink, anchor="end"))
+        moved = _moved(traffic)
+        if block.layer and svg.text_width(f"{held}  {moved}", 11) <= right - inside:
+            shapes.append(svg.text(inside, base + 17, held, size=11, fill=soft))
+        shapes.append(svg.text(right, base + 17, moved, size=11, fill=ink, anchor="end"))
     else:
         note = svg.fitted(_moved(traffic) or bits, room, 11)
         shapes.append(svg.text(right, base, note, size=11, fill=soft, anchor="end"))
