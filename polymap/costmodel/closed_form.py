@@ -7,10 +7,12 @@ from math import prod
 from typing import TypeVar
 
 from polymap.arch.machine import Architecture
+from polymap.costmodel.busiest import busiest_of_levels
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.groups import WorkloadModel, workload_model
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
-from polymap.costmodel.tally import Row
+from polymap.costmodel.ragged import Counter
+from polymap.costmodel.tally import Busiest, Row
 from polymap.costmodel.uniform import count_uniform
 from polymap.errors import BudgetError
 from polymap.schedules.mapping import Mapping
@@ -57,31 +59,29 @@ def count_closed_form(workload: Workload, arch: Architecture, mapping: Mapping) 
     nest = nest_of(model, machine, mapping)
     if nest is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
-    if not nest.divides:
-        return None
     try:
-        rows = count_uniform(model, machine, nest)
+        if nest.divides:
+            rows, busy = count_uniform(model, machine, nest)
+            steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
+        else:
+            counter = Counter(model, machine, nest)
+            rows, busy, steps = counter.rows(), busiest_of_levels(counter), counter.steps()
     except BudgetError:
         return None
-    return _counts(model, machine, nest, rows)
+    return _counts(model, machine, rows, busy, steps)
 
 
-def _counts(model: WorkloadModel, machine: MachineModel, nest: Nest, rows: list[Row]) -> Counts:
-    rows = sorted(rows, key=lambda row: (row.level, row.tensor))
+def _counts(
+    model: WorkloadModel, machine: MachineModel, rows: list[Row], busy: tuple[Busiest, ...], steps: int
+) -> Counts:
     names = machine.level_names
+    held = [0] * len(names)
+    for row in rows:
+        held[row.level] += row.tile * model.tensors[row.tensor].bits
+    held[0] = 0
     traffic = tuple(
         Traffic(names[row.level], model.tensors[row.tensor].name, row.reads, row.writes, row.fills, row.drains)
-        for row in rows
+        for row in sorted(rows, key=lambda row: (row.level, row.tensor))
     )
-    use = [[0, 0, 0, 0] for _ in names]
-    for row in rows:
-        bits = model.tensors[row.tensor].bits
-        total = use[row.level]
-        if row.level:
-            total[0] += row.tile * bits
-        total[1] += row.busy_reads * bits
-        total[2] += row.busy_writes * bits
-        total[3] += (row.busy_reads + row.busy_writes) * bits
-    uses = tuple(LevelUse(name, *totals) for name, totals in zip(names, use, strict=True))
-    steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
+    uses = tuple(LevelUse(name, bits, *use) for name, bits, use in zip(names, held, busy, strict=True))
     return Counts(prod(model.extents), steps, traffic, uses)

@@ -63,6 +63,10 @@ class Nest:
     divides: bool
     holders: tuple[tuple[Node, ...], ...]
 
+    def dim_divides(self, dim: int) -> bool:
+        """Return whether every tile of one dim divides the enclosing one."""
+        return all(loop.enclosing % loop.tile == 0 for loop in self.chains[dim])
+
 
 def machine_model(arch: Architecture) -> MachineModel:
     """Return the integers of a machine that counts depend on."""

@@ -1,4 +1,4 @@
-"""What both ways of counting in closed form hand on: the numbers of one tensor at one level, and of its movements."""
+"""What both ways of counting in closed form hand on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One tensor at one level: sums over instances; then the reads and writes of the busiest instance; then the
-    elements that one instance holds at most."""
+    """One tensor at one level: sums over instances, and the elements that one instance holds at most."""
 
     level: int
     tensor: int
@@ -15,18 +14,12 @@ class Row(NamedTuple):
     writes: int
     fills: int
     drains: int
-    busy_reads: int
-    busy_writes: int
     tile: int
 
 
-class Moves(NamedTuple):
-    """How often elements of a written tensor move at one node.
+class Busiest(NamedTuple):
+    """The most that one instance of a level reads, writes, and moves in all, in bits."""
 
-    entries: into instances (as often they leave). events: with the siblings of one parent instance merged.
-    arrivals: at the parent's instances, siblings merged where adders stand between.
-    """
-
-    entries: int
-    events: int
-    arrivals: int
+    read: int = 0
+    written: int = 0
+    moved: int = 0

@@ -5,6 +5,7 @@ docs/closed_form.md derives what is computed here; the words (carry, kept, event
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from polymap.costmodel.groups import TensorModel, WorkloadModel
@@ -18,7 +19,7 @@ from polymap.costmodel.progression import (
     too_large,
     translated_sum,
 )
-from polymap.costmodel.tally import Row
+from polymap.costmodel.tally import Busiest, Row
 
 Steps = list[tuple[int, int]]
 
@@ -80,33 +81,42 @@ def _window(tensor: TensorModel, dim: int) -> tuple[int, int]:
     raise AssertionError("the dim is in a window")
 
 
-def count_uniform(model: WorkloadModel, machine: MachineModel, nest: Nest) -> list[Row]:
-    """Return the rows of all tensors, or raise BudgetError where a tile is out of reach."""
+Busy = tuple[int, int]  # elements that the busiest instance reads and writes; the same instance for all tensors
+
+
+def count_uniform(
+    model: WorkloadModel, machine: MachineModel, nest: Nest
+) -> tuple[list[Row], tuple[Busiest, ...]]:
+    """Return the rows of all tensors and the busiest instance per level.
+
+    Raises BudgetError where a tile is out of reach.
+    """
     rows: list[Row] = []
+    use = [[0, 0] for _ in machine.level_names]
     for tensor, nodes in zip(model.tensors, nest.holders, strict=True):
         spots = [
             Spot(tensor, nest.loops, parent, node) for parent, node in zip((nodes[0], *nodes), nodes, strict=False)
         ]
-        rows += _written(machine, tensor, nodes, spots) if tensor.written else _read(machine, tensor, nodes, spots)
-    return rows
+        count = _written if tensor.written else _read
+        for row, (reads, writes) in count(machine, tensor, nodes, spots):
+            rows.append(row)
+            use[row.level][0] += reads * tensor.bits
+            use[row.level][1] += writes * tensor.bits
+    return rows, tuple(Busiest(read, written, read + written) for read, written in use)
 
 
-def _read(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]) -> list[Row]:
-    """Return the rows of a read-only tensor: fills per instance, and one message per distinct load above them."""
-    rows: list[Row] = []
+def _read(
+    machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]
+) -> Iterator[tuple[Row, Busy]]:
+    """Yield the rows of a read-only tensor: fills per instance, and one message per distinct load above them."""
     fills = 0
-    for level, spot, below, node_below in zip(nodes, spots, spots[1:], nodes[1:], strict=False):
-        shapes = spot.shapes()
-        tile = spot.tile * prod(shape.size for shape in shapes)
+    for node, spot, below, node_below in zip(nodes, spots, spots[1:], nodes[1:], strict=False):
+        tile = spot.tile * prod(shape.size for shape in spot.shapes())
         reads = _messages(machine, tensor, below, compute=node_below.level < 0)
-        per_instance = reads // spot.instances
-        rows.append(
-            Row(
-                level.level, tensor.index, reads, fills, fills, 0, per_instance, fills // spot.instances, tile
-            )
-        )
-        fills = 0 if node_below.level < 0 else _entries(tensor, below, below.shapes()) * below.instances
-    return rows
+        row = Row(node.level, tensor.index, reads, fills, fills, 0, tile)
+        yield row, (reads // spot.instances, fills // spot.instances)
+        if node_below.level >= 0:
+            fills = _entries(tensor, below, below.shapes()) * below.instances
 
 
 def _entries(tensor: TensorModel, spot: Spot, shapes: list[Shape]) -> int:
@@ -182,9 +192,10 @@ def _united_entries(tensor: TensorModel, spot: Spot, shapes: list[Shape], united
     return spot.tile * (spot.steps * prod(total.size for total in whole) - kept)
 
 
-def _written(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]) -> list[Row]:
-    """Return the rows of a written tensor from entries, entry events and arrivals (docs/closed_form.md)."""
-    rows: list[Row] = []
+def _written(
+    machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]
+) -> Iterator[tuple[Row, Busy]]:
+    """Yield the rows of a written tensor from entries, entry events and arrivals (docs/closed_form.md)."""
     fills = first_fills = 0  # of all instances; of the one that is first among its siblings everywhere
     entries = 0
     lopsided = False
@@ -204,14 +215,12 @@ def _written(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...]
             if lopsided and fills:
                 raise too_large()
         arrivals = _arrivals(machine, tensor, below, compute=number + 2 == len(nodes))
-        here = arrivals // spot.instances
         if number == 0:
             reads = arrivals - entries + fills
-            rows.append(Row(node.level, tensor.index, reads, arrivals, 0, 0, reads, arrivals, tile))
+            yield Row(node.level, tensor.index, reads, arrivals, 0, 0, tile), (reads, arrivals)
         else:
-            moved, busy = arrivals + fills, here + first_fills
-            rows.append(Row(node.level, tensor.index, moved, moved, fills, entries, busy, busy, tile))
-    return rows
+            moved, busy = arrivals + fills, arrivals // spot.instances + first_fills
+            yield Row(node.level, tensor.index, moved, moved, fills, entries, tile), (busy, busy)
 
 
 def _disjoint_offsets(spot: Spot, shapes: list[Shape]) -> int:

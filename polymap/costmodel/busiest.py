@@ -1,0 +1,195 @@
+"""What the busiest instance of each level reads and writes, where tiles need not divide.
+
+Instances whose digits leave the same lengths everywhere do the same, except that the first of several siblings takes a
+partial sum. One instance per kind is counted on its own; kinds that can be no busier than the first are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+from polymap.costmodel.digits import Part, changes, left, runs
+from polymap.costmodel.digits import siblings as all_siblings
+from polymap.costmodel.groups import TensorModel
+from polymap.costmodel.nest import TEMPORAL, Loop, Node
+from polymap.costmodel.progression import too_large
+from polymap.costmodel.ragged import Counter
+from polymap.costmodel.tally import Busiest
+from polymap.costmodel.scene import Cut, Pins, Scene, Siblings
+
+_MAX_CANDIDATES = 500
+
+
+def busiest_of_levels(counter: Counter) -> tuple[Busiest, ...]:
+    """Return the busiest instance per level, outermost first."""
+    return tuple(_busiest(counter, level, fans) for level, fans in counter.machine.levels.values())
+
+
+def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
+    """Return the most that one instance of a level below `fans` fan-outs reads and writes."""
+    here = [
+        (tensor, number, nodes)
+        for tensor, nodes in zip(counter.model.tensors, counter.nest.holders, strict=True)
+        for number, node in enumerate(nodes)
+        if node.level == level
+    ]
+    if any(_is_lopsided(counter, tensor, nodes) for tensor, _, nodes in here):
+        raise too_large()
+    best = Busiest()
+    for pins in candidates(counter, fans):
+        read = written = 0
+        for tensor, number, nodes in here:
+            reads, writes = accesses(counter, tensor, nodes, number, pins)
+            read += reads * tensor.bits
+            written += writes * tensor.bits
+        best = Busiest(max(best.read, read), max(best.written, written), max(best.moved, read + written))
+    return best
+
+
+def _is_lopsided(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...]) -> bool:
+    """Return whether siblings along a window may take different shares of the partial sums."""
+    if not tensor.written or not tensor.windows:
+        return False
+    spread = any(
+        0 <= loop.fanout < nodes[-2].fans and tensor.kinds[loop.dim] == 2 for loop in counter.nest.loops
+    )
+    return spread and any(row.fills for row in counter.written_rows(tensor, nodes))
+
+
+def candidates(counter: Counter, fans: int) -> Iterator[dict[int, int]]:
+    """Yield the digits (position of a spatial loop -> digit) of one instance per kind that may be the busiest.
+
+    Only dims of a window, or that the target lacks, let another instance than the first do more: under a single, an
+    instance with shorter tiles changes them at no other steps. Where all tiles of a dim divide, all do the same.
+    """
+    loops: list[Loop] = []
+    digits: list[tuple[int, ...]] = []
+    for dim, chain in enumerate(counter.nest.chains):
+        doubtful = not counter.nest.dim_divides(dim) and _may_be_busier(counter, dim)
+        links = tuple((loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.EACH, 0) for loop in chain)
+        for loop, found in zip(chain, runs(counter.model.extents[dim], links), strict=True):
+            if loop.fanout != TEMPORAL and loop.fanout < fans:
+                loops.append(loop)
+                digits.append(tuple(first for first, _ in found) if doubtful else (0,))
+    if prod(len(each) for each in digits) > _MAX_CANDIDATES:
+        raise too_large()
+    for chosen in product(*digits):
+        pins = {loop.position: digit for loop, digit in zip(loops, chosen, strict=True)}
+        if _works(counter, pins):
+            yield pins
+
+
+def _may_be_busier(counter: Counter, dim: int) -> bool:
+    return any(
+        tensor.kinds[dim] == 2 or (tensor.written and tensor.kinds[dim] == 0) for tensor in counter.model.tensors
+    )
+
+
+def _works(counter: Counter, pins: Pins) -> bool:
+    """Return whether the instance has work in the first step, and so in any."""
+    for extent, chain in zip(counter.model.extents, counter.nest.chains, strict=True):
+        length = extent
+        for loop in chain:
+            length = left(length, pins.get(loop.position, 0), loop.tile)
+        if length <= 0:
+            return False
+    return True
+
+
+def accesses(
+    counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins
+) -> tuple[int, int]:
+    """Return what the instance with these digits reads and writes of a tensor at its node `number`."""
+    node, below = nodes[number], nodes[number + 1]
+    if not tensor.written:
+        fills = counter.fills(tensor, nodes[number - 1], node, pins) if number else 0
+        return counter.messages(tensor, node, below, pins), fills
+    arrivals = counter.arrivals(tensor, node, below, pins)
+    fills = fills_of(counter, tensor, nodes, number, pins)
+    if number == 0:
+        return arrivals - counter.tile(tensor, node) + fills, arrivals
+    return arrivals + fills, arrivals + fills
+
+
+def fills_of(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> int:
+    """Return how many partial sums the instance with these digits takes from its parent, of a written tensor.
+
+    Every event but the first of a stay brings one to the first of the siblings that enter the element. The first
+    sibling enters whenever the element is new to all; at other events it stays, and later ones come back from idling.
+    """
+    if number == 0:
+        return _first_entries(counter, tensor, nodes, pins) if tensor.initial and not tensor.overwritten else 0
+    parent, node = nodes[number - 1], nodes[number]
+    siblings = _idle_siblings(counter, tensor, parent, node)
+    if any(pins[loop.position] for loop in siblings):
+        return _come_back(counter, tensor, parent, node, siblings, pins)
+    if number == 1:
+        stays = _first_entries(counter, tensor, nodes, pins)
+    else:
+        stays = counter.entries(tensor, nodes[number - 2], parent, pins)
+    events = counter.events(tensor, parent, node, pins)
+    return (
+        events
+        - counter.come_back(tensor, parent, node, pins)
+        - stays
+        + fills_of(counter, tensor, nodes, number - 1, pins)
+    )
+
+
+def _first_entries(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], pins: Pins) -> int:
+    """Return how many elements the tensor has, of those that the digits of singles allow."""
+    return counter.fills(tensor, nodes[0], nodes[0], pins)
+
+
+def _idle_siblings(counter: Counter, tensor: TensorModel, parent: Node, node: Node) -> list[Loop]:
+    """Return the sibling loops over dims that the tensor lacks, in instance order."""
+    found = [
+        loop for loop in counter.nest.loops if parent.fans <= loop.fanout < node.fans and not tensor.kinds[loop.dim]
+    ]
+    return sorted(found, key=lambda loop: (loop.fanout, loop.position))
+
+
+def _come_back(
+    counter: Counter, tensor: TensorModel, parent: Node, node: Node, siblings: list[Loop], pins: Pins
+) -> int:
+    """Return how often elements come back to one sibling other than the first, as the first of those that come back.
+
+    Siblings come back along one dim at a time in this sense: the first of all that do differs from the first sibling
+    along one dim only.
+    """
+    dims = {loop.dim for loop in siblings if pins[loop.position]}
+    if len(dims) > 1:
+        return 0
+    (own,) = dims
+    scene = counter.scene(tensor, parent, node, Siblings.MERGED, pins)
+    target = tuple(pins[loop.position] for loop in siblings)
+    total = 0
+    for carry in scene.carries:
+        times = scene.kept_singles_by_clock(carry)
+        for dim, kind in enumerate(tensor.kinds):
+            if kind or not times:
+                continue
+            times *= sum(
+                often
+                for often, first in _first_back(counter, scene, dim, carry[dim], siblings)
+                if (first == target if dim == own else first is None or first > target)
+            )
+        total += times
+    return total
+
+
+def _first_back(
+    counter: Counter, scene: Scene, dim: int, cut: Cut, siblings: list[Loop]
+) -> Iterator[tuple[int, tuple[int, ...] | None]]:
+    """Yield (how often, digits of the first sibling along one dim that works now and did not before, None for none)."""
+    extent, chain = scene.extents[dim], scene.chains[dim]
+    loops = counter.nest.chains[dim][: len(chain)]
+    kinds = []
+    for digits in all_siblings(extent, chain):
+        at = {loop.position: digit for loop, digit in zip(loops, digits, strict=True)}
+        kinds.append(tuple(at.get(loop.position, 0) for loop in siblings))
+    for often, tracks in changes(extent, chain, *cut):
+        back = [kind for kind, (now, before) in zip(kinds, tracks, strict=True) if now and not before]
+        yield often, min(back, default=None)

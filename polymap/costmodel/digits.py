@@ -1,0 +1,268 @@
+"""The digits of one dim's indices under its loops, where tiles need not divide: what is counted, kind by kind.
+
+A chain is the dim's loops outermost first, each with a part (`Part`) that says what its digit means for one node. What
+is below a digit depends on the outer digits only through the length that they leave, so digits with equal lengths are
+counted together: full tiles, and the shorter last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from functools import lru_cache
+from itertools import product
+
+
+class Part(IntEnum):
+    """What one loop's digit is to a node.
+
+    TIME: a temporal loop above it. EACH: a spatial loop of which every sibling counts on its own. MERGED, UNITED:
+    spatial loops whose siblings are merged (equal loads, adders), or united to one load. FREE: the tile spans it.
+    PINNED: a spatial loop of which only one digit counts.
+    """
+
+    TIME = 0
+    EACH = 1
+    MERGED = 2
+    UNITED = 3
+    FREE = 4
+    PINNED = 5
+
+
+Link = tuple[int, Part, int]  # tile, part, the digit of a PINNED loop
+Chain = tuple[Link, ...]
+Branches = tuple[tuple[int, int], ...]  # (length, how many), the longest first
+
+
+def left(length: int, digit: int, tile: int) -> int:
+    """Return what a digit leaves of a length: a whole tile, the rest of it, or nothing (<= 0)."""
+    return min(tile, length - digit * tile)
+
+
+def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield (digit, count) runs of digits >= first that leave the same of each length; digits that leave nothing of
+    any length are left out."""
+    edges = {first}
+    last = 0
+    for length in lengths:
+        whole, rest = divmod(length, tile)
+        edges.add(whole)
+        if rest:
+            whole += 1
+            edges.add(whole)
+        last = max(last, whole)
+    ordered = sorted(edge for edge in edges if first <= edge <= last)
+    for low, high in zip(ordered, ordered[1:], strict=False):
+        yield low, high - low
+
+
+@lru_cache(maxsize=1 << 16)
+def runs(extent: int, chain: Chain) -> tuple[Branches, ...]:
+    """Return per loop the runs (digit, count) of its digits that leave the same of every length that can be there: one
+    run for a PINNED loop, none for TIME and FREE loops, which choose no instance."""
+    lengths = {extent}
+    found: list[Branches] = []
+    for tile, part, pin in chain:
+        if part is Part.PINNED:
+            found.append(((pin, 1),))
+        elif part is Part.TIME or part is Part.FREE:
+            found.append(())
+        else:
+            found.append(tuple(segments(lengths, tile)))
+        lengths = {tile for length in lengths if length >= tile} | {length % tile for length in lengths} - {0}
+    return tuple(found)
+
+
+def choices(runs_of_links: Iterable[Branches]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield (how many instances, one digit per loop) of each kind of instance; digit 0 for loops that choose none."""
+    for chosen in product(*(each or ((0, 1),) for each in runs_of_links)):
+        count = 1
+        for _, many in chosen:
+            count *= many
+        yield count, tuple(digit for digit, _ in chosen)
+
+
+def ahead(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
+    """Return per loop how much of a length the digits that choose an instance take inside it."""
+    needs: list[int] = []
+    need = 0
+    for (tile, _, _), digit in zip(reversed(chain), reversed(digits), strict=True):
+        needs.append(need)
+        need += tile * digit
+    return tuple(reversed(needs))
+
+
+@lru_cache(maxsize=1 << 16)
+def kept_indices(extent: int, chain: Chain, cut: int, own: bool) -> int:
+    """Return how many indices all instances keep at the steps whose carry follows the first `cut` TIME loops of this
+    dim and is in another dim: those under digits whose inner TIME loops make one iteration only.
+
+    own: inner loops end where the instance ends; else where the first instance, and so the whole machine, does.
+    """
+    total = 0
+    for count, digits in choices(runs(extent, chain)):
+        links = tuple(zip((tile for tile, _, _ in chain), (part for _, part, _ in chain), digits, strict=True))
+        total += count * _still(links, ahead(chain, digits), cut, own, ((extent, 1),), extent)
+    return total
+
+
+def _still(chain: Chain, needs: tuple[int, ...], cut: int, own: bool, branches: Branches, clock: int) -> int:
+    """Return the same for one instance: the indices below digits of the loops passed so far.
+
+    branches: the lengths along the FREE loops passed. clock: the length that the first instance has.
+    """
+    if not chain or not branches:
+        return sum(length * many for length, many in branches)
+    (tile, part, digit), need, inside = chain[0], needs[0], chain[1:]
+    if branches[0][0] <= need + digit * tile:
+        return 0
+    if part is Part.FREE:
+        return _still(inside, needs[1:], cut, own, spread(branches, tile), min(clock, tile))
+    if part is not Part.TIME:
+        return _still(inside, needs[1:], cut, own, clipped(branches, digit, tile), min(clock, tile))
+    if cut == 0:
+        alone = (branches[0][0] - need if own else clock) <= tile
+        return _still(inside, needs[1:], 0, own, clipped(branches, 0, tile), min(clock, tile)) if alone else 0
+    lengths = [length for length, _ in branches]
+    return sum(
+        count
+        * _still(
+            inside, needs[1:], cut - 1, own, clipped(branches, digit, tile), left(clock, digit, tile)
+        )
+        for digit, count in segments(lengths if own else [*lengths, clock], tile)
+    )
+
+
+def clipped(branches: Branches, digit: int, tile: int) -> Branches:
+    """Return the branches below a digit; () where it leaves nothing."""
+    below: dict[int, int] = {}
+    for length, many in branches:
+        rest = left(length, digit, tile)
+        if rest > 0:
+            below[rest] = below.get(rest, 0) + many
+    return tuple(below.items())
+
+
+def spread(branches: Branches, tile: int) -> Branches:
+    """Return the branches below all digits of a FREE loop, the longest first."""
+    below: dict[int, int] = {}
+    for length, many in branches:
+        whole, rest = divmod(length, tile)
+        if whole:
+            below[tile] = below.get(tile, 0) + whole * many
+        if rest:
+            below[rest] = below.get(rest, 0) + many
+    return tuple(sorted(below.items(), reverse=True))
+
+
+def all_indices(extent: int, chain: Chain) -> int:
+    """Return how many indices all tiles of a node have together: each index is in the tile of one digit vector."""
+    if all(part is not Part.PINNED for _, part, _ in chain):
+        return extent
+    return kept_indices(extent, chain, len(chain), True)
+
+
+@lru_cache(maxsize=1 << 16)
+def places(chain: Chain, cut: int, length: int) -> int:
+    """Return how many vectors of the first `cut` TIME digits and of the EACH digits have work below (the other TIME
+    digits 0, the others their first)."""
+    if not chain:
+        return 1
+    (tile, part, pin), inside = chain[0], chain[1:]
+    if part is Part.EACH or (part is Part.TIME and cut):
+        deeper = cut - (part is Part.TIME)
+        return sum(
+            count * places(inside, deeper, left(length, digit, tile)) for digit, count in segments((length,), tile)
+        )
+    digit = pin if part is Part.PINNED else 0
+    rest = left(length, digit, tile)
+    return places(inside, cut, rest) if rest > 0 else 0
+
+
+Track = tuple[int, int]  # what is left now and what was left before, 0: nothing
+
+
+def apart(chain: Chain, of_links: Iterable[Branches]) -> tuple[list[Branches], list[Branches]]:
+    """Return the runs of loops whose digits count on their own, and those of siblings that one step compares."""
+    among = (Part.MERGED, Part.UNITED)
+    pairs = list(zip(chain, of_links, strict=True))
+    return (
+        [() if part in among else run for (_, part, _), run in pairs],
+        [run if part in among else () for (_, part, _), run in pairs],
+    )
+
+
+def siblings(extent: int, chain: Chain) -> tuple[tuple[int, ...], ...]:
+    """Return the digits of the first sibling of each kind that one step compares; 0 for the other loops."""
+    return tuple(digits for _, digits in choices(apart(chain, runs(extent, chain))[1]))
+
+
+@lru_cache(maxsize=1 << 16)
+def changes(extent: int, chain: Chain, cut: int, moved: bool) -> tuple[tuple[int, tuple[Track, ...]], ...]:
+    """Return (how often, tracks) of the steps whose carry follows the first `cut` TIME loops of this dim, on the clock
+    of the whole machine.
+
+    moved: the carry is the next TIME loop of this dim; else it is in another dim. One track per kind of `siblings`;
+    only steps before and at which the first sibling works.
+    """
+    total: dict[tuple[Track, ...], int] = {}
+    kinds = siblings(extent, chain)
+    for count, digits in choices(apart(chain, runs(extent, chain))[0]):
+        chosen = [tuple(map(int.__add__, digits, kind)) for kind in kinds]
+        found: dict[tuple[int, tuple[Track, ...]], int] = {(extent, ((extent, extent),) * len(kinds)): count}
+        outside = cut
+        for number, (tile, part, _) in enumerate(chain):
+            following: dict[tuple[int, tuple[Track, ...]], int] = {}
+            for (clock, tracks), times in found.items():
+                if part is Part.TIME:
+                    below = _timed(tile, outside, moved, clock, tracks)
+                else:
+                    placed = tuple(
+                        _below(track, each[number], each[number], tile)
+                        for track, each in zip(tracks, chosen, strict=True)
+                    )
+                    below = iter(((1, min(clock, tile), placed),))
+                for many, after, reached in below:
+                    if reached[0][0] and reached[0][1]:
+                        following[after, reached] = following.get((after, reached), 0) + many * times
+            outside -= part is Part.TIME
+            found = following
+        for (_, tracks), times in found.items():
+            total[tracks] = total.get(tracks, 0) + times
+    return tuple((times, tracks) for tracks, times in total.items())
+
+
+def _timed(
+    tile: int, cut: int, moved: bool, clock: int, tracks: tuple[Track, ...]
+) -> Iterator[tuple[int, int, tuple[Track, ...]]]:
+    """Yield (how many digits, the clock's length, the tracks) below a TIME loop; cut: those still outside the carry,
+    negative inside it."""
+    now, before = [track[0] for track in tracks], [track[1] for track in tracks]
+    if cut > 0:
+        for digit, count in segments([*now, *before, clock], tile):
+            yield count, left(clock, digit, tile), tuple(_below(track, digit, digit, tile) for track in tracks)
+    elif cut == 0 and moved:
+        for digit, count in steps_on(now, before, clock, tile):
+            yield count, left(clock, digit - 1, tile), tuple(_below(track, digit, digit - 1, tile) for track in tracks)
+    else:
+        last = -(-clock // tile) - 1
+        yield 1, left(clock, last, tile), tuple(_below(track, 0, last, tile) for track in tracks)
+
+
+def steps_on(now: Iterable[int], before: Iterable[int], clock: int, tile: int) -> Iterator[tuple[int, int]]:
+    """Yield (digit, count) runs of digits >= 1 that leave the same of the lengths now, and whose predecessors leave
+    the same of the lengths before and of the clock's."""
+    edges = {1}
+    last = 0
+    for length in now:
+        edges |= {length // tile, -(-length // tile)}
+        last = max(last, -(-length // tile))
+    for length in (*before, clock):
+        edges |= {length // tile + 1, -(-length // tile) + 1}
+    ordered = sorted(edge for edge in edges if 1 <= edge <= last)
+    for low, high in zip(ordered, ordered[1:], strict=False):
+        yield low, high - low
+
+
+def _below(track: Track, now: int, before: int, tile: int) -> Track:
+    return max(0, left(track[0], now, tile)), max(0, left(track[1], before, tile))

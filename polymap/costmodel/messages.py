@@ -1,0 +1,138 @@
+"""What parents read for the loads of a read-only tensor with windows: distinct messages, where tiles need not divide.
+
+A load is the tile without what the instance kept: a product over singles and windows of tiles, less the product of the
+kept parts. docs/closed_form.md says when two such loads are equal.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+from polymap.costmodel.groups import TensorModel, Window
+from polymap.costmodel.progression import Nest, Placed, too_large
+from polymap.costmodel.scene import Cut, Scene
+from polymap.costmodel.window_sums import (
+    Load,
+    classes,
+    distinct_news,
+    distinct_pairs,
+    distinct_tiles,
+    loads,
+)
+
+_MAX_LISTED = 100_000
+
+Step = tuple[int, list[Load]]  # how often, and what the siblings load
+
+
+def distinct_elements(scene: Scene, window: Window) -> int:
+    """Return the elements of the distinct tiles of siblings, over all steps."""
+    return sum(
+        times * distinct_tiles(loads(window, siblings, whole=True))
+        for times, siblings in classes(scene, window, None, own=True)
+    )
+
+
+def elements_not_read(scene: Scene, tensor: TensorModel, carry: tuple[Cut, ...]) -> int:
+    """Return how many elements fewer than those of the distinct tiles are read, over the windows' steps of one carry
+    at which everything else stands still."""
+    steps = [
+        [(times, loads(window, siblings, whole=False)) for times, siblings in classes(scene, window, carry, own=True)]
+        for window in tensor.windows
+    ]
+    if len(steps) == 1:
+        return sum(times * (distinct_tiles(found) - distinct_news(found)) for times, found in steps[0])
+    return _by_kind(steps) + _listed(steps)
+
+
+def _kind(found: list[Load]) -> str:
+    """Return "kept" (nothing is loaded), "whole", "part", or "mixed" where siblings differ."""
+    kinds = {"kept" if load.new is None else "whole" if load.is_whole else "part" for load in found}
+    return kinds.pop() if len(kinds) == 1 else "mixed"
+
+
+def _by_kind(steps: list[list[Step]]) -> int:
+    """Return the elements not read at steps at which along each window all siblings keep all, or all keep a part."""
+    sums: list[dict[str, tuple[int, ...]]] = []
+    for per_window in steps:
+        kept = part = news = pair_tiles = pair_kept = 0
+        for times, found in per_window:
+            kind = _kind(found)
+            if kind == "kept":
+                kept += times * distinct_tiles(found)
+            elif kind == "part":
+                part += times * distinct_tiles(found)
+                news += times * distinct_news(found)
+                tiles, rest = distinct_pairs(found)
+                pair_tiles += times * tiles
+                pair_kept += times * rest
+        sums.append({"kept": (kept,), "part": (part, news, pair_tiles, pair_kept)})
+    total = 0
+    for kinds in product(("kept", "part"), repeat=len(steps)):
+        chosen = [of_window[kind] for of_window, kind in zip(sums, kinds, strict=True)]
+        tiles = prod(each[0] for each in chosen)
+        parts = kinds.count("part")
+        if parts == 1:
+            total -= prod(each[1] if kind == "part" else each[0] for each, kind in zip(chosen, kinds, strict=True))
+        elif parts > 1:
+            kept = [each[0] for each, kind in zip(chosen, kinds, strict=True) if kind == "kept"]
+            held = [(each[2], each[3]) for each, kind in zip(chosen, kinds, strict=True) if kind == "part"]
+            total -= prod(kept) * (prod(tile for tile, _ in held) - prod(rest for _, rest in held))
+        total += tiles
+    return total
+
+
+def _listed(steps: list[list[Step]]) -> int:
+    """Return the same for steps at which along some window the siblings differ in kind: loads are listed and compared
+    one by one."""
+    total = 0
+    for combination in product(*steps):
+        if all(_kind(found) != "mixed" for _, found in combination):
+            continue
+        times = prod(count for count, _ in combination)
+        siblings = [_one_by_one(found) for _, found in combination]
+        if prod(len(each) for each in siblings) > _MAX_LISTED:
+            raise too_large()
+        read = {_load(parts) for parts in product(*siblings)}
+        total += times * (prod(distinct_tiles(found) for _, found in combination) - sum(size for size, *_ in read))
+    return total
+
+
+Part = tuple[Placed, Placed | None]  # tile, and what of it is new
+
+
+def _one_by_one(found: list[Load]) -> set[Part]:
+    listed: set[Part] = set()
+    for load in found:
+        count = prod(many for _, many in load.runs)
+        if count > _MAX_LISTED or not _is_nest(load.tile) or (load.new is not None and not _is_nest(load.new)):
+            raise too_large()
+        for digits in product(*(range(many) for _, many in load.runs)):
+            at = load.base + sum(digit * stride for digit, (stride, _) in zip(digits, load.runs, strict=True))
+            new = None if load.new is None else Placed(load.new.low + at, load.new.shape)
+            listed.add((Placed(load.tile.low + at, load.tile.shape), new))
+    return listed
+
+
+def _is_nest(placed: Placed) -> bool:
+    return isinstance(placed.shape, Nest)
+
+
+def _load(parts: tuple[Part, ...]) -> tuple[int, tuple[Part | Placed, ...]]:
+    """Return (size, what tells it from other loads) of one sibling's load."""
+    tiles = tuple(tile for tile, _ in parts)
+    size = prod(tile.size for tile in tiles)
+    changing = [number for number, (tile, new) in enumerate(parts) if new is None or new.size < tile.size]
+    part = [number for number in changing if parts[number][1] is not None]
+    if len(changing) < len(parts):  # along some window all is new: the load is the whole tile
+        return size, tiles
+    if not part:
+        return 0, ()
+    if len(part) == 1:
+        new = parts[part[0]][1]
+        assert new is not None
+        box = tuple(new if number == part[0] else tile for number, tile in enumerate(tiles))
+        return prod(side.size for side in box), box
+    kept = prod(tile.size - (new.size if new is not None else 0) for tile, new in parts)
+    return size - kept, parts
