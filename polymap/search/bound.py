@@ -156,8 +156,9 @@ def costs_inside(
                 if key not in costs:
                     edge = tables.tensors[move.tensor].edges[move.edge]
                     costs[key] = priced(tables, edge, move.crossed, component, prices, price_unit)
-                np.minimum(block[row], costs[key] + reach[move.after], out=block[row])
-            reach[state] = block[row]
+                here = block[row, ...]  # a view also where every loop is spatial and the lattice has no axis
+                np.minimum(here, costs[key] + reach[move.after], out=here)
+            reach[state] = block[row, ...]
         minimum_below(block)
         np.minimum(block, FORBIDDEN, out=block)
     return Inside(reach)
