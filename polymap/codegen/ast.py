@@ -219,6 +219,19 @@ def modulo(left: Expr, divisor: int) -> Expr:
     return Int(left.value % divisor) if isinstance(left, Int) else Binary("%", left, Int(divisor))
 
 
+def folded(symbol: str, left: Expr, right: Expr) -> Expr:
+    """Return `left symbol right`, sums and products with constants folded."""
+    if symbol == "+":
+        return add(left, right)
+    if symbol == "-":
+        return subtract(left, right)
+    if symbol == "*" and isinstance(right, Int):
+        return multiply(left, right.value)
+    if symbol == "%" and isinstance(right, Int):
+        return modulo(left, right.value)
+    return Binary(symbol, left, right)
+
+
 def minimum(left: Expr, right: Expr) -> Expr:
     """Return the smaller value, constants folded."""
     if isinstance(left, Int) and isinstance(right, Int):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -13,6 +14,7 @@ from polymap.errors import CompilerError, Problem
 _MEBIBYTE = 2**20
 FLAGS = ("-std=c99", "-O2", "-fwrapv", "-Wall", "-Wextra")
 _SHOWN = 2000
+_COMPILE_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,26 @@ def compile_c(
     text.write_text(source, encoding="ascii")
     command = [find_compiler(), *flags, "-o", str(program), str(text), *libraries]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=directory)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_SECONDS,
+            check=False,
+            cwd=directory,
+            env=_plain_english(),
+        )
     except subprocess.TimeoutExpired as late:
-        raise CompilerError(Problem("PM603", "the C compiler did not finish within 300 s")) from late
+        raise CompilerError(Problem("PM603", f"the C compiler did not finish within {_COMPILE_SECONDS} s")) from late
     if done.returncode != 0:
         what = f"the C compiler refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
         raise CompilerError(Problem("PM603", what, "Its output is above; please report the mapping that led here."))
     return program
+
+
+def _plain_english() -> dict[str, str]:
+    """Return the environment, with messages in ASCII."""
+    return {**os.environ, "LC_ALL": "C"}
 
 
 def execute(program: Path, arguments: tuple[str, ...], limits: Limits) -> tuple[str, float]:

@@ -100,7 +100,7 @@ def expression(value: Expr, outer: int = 0) -> str:
     """Return the text of an expression, in parentheses where it binds weaker than `outer`."""
     match value:
         case Int(number):
-            return str(number) if number >= 0 else f"({number})"
+            return str(number) if number >= 0 or not outer else f"({number})"
         case Name(text):
             return text
         case Binary(symbol, left, right):

@@ -210,7 +210,9 @@ def _opening(parts: _Parts) -> list[Text | Array]:
     """Return includes, macros, counters, buffers, and the scratch space that the transfers need."""
     layout, needs = parts.layout, parts.needs
     floats = any(kind.is_float for kind in layout.types.values())
-    opening: list[Text | Array] = [Text(prelude.INCLUDES + ("#include <math.h>\n" if floats else ""))]
+    opening: list[Text | Array] = [
+        Text(prelude.FAITHFUL_HEAD + prelude.INCLUDES + ("#include <math.h>\n" if floats else ""))
+    ]
     opening.append(Text(prelude.EXTREMES + prelude.MACROS))
     if has_floors(layout.nest.workload):
         opening.append(Text(prelude.FLOOR_DIV))

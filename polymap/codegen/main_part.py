@@ -43,8 +43,8 @@ def main_text(layout: Layout, *, counted: bool) -> str:
         starts, prints = "", ""
     parts = {"reads": reads, "fills": fills, "starts": starts, "writes": writes}
     report = prelude.PRINT_COUNTS.format(prints=prints) if counted else ""
-    random = prelude.RANDOM if fills else ""
-    return report + random + prelude.MAIN.format(**parts, report="    print_counts();\n" if counted else "")
+    used = (prelude.RANDOM if fills else "") + (prelude.TRANSFER if reads or writes else "")
+    return report + used + prelude.MAIN.format(**parts, report="    print_counts();\n" if counted else "")
 
 
 def _rows(layout: Layout) -> dict[str, str]:

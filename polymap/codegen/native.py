@@ -36,7 +36,7 @@ from polymap.codegen.buffers import Layout, Rule, axis_values, combine, layout_o
 from polymap.codegen.expressions import c_expression
 from polymap.codegen.main_part import has_floors, main_text
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
-from polymap.codegen.tidy import prune
+from polymap.codegen.tidy import inlined, prune
 from polymap.codegen.tiles import Frame, Values, clock_bound, point_layers, wrap
 from polymap.poly.affine import Affine
 from polymap.schedules.mapping import Mapping
@@ -87,13 +87,13 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     stages = tuple(stage for place in nest.places for stage in _stage(layout, place, sunk))
     native = Native(layout, frame, sunk, cores, stages)
     body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
-    kernel = Function("run", (), prune(body), "The nest.")
+    kernel = Function("run", (), prune(inlined(body)), "")
     return Program((*_opening(layout), kernel, Text(main_text(layout, counted=False))))
 
 
 def _opening(layout: Layout) -> list[Text | Array]:
     floats = any(kind.is_float for kind in layout.types.values())
-    macros = prelude.INCLUDES + ("#include <math.h>\n" if floats else "") + prelude.EXTREMES
+    macros = prelude.NATIVE_HEAD + prelude.INCLUDES + ("#include <math.h>\n" if floats else "") + prelude.EXTREMES
     opening: list[Text | Array] = [Text(macros)]
     if has_floors(layout.nest.workload):
         opening.append(Text(prelude.FLOOR_DIV))

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+FAITHFUL_HEAD = """\
+/* The machine's behaviour, step by step; every word that moves is counted where it moves. Written by polymap.
+   Compile: cc -std=c99 -O2 program.c -lm
+
+   A buffer holds the cells of all instances of its level: cell = instance * slots + slot. An element is present in a
+   cell whose key names the element and the instance's last change of tile (epoch). */
+"""
+
+NATIVE_HEAD = """\
+/* The nest as a program to use. Written by polymap. Compile: cc -std=c99 -O3 -march=native -fopenmp program.c -lm */
+"""
+
 INCLUDES = """\
 #include <limits.h>
 #include <stdint.h>
@@ -99,18 +111,21 @@ static double random_number(const double low, const double high)
 {
     random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return low + (double)(random_state >> 33) / 2147483648.0 * (high - low);
-}"""
+}
+"""
 
-MAIN = """
+TRANSFER = """
 static void transfer(FILE *file, void *data, const size_t size, const size_t count, const int writes)
-{{
+{
     const size_t done = writes ? fwrite(data, size, count, file) : fread(data, size, count, file);
-    if (done != count) {{
+    if (done != count) {
         fprintf(stderr, "cannot %s all of a tensor\\n", writes ? "write" : "read");
         exit(3);
-    }}
-}}
+    }
+}
+"""
 
+MAIN = """
 static FILE *open_file(const char *path, const char *mode)
 {{
     FILE *file = fopen(path, mode);

@@ -62,7 +62,8 @@ def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functio
         return (_instance(buffer), _then(buffer), *tile(layout, buffer, (If(_is_unseen(buffer), touched),)))
 
     loads = merged_reads(layout, needs, layout.parent(buffer), _child(buffer), _fill_counts(buffer), visit)
-    return function(f"load_{buffer.name}", layout.nest.clock_names, (Assign(buffer.now, "+=", Int(1)), *loads))
+    body: Block = (Assign(buffer.now, "+=", Int(1)), *loads)
+    return function(f"load_{buffer.name}", layout.nest.clock_names, body, f"{buffer.label}: what is new is loaded.")
 
 
 def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
@@ -94,7 +95,8 @@ def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
         per_instance: Block = (*staying, _parent_instance(layout, buffer), *_give_up(buffer, (dirty,)))
         body = wrap(instance_layers(buffer.place.instance_loops), per_instance)
     names = ("more", *layout.nest.clock_names)
-    return function(f"leave_{buffer.name}", names, (Assign(buffer.now, "+=", Int(1)), *body))
+    body = (Assign(buffer.now, "+=", Int(1)), *body)
+    return function(f"leave_{buffer.name}", names, body, f"{buffer.label}: what is not in the new tile leaves.")
 
 
 def _give_up(buffer: Buffer, drain: Block) -> Block:
@@ -128,7 +130,7 @@ def enter_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
         body = _enter_sums(layout, buffer)
     else:
         body = _enter_plain(layout, needs, buffer)
-    return function(f"enter_{buffer.name}", layout.nest.clock_names, body)
+    return function(f"enter_{buffer.name}", layout.nest.clock_names, body, f"{buffer.label}: what is new enters.")
 
 
 def _enter_sums(layout: Layout, buffer: Buffer) -> Block:

@@ -17,6 +17,7 @@ from polymap.codegen.interpret import Data, Values
 from polymap.codegen.lower import Form, lower
 from polymap.codegen.reference import Reference, reference
 from polymap.costmodel.cost import Traffic
+from polymap.display import Shown
 from polymap.errors import CompilerError, Problem
 from polymap.schedules.check import check_mapping
 from polymap.schedules.mapping import Mapping
@@ -28,7 +29,7 @@ _NATIVE_FLAGS = ("-std=c99", "-O3", "-march=native", "-fopenmp", "-Wall", "-Wext
 
 
 @dataclass(frozen=True, slots=True)
-class CRun:
+class CRun(Shown):
     """What a compiled mapping did.
 
     matches_reference: every element of every written tensor is right. counts_match: its own counters equal the

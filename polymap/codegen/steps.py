@@ -97,14 +97,18 @@ def step_functions(step: Step, needs: Needs) -> tuple[list[Function], list[Run]]
     clock = step.layout.nest.clock_names
     for index, access in enumerate(step.use.statement.reads):
         if step.reads_merge(access):
-            made = function(f"read{step.number}_{index}", clock, _merged_operand(step, needs, index, access))
+            made = function(
+                f"read{step.number}_{index}", clock, _merged_operand(step, needs, index, access), "An operand."
+            )
             functions.append(made[0])
             calls.append(made[1])
-    made = function(f"compute{step.number}", clock, _compute(step))
+    made = function(f"compute{step.number}", clock, _compute(step), "One instance of the statement per compute unit.")
     functions.append(made[0])
     calls.append(made[1])
     if step.arrivals_merge():
-        made = function(f"accumulate{step.number}", clock, _merged_results(step, needs))
+        made = function(
+            f"accumulate{step.number}", clock, _merged_results(step, needs), "Results are added on the way."
+        )
         functions.append(made[0])
         calls.append(made[1])
     return functions, calls

@@ -26,6 +26,7 @@ from polymap.codegen.ast import (
     Run,
     Scope,
     Stmt,
+    folded,
 )
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -53,9 +54,69 @@ def prune(block: Block) -> Block:
     return tuple(reversed(kept))
 
 
+def inlined(block: Block) -> Block:
+    """Return the block with constants that only rename a variable or a number replaced by that."""
+    return _inlined(block, {})
+
+
+def _inlined(block: Block, known: dict[str, Expr]) -> Block:
+    known = dict(known)
+    kept: list[Stmt] = []
+    for statement in block:
+        new = _substituted(statement, known)
+        if isinstance(new, Declare) and new.type == "const int" and isinstance(new.value, Name | Int):
+            known[new.name] = new.value
+            continue
+        if isinstance(new, Declare):
+            known.pop(new.name, None)
+        kept.append(new)
+    return tuple(kept)
+
+
+def _substituted(statement: Stmt, known: dict[str, Expr]) -> Stmt:
+    def swap(value: Expr) -> Expr:
+        return _swapped(value, known)
+
+    match statement:
+        case Declare(kind, name, value):
+            return Declare(kind, name, swap(value))
+        case Assign(target, symbol, value):
+            return Assign(swap(target), symbol, swap(value))
+        case Copy(target, value):
+            return Copy(swap(target), swap(value))
+        case For(name, start, stop, body, pragma):
+            return For(name, swap(start), swap(stop), _inlined(body, known), pragma)
+        case If(condition, body, otherwise):
+            return If(swap(condition), _inlined(body, known), _inlined(otherwise, known))
+        case Run(called, arguments):
+            return Run(called, tuple(swap(argument) for argument in arguments))
+        case Scope(body):
+            return Scope(_inlined(body, known))
+        case Count() | Remark() | Local():
+            return statement
+    assert_never(statement)
+
+
+def _swapped(value: Expr, known: dict[str, Expr]) -> Expr:
+    match value:
+        case Int():
+            return value
+        case Name(text):
+            return known.get(text, value)
+        case Binary(symbol, left, right):
+            return folded(symbol, _swapped(left, known), _swapped(right, known))
+        case Element(array, index):
+            return Element(array, tuple(_swapped(i, known) for i in index))
+        case Invoke(called, arguments):
+            return Invoke(called, tuple(_swapped(argument, known) for argument in arguments))
+        case Choice(condition, yes, no):
+            return Choice(_swapped(condition, known), _swapped(yes, known), _swapped(no, known))
+    assert_never(value)
+
+
 def function(name: str, clock: tuple[str, ...], body: Block, remark: str = "") -> tuple[Function, Run]:
     """Return a function over those clock indices that its body uses, and the call of it."""
-    body = prune(body)
+    body = prune(inlined(body))
     used = names_in(body)
     parameters = tuple(index for index in clock if index in used)
     return Function(name, parameters, body, remark), Run(name, tuple(Name(index) for index in parameters))
