@@ -5,12 +5,13 @@ from __future__ import annotations
 from html import escape
 
 from polymap.arch.machine import Architecture
+from polymap.codegen.run import CRun
 from polymap.costmodel.cost import Cost
 from polymap.display import show_as_html, show_as_picture, show_as_text
 from polymap.report.machine import machine_svg, machine_text
 from polymap.report.nest import bare_text
 from polymap.report.nest_svg import bare_svg
-from polymap.report.summary import figures_text, no_answer_text, space_text, status_text, violation_text
+from polymap.report.summary import figures_text, no_answer_text, run_text, space_text, status_text, violation_text
 from polymap.report.traffic import traffic_html, traffic_text
 from polymap.report.workload import workload_text
 from polymap.schedules.mapping import Mapping
@@ -58,5 +59,6 @@ show_as_picture(Mapping, bare_svg)
 show_as_text(Violation, violation_text)
 show_as_text(Cost, _cost_text)
 show_as_html(Cost, _cost_html)
+show_as_text(CRun, run_text)
 show_as_text(SearchResult, _result_text)
 show_as_html(SearchResult, _result_html)

@@ -104,11 +104,12 @@ def no_answer_text(result: SearchResult) -> str:
 def run_text(run: CRun) -> str:
     """Return what the C program said of itself."""
     result = "equal to" if run.matches_reference else "DIFFERENT FROM"
-    counts = "equal to" if run.counts_match else "DIFFERENT FROM"
-    return (
-        f"ran in {run.seconds:.2f} s: every output element is {result} the reference; "
-        f"the words that it counted are {counts} the predicted ones"
-    )
+    if run.counts_match is None:
+        counts = "it counts no words"
+    else:
+        equal = "equal to" if run.counts_match else "DIFFERENT FROM"
+        counts = f"the words that it counted are {equal} the predicted ones"
+    return f"ran in {run.seconds:.2f} s: every output element is {result} the reference; {counts}"
 
 
 def list_text(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> str:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from polymap import display
+from polymap.codegen.run import CRun
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.violation import Violation
 from polymap.search.result import SearchResult, SpaceCount
@@ -46,6 +47,12 @@ def test_search_results_print_their_status_and_mapping() -> None:
     none = SearchResult("INFEASIBLE", "energy", None, None, None, None, None, space, 1.25, ("RF holds 1 bit",))
     assert "RF holds 1 bit" in str(none)
     assert "RF holds 1 bit" in none._repr_html_()
+
+
+def test_a_run_prints_what_it_found() -> None:
+    run = CRun(matches_reference=True, counts_match=None, counted=(), steps=1, instances=1, seconds=0.5)
+    assert str(run) == "ran in 0.50 s: every output element is equal to the reference; it counts no words"
+    assert "<pre>ran in" in run._repr_html_()
 
 
 def test_the_first_print_loads_the_reports() -> None:
