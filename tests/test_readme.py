@@ -1,6 +1,7 @@
 """The README is true: its example prints what stands there, its picture is what comes out, its commands exist.
 
-`pytest tests/test_readme.py --update-golden` rewrites the example's output and the picture.
+`pytest tests/test_readme.py --update-golden` rewrites the example's output, `python docs/pictures/draw.py --search` the
+picture.
 """
 
 from __future__ import annotations
@@ -44,7 +45,6 @@ def test_the_example_prints_what_the_readme_says(request: pytest.FixtureRequest)
     if request.config.getoption("--update-golden"):
         start, end = example().span("output")
         README.write_text(readme()[:start] + output + readme()[end:], encoding="utf-8")
-        picture.write_text(str(names["picture"]), encoding="utf-8")
     assert output == example()["output"]
     assert names["picture"] == picture.read_text(encoding="utf-8")
 
@@ -63,7 +63,8 @@ def test_the_two_commands_come_first() -> None:
 
 
 def test_the_commands_can_be_read() -> None:
-    commands = re.findall(r"^polymap +(.*)$", readme(), re.MULTILINE)
+    block = readme().split("## On the command line\n\n```\n")[1].split("```")[0]
+    commands = re.findall(r"^polymap +(.*)$", block, re.MULTILINE)
     assert {parse(shlex.split(words)).command for words in commands} == {
         *("explore", "evaluate", "codegen", "check", "list")
     }

@@ -173,6 +173,7 @@ def test_what_nobody_foresaw_is_one_line(capsys: Captured, monkeypatch: pytest.M
         raise ZeroDivisionError("a\nb")
 
     monkeypatch.setattr(cli_commands, "explore", broken)
+    monkeypatch.delenv("POLYMAP_TRACEBACK", raising=False)
     assert main(("explore", *SMALL, "--arch", "flat3")) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
