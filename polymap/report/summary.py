@@ -159,7 +159,7 @@ def dependences_text(checkup: Checkup) -> str:
 
 
 def orders_text(checkup: Checkup) -> str:
-    """Return how many orders the outermost perfectly nested loops have, how many are legal, which loops run parallel."""
+    """Return how many orders the outermost perfect nest has, how many are legal, and which loops run in parallel."""
     orders = checkup.orders
     words = {True: "parallel", "reduction": "parallel if its sums are added up afterwards", False: "sequential"}
     lines = [
