@@ -71,7 +71,7 @@ def _most_trips(fanout: Fanout, dim: str) -> int:
 
 
 def any_order_is_legal(workload: Workload) -> bool:
-    """Return whether no dependence restricts the loops: each statement accumulates freely, or writes once per element."""
+    """Return whether no dependence restricts the loops: the statement accumulates freely, or writes elements once."""
     return len(workload.statements) == 1 and _is_free(workload, workload.statements[0])
 
 

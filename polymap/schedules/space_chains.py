@@ -129,7 +129,9 @@ def _spatial(ways: Table, trips: int, prime: int) -> Table:
         return ways
     extent = ways.shape[-1] - 1
     sums = np.concatenate([np.zeros_like(ways[..., :1]), np.cumsum(ways, axis=-1)], axis=-1)
-    tiles = np.arange(1, extent + 1)
+    tiles = np.arange(1, extent + 1, dtype=np.int64)
     after = np.zeros_like(ways)
-    after[..., 1:] = sums[..., np.minimum(trips * tiles, extent) + 1] - sums[..., np.minimum((trips - 1) * tiles, extent) + 1]
+    after[..., 1:] = (
+        sums[..., np.minimum(trips * tiles, extent) + 1] - sums[..., np.minimum((trips - 1) * tiles, extent) + 1]
+    )
     return after % prime

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from math import comb, factorial, prod
 
 import numpy as np
 
-from polymap.schedules.space_chains import Table, TileRule, Trips, any_table, chains, dividing_table, longest_chain, spatial_trips
+from polymap.schedules.space_chains import (
+    Table,
+    TileRule,
+    Trips,
+    any_table,
+    chains,
+    dividing_table,
+    longest_chain,
+    spatial_trips,
+)
 from polymap.schedules.space_orders import Points, Quadrature, evaluation_points, quadrature
-from polymap.schedules.space_placement import Group, Holding, Layout, Vector, placements, subsets
+from polymap.schedules.space_placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
 
@@ -176,9 +185,9 @@ def _trips(space: Space, units: Vector, dim: CountedDim) -> list[Trips]:
 
 @dataclass(frozen=True, slots=True)
 class _DimTable:
-    """values[coefficient, trips]: chains. Without limits on the fan-outs trips are 0 or 1 per fan-out: a loop or none."""
+    """values[coefficient, trips]: chains. Without limits on the fan-outs trips say 1 (no loop) or 2 (one) per fan-out."""
 
-    trips: list[Trips]
+    trips: Sequence[Trips]
     values: Table
 
 
@@ -212,9 +221,13 @@ def _mean_product(
         start = tuple(space.sizes[f] if f in usable else 1 for f in positions)
     states = {start: points.weights}
     for table in tables:
-        columns = [c for c, trips in enumerate(table.trips) if all(t == 1 or f in usable for t, f in zip(trips, positions, strict=True))]
+        columns = [
+            c
+            for c, trips in enumerate(table.trips)
+            if all(t == 1 or f in usable for t, f in zip(trips, positions, strict=True))
+        ]
         ways = _matrix_product(points.coefficients, table.values[:, columns], prime)
-        states = _spread_over_fanouts(states, [table.trips[c] for c in columns], ways, prime, table is tables[-1])
+        states = _spread_over_fanouts(states, [table.trips[c] for c in columns], ways, prime, last=table is tables[-1])
     return sum(int(values.sum()) for values in states.values()) % prime
 
 
@@ -226,7 +239,7 @@ def _matrix_product(left: Table, right: Table, prime: int) -> Table:
 
 
 def _spread_over_fanouts(
-    states: dict[Vector, Table], trips: Sequence[Trips], ways: Table, prime: int, last: bool
+    states: dict[Vector, Table], trips: Sequence[Trips], ways: Table, prime: int, *, last: bool
 ) -> dict[Vector, Table]:
     """Return remaining size per fan-out -> value per point, after one more dim took its share of the fan-outs."""
     totals: dict[Vector, Table] = {}

@@ -22,7 +22,9 @@ import numpy as np
 from polymap.schedules.space_chains import Table
 
 Vector = tuple[int, ...]
-_LARGEST = 2**17  # products of two residues stay below 2^34: sums of many are exact in int64, and in float64 matrix products
+_LARGEST = (
+    2**17
+)  # products of two residues stay below 2^34: sums of many are exact in int64, and in float64 matrix products
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ class Quadrature:
 def quadrature(degree: int, number: int) -> Quadrature:
     """Return the number-th rule that is exact up to `degree`; each has another prime."""
     size = max(1, (degree + 1) // 2)
-    polynomial = [(-1) ** (size - i) * comb(size + 1, size - i) * factorial(size) // factorial(i) for i in range(size + 1)]
+    polynomial = [
+        (-1) ** (size - i) * comb(size + 1, size - i) * factorial(size) // factorial(i) for i in range(size + 1)
+    ]
     candidate = quadrature(degree, number - 1).prime - 1 if number else _LARGEST - 1
     while True:
         roots = _roots(polynomial, candidate) if _is_prime(candidate) else ()

@@ -99,7 +99,9 @@ def compositions(items: Sequence[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
             yield (tuple(items[:size]), *rest)
 
 
-def placements(holdings: tuple[Holding, ...], groups: tuple[Group, ...], used: tuple[int, ...]) -> dict[Layout, dict[Vector, int]]:
+def placements(
+    holdings: tuple[Holding, ...], groups: tuple[Group, ...], used: tuple[int, ...]
+) -> dict[Layout, dict[Vector, int]]:
     """Return per layout of the used groups: number of possibly empty blocks in each region -> signed weight.
 
     The number of trees is the sum over layouts and vectors of weight x number of ways to fill a part's blocks (each
@@ -111,9 +113,9 @@ def placements(holdings: tuple[Holding, ...], groups: tuple[Group, ...], used: t
         weights = totals.setdefault(layout, {})
         bounds = tuple((min(groups[g].below for g in part), max(groups[g].below for g in part)) for part in parts)
         for in_last_block in (False, True) if parts else (False,):
-            chains = _Chains(holdings, bounds, in_last_block)
+            chains = _Chains(holdings, bounds, in_last_block=in_last_block)
             for slots, count in _surjective(chains).items():
-                _add_blocks(weights, slots, count, in_last_block)
+                _add_blocks(weights, slots, count, in_last_block=in_last_block)
     return {layout: {v: w for v, w in weights.items() if w} for layout, weights in totals.items()}
 
 
@@ -124,7 +126,7 @@ class _Chains:
     groups have no node below them. Slots are those of region 0, the set below part 0, those of region 1, ...
     """
 
-    def __init__(self, holdings: tuple[Holding, ...], bounds: tuple[Vector, ...], in_last_block: bool) -> None:
+    def __init__(self, holdings: tuple[Holding, ...], bounds: tuple[Vector, ...], *, in_last_block: bool) -> None:
         self.holdings = holdings
         self.bounds = bounds
         self.sets = len(bounds) - in_last_block
@@ -205,7 +207,9 @@ def _surjective(chains: _Chains) -> dict[Vector, int]:
     for axis in range(chains.regions):
         ways = {
             vector: sum(
-                (-1) ** (vector[axis] - kept) * comb(vector[axis], kept) * ways[(*vector[:axis], kept, *vector[axis + 1 :])]
+                (-1) ** (vector[axis] - kept)
+                * comb(vector[axis], kept)
+                * ways[(*vector[:axis], kept, *vector[axis + 1 :])]
                 for kept in range(vector[axis] + 1)
             )
             for vector in vectors
@@ -213,7 +217,7 @@ def _surjective(chains: _Chains) -> dict[Vector, int]:
     return ways
 
 
-def _add_blocks(weights: dict[Vector, int], slots: Vector, count: int, in_last_block: bool) -> None:
+def _add_blocks(weights: dict[Vector, int], slots: Vector, count: int, *, in_last_block: bool) -> None:
     """Add the signed weights of the regions' blocks, the blocks that must hold a loop made so by exclusion."""
     if not count:
         return

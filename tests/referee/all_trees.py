@@ -30,9 +30,9 @@ def _node_orders(workload: Workload, arch: Architecture, *, legal: bool) -> Iter
     """Yield every order of (tensor, level) nodes."""
     slots = [(tensor, level) for tensor in workload.tensors for level in arch.levels[1:]]
     for kept in product((False, True), repeat=len(slots)):
-        if legal and any(not _may(tensor, level, here) for (tensor, level), here in zip(slots, kept)):
+        if legal and any(not _may(tensor, level, here) for (tensor, level), here in zip(slots, kept, strict=True)):
             continue
-        chosen = [(tensor.name, level.name) for (tensor, level), here in zip(slots, kept) if here]
+        chosen = [(tensor.name, level.name) for (tensor, level), here in zip(slots, kept, strict=True) if here]
         yield from _interleaved(chosen)
 
 
@@ -46,7 +46,10 @@ def _may(tensor, level: MemoryLevel, here: bool) -> bool:
 def _interleaved(nodes: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], ...]]:
     for order in permutations(range(len(nodes))):
         tensors = {name for name, _ in nodes}
-        if all([i for i in order if nodes[i][0] == t] == [i for i in range(len(nodes)) if nodes[i][0] == t] for t in tensors):
+        if all(
+            [i for i in order if nodes[i][0] == t] == [i for i in range(len(nodes)) if nodes[i][0] == t]
+            for t in tensors
+        ):
             yield tuple(nodes[i] for i in order)
 
 
@@ -70,11 +73,13 @@ def _skeletons(workload: Workload, arch: Architecture, nodes: tuple[tuple[str, s
     spatial = []
     for fanouts, _ in groups:
         slots = [("par", dim, fanout.name) for fanout in fanouts for dim in dims]
-        spatial.append([[s for s, k in zip(slots, kept) if k] for kept in product((0, 1), repeat=len(slots))])
+        spatial.append(
+            [[s for s, k in zip(slots, kept, strict=True) if k] for kept in product((0, 1), repeat=len(slots))]
+        )
     for units in product(*spatial):
         blocks = []
         for position in range(len(nodes) + 1):
-            here = [unit for unit, home in zip(units, homes) if unit and home == position]
+            here = [unit for unit, home in zip(units, homes, strict=True) if unit and home == position]
             blocks.append(list(_blocks(dims, here)))
         for choice in product(*blocks):
             sequence: list = []
@@ -88,7 +93,7 @@ def _skeletons(workload: Workload, arch: Architecture, nodes: tuple[tuple[str, s
 def _blocks(dims: list[str], units: list[list[Loop]]) -> Iterator[list[Loop]]:
     """Yield every block: some dims and all units, in every order."""
     for kept in product((0, 1), repeat=len(dims)):
-        items: list[list[Loop]] = [[("for", dim)] for dim, k in zip(dims, kept) if k] + units
+        items: list[list[Loop]] = [[("for", dim)] for dim, k in zip(dims, kept, strict=True) if k] + units
         for order in permutations(items):
             yield [loop for item in order for loop in item]
 
@@ -99,7 +104,7 @@ def _tiled(workload: Workload, arch: Architecture, skeleton: list, tiles: str, *
     chains = []
     for dim in workload.dims:
         mine = [i for i in loops if skeleton[i][1] == dim.name]
-        chains.append([dict(zip(mine, chain)) for chain in _chains(dim.extent, len(mine), tiles)])
+        chains.append([dict(zip(mine, chain, strict=True)) for chain in _chains(dim.extent, len(mine), tiles)])
     for choice in product(*chains):
         tile = {i: t for chain in choice for i, t in chain.items()}
         if not legal or _fits(workload, arch, skeleton, tile):

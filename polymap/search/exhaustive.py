@@ -1,0 +1,264 @@
+"""The referee of the search: every legal canonical loop tree, scored exactly (design: counting, "The mapping space").
+
+It walks sequences of loops and, for each, all places of the storage nodes. What one tensor moves depends on the loops
+and its own nodes alone, so that is counted once per tensor and place, and trees are sums over tensors. It shares no
+code with the search, with the counting of the space, or with the cost model. For small problems: one accumulation
+over a box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from polymap.arch.machine import Architecture
+from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.search.exhaustive_counts import Ints, Loop, Nest
+from polymap.search.exhaustive_places import Arrangement, Arrangements, Place
+from polymap.search.exhaustive_score import Columns, Scale, scale_of
+from polymap.search.exhaustive_tensor import TensorScore
+from polymap.search.exhaustive_words import Word, Words
+from polymap.workload.loopnest import Workload
+
+LegalLoops = Callable[[Mapping], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ExhaustiveResult:
+    """value: the least objective among the legal trees within capacity, exact; None where there is none.
+
+    legal: number of legal canonical trees; fitting: of those within capacity; distinct: number of different cost
+    vectors among the legal ones (traffic per level and tensor, steps), where it was asked for.
+    """
+
+    value: Fraction | None
+    best: Mapping | None
+    legal: int
+    fitting: int
+    distinct: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTree:
+    """One legal tree: its objective, whether it is within capacity, and per tensor the rows (reads, writes, fills,
+    drains) of all levels, outermost first, zeros where it is not held."""
+
+    mapping: Mapping
+    value: Fraction
+    fits: bool
+    traffic: tuple[tuple[tuple[int, ...], ...], ...]
+    steps: int
+
+
+def exhaustive(
+    workload: Workload,
+    arch: Architecture,
+    objective: str,
+    tiles: str,
+    *,
+    count_distinct: bool = False,
+    legal_loops: LegalLoops | None = None,
+    most_trees: int | None = None,
+) -> ExhaustiveResult | None:
+    """Return the best of all legal trees; objective: energy, latency, edp or traffic:LEVEL; tiles: divide or any.
+
+    legal_loops: asked once per sequence of loops; None: all are legal (associative accumulations). None comes back as
+    soon as more than `most_trees` are met.
+    """
+    walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles)
+    vectors: set[tuple[int, ...]] = set()
+    for word in walk.words:
+        if legal_loops is not None and not legal_loops(walk.mapping(word, None)):
+            continue
+        scores = walk.scores(word)
+        walk.note(scores)
+        if count_distinct:
+            vectors.update(walk.cost_vectors(scores))
+        if most_trees is not None and walk.legal > most_trees:
+            return None
+    return walk.result(len(vectors) if count_distinct else None)
+
+
+def scored_trees(
+    workload: Workload, arch: Architecture, objective: str, tiles: str, *, every: int = 1
+) -> Iterator[ScoredTree]:
+    """Yield every so many-th legal tree of the walk."""
+    walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles)
+    met = 0
+    for word in walk.words:
+        scores = walk.scores(word)
+        for tree in range(-met % every, scores.count, every):
+            yield walk.scored(scores, tree)
+        met += scores.count
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A word as the tensors see it (exhaustive_tensor.Situation)."""
+
+    clocks: tuple[tuple[int, ...], ...]
+    spatial: tuple[int, ...]
+    key: tuple[object, ...]
+    lockstep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """All trees of one word: per tensor the position of its place, and the sums of the tensors' columns."""
+
+    word: Word
+    arrangement: Arrangement
+    columns: Columns
+    chosen: list[Ints]
+    traffic: list[Ints]
+    sums: Ints
+    steps: int
+
+    @property
+    def count(self) -> int:
+        return len(self.sums)
+
+    def places(self, tree: int) -> tuple[Place, ...]:
+        """Return where the nodes of each tensor stand."""
+        return tuple(of[int(c[tree])] for of, c in zip(self.arrangement.places, self.chosen, strict=True))
+
+
+class _Walk:
+    """The state of one enumeration."""
+
+    def __init__(self, workload: Workload, arch: Architecture, scale: Scale, tiles: str) -> None:
+        self.workload = workload
+        self.arch = arch
+        self.scale = scale
+        self.nest = Nest(workload, arch)
+        self.arrangements = Arrangements(workload, arch)
+        self.words = Words(self.nest, arch, tiles, self.arrangements.most_nodes)
+        self.tensors = [TensorScore(self.nest, number) for number in range(len(workload.tensors))]
+        self._names: dict[tuple[int, bytes], int] = {}
+        self.legal = self.fitting = 0
+        self.best: tuple[int, Word, tuple[Place, ...]] | None = None
+        self._columns: dict[tuple[int, ...], Columns] = {}
+        self._ticks: dict[tuple[int, ...], int] = {}
+
+    def scores(self, word: Word) -> _Scores:
+        """Return the sums over tensors of all trees with these loops."""
+        arrangement = self.arrangements.arrangement(len(word.items), word.units)
+        kept = self.arrangements.kept(len(word.items), word.units, word.gaps)
+        chosen = [of_tensor[kept] for of_tensor in arrangement.chosen]
+        if not len(kept):
+            return _Scores(word, arrangement, self._columns_of(()), chosen, [], np.zeros((0, 1), dtype=np.int64), 0)
+        seen = self._seen(word)
+        columns = self._columns_of(seen.spatial)
+        tables = [
+            tensor.rows(columns, seen, places) for tensor, places in zip(self.tensors, arrangement.places, strict=True)
+        ]
+        sums = np.sum([rows[which] for (rows, _), which in zip(tables, chosen, strict=True)], axis=0)
+        traffic = [moved for _, moved in tables]
+        return _Scores(word, arrangement, columns, chosen, traffic, sums, self._steps(seen.clocks[-1]))
+
+    def note(self, scores: _Scores) -> None:
+        """Count the trees of a word and keep the best."""
+        if not scores.count:
+            return
+        self.legal += scores.count
+        fits = np.flatnonzero(scores.columns.fit(scores.sums))
+        self.fitting += len(fits)
+        if len(fits):
+            values = scores.columns.values(scores.sums[fits], scores.steps)
+            least = int(np.argmin(values))
+            if self.best is None or int(values[least]) < self.best[0]:
+                self.best = int(values[least]), scores.word, scores.places(int(fits[least]))
+
+    def scored(self, scores: _Scores, tree: int) -> ScoredTree:
+        """Return one tree of a word with all that is known of it."""
+        sums = scores.sums[tree : tree + 1]
+        value = self._unscaled(int(scores.columns.values(sums, scores.steps)[0]))
+        traffic = tuple(
+            tuple(tuple(int(n) for n in row) for row in table[which[tree]].reshape(-1, 4))
+            for table, which in zip(scores.traffic, scores.chosen, strict=True)
+        )
+        mapping = self.mapping(scores.word, scores.places(tree))
+        return ScoredTree(mapping, value, bool(scores.columns.fit(sums)[0]), traffic, scores.steps)
+
+    def _seen(self, word: Word) -> _Seen:
+        clocks: list[tuple[int, ...]] = [()]
+        spatial: list[int] = []
+        for item in word.items:
+            if isinstance(item, int):
+                clocks.append((*clocks[-1], item))
+            else:
+                clocks.append(clocks[-1])
+                spatial += item
+        lockstep = self._in_lockstep(spatial, clocks[-1])
+        return _Seen(tuple(clocks), tuple(sorted(spatial, key=self._rank)), (len(word.items), word.units), lockstep)
+
+    def _in_lockstep(self, spatial: list[int], temporal: tuple[int, ...]) -> bool:
+        """Return whether all tiles divide along the dims that are spread: no instance is idle while another works."""
+        loops = self.nest.loops
+        spread = {loops[number].dim for number in spatial}
+        chains = [loops[number] for number in (*spatial, *temporal) if loops[number].dim in spread]
+        return all(
+            outer % inner == 0
+            for loop in chains
+            for outer, inner in pairwise((self.nest.extents[loop.dim], *loop.tiles))
+        )
+
+    def _rank(self, number: int) -> tuple[int, int]:
+        loop = self.nest.loops[number]
+        assert loop.fanout is not None
+        return loop.fanout, self.words.dims.index(loop.dim)
+
+    def _columns_of(self, spatial: tuple[int, ...]) -> Columns:
+        """Return the layout of the columns for words with these spatial loops."""
+        if spatial not in self._columns:
+            levels = range(len(self.arch.levels))
+            instances = [self.nest.size(self.nest.above(spatial, level)) for level in levels]
+            self._columns[spatial] = Columns(self.workload, self.arch, self.scale, instances)
+        return self._columns[spatial]
+
+    def _steps(self, temporal: tuple[int, ...]) -> int:
+        """Return the number of clock ticks: of different temporal indices that some statement instance has."""
+        key = tuple(sorted(temporal))
+        if key not in self._ticks:
+            self._ticks[key] = len(np.unique(self.nest.number(key)))
+        return self._ticks[key]
+
+    def cost_vectors(self, scores: _Scores) -> set[tuple[int, ...]]:
+        """Return the different cost vectors of a word's trees, the traffic of each tensor named by a number."""
+        if not scores.count:
+            return set()
+        columns: list[Ints] = []
+        for number, (table, which) in enumerate(zip(scores.traffic, scores.chosen, strict=True)):
+            names = [self._names.setdefault((number, row.tobytes()), len(self._names)) for row in table]
+            columns.append(np.array(names, dtype=np.int64)[which])
+        rows = np.unique(np.stack(columns, axis=1), axis=0)
+        return {(scores.steps, *row) for row in rows.tolist()}
+
+    def mapping(self, word: Word, places: tuple[Place, ...] | None) -> Mapping:
+        """Return the loop tree, the nodes of one gap by level and then by tensor; None: the loops alone."""
+        nodes: list[MappingNode] = []
+        for gap in range(len(word.items) + 1):
+            here = sorted((level, t) for t, place in enumerate(places or ()) for level, g in place if g == gap)
+            nodes += [Storage(self.arch.levels[level].name, (self.workload.tensors[t].name,)) for level, t in here]
+            if gap < len(word.items):
+                item = word.items[gap]
+                nodes += [_node(self.arch, self.nest.loops[n]) for n in ((item,) if isinstance(item, int) else item)]
+        return Mapping((*nodes, Compute(self.workload.statements[0].name)))
+
+    def result(self, distinct: int | None) -> ExhaustiveResult:
+        if self.best is None:
+            return ExhaustiveResult(None, None, self.legal, self.fitting, distinct)
+        value, word, places = self.best
+        return ExhaustiveResult(self._unscaled(value), self.mapping(word, places), self.legal, self.fitting, distinct)
+
+    def _unscaled(self, value: int) -> Fraction:
+        return Fraction(value, self.scale.energy_scale if self.scale.objective in ("energy", "edp") else 1)
+
+
+def _node(arch: Architecture, loop: Loop) -> MappingNode:
+    tile = loop.tiles[-1]
+    return Temporal(loop.dim, tile) if loop.fanout is None else Spatial(loop.dim, tile, arch.fanouts[loop.fanout].name)

@@ -1,0 +1,391 @@
+"""What one tensor moves in one loop tree, counted over all statement instances at once: the referee's own counter.
+
+It follows the definition (design: counting) directly: every (instance, element, step) that a tile holds is listed,
+runs of steps are stays, and sorting finds what enters, leaves and is shared. Nothing is estimated, and no code is
+shared with the cost model. For one accumulation over a box; small problems only, since all instances are listed.
+
+A node is fixed by the temporal loops above it, in order (its clock), and by the spatial loops over the fan-outs above
+its level. Instances are numbered along the spatial loops, outermost fan-out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.errors import OptionError, Problem
+from polymap.workload.loopnest import Access, Operator, Workload, accesses_of
+
+Ints = NDArray[np.int64]
+Numbers = tuple[int, ...]  # of loops
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """tiles: of all loops of the dim from the outermost down to this one. fanout: its position; None: temporal."""
+
+    dim: str
+    tiles: tuple[int, ...]
+    fanout: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A storage node: its level (0 the outermost) and the temporal loops above it, by number."""
+
+    level: int
+    clock: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Elements moved at one level, per instance of it; fills and drains are summed."""
+
+    reads: Ints
+    writes: Ints
+    fills: int
+    drains: int
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """Per instance: its owner (the parent's instance), and its place along the fan-outs between that do not merge loads
+    (separate), that merge equal loads (shared), and that do not add partial sums (apart)."""
+
+    owner: Ints
+    separate: Ints
+    shared: Ints
+    apart: Ints
+    owners: int
+
+    @property
+    def count(self) -> int:
+        return len(self.owner)
+
+
+class Nest:
+    """All statement instances of a workload, and the indices of its loops at each; loops are numbered as they come."""
+
+    def __init__(self, workload: Workload, arch: Architecture) -> None:
+        statement = workload.statements[0]
+        if len(workload.statements) != 1 or statement.constraints or statement.operator is Operator.ASSIGN:
+            raise OptionError(Problem("PM520", "exhaustive enumeration is for one accumulation over a box"))
+        self.workload = workload
+        self.extents = workload.extents()
+        shape = tuple(self.extents.values())
+        self.count = prod(shape)
+        grid = np.indices(shape, dtype=np.int64).reshape(len(shape), self.count)
+        self._values: dict[str, Ints] = dict(zip(self.extents, grid, strict=True))
+        self.fanouts = arch.fanouts
+        self.home: list[int] = []  # per fan-out the level directly above it
+        level = -1
+        for node in arch.nodes:
+            level += isinstance(node, MemoryLevel)
+            if isinstance(node, Fanout):
+                self.home.append(level)
+        self.levels = level + 1
+        self.loops: list[Loop] = []
+        self.trips: list[int] = []
+        self._digits: list[Ints] = []
+        self._met: dict[Loop, int] = {}
+        self._codes: dict[Numbers, Ints] = {(): np.zeros(self.count, dtype=np.int64)}
+        self._siblings: dict[tuple[Numbers, int, int], Siblings] = {}
+
+    def meet(self, loop: Loop) -> int:
+        """Return the loop's number."""
+        if loop not in self._met:
+            self._met[loop] = len(self.loops)
+            self.loops.append(loop)
+            rest = self._values[loop.dim]
+            for tile in loop.tiles[:-1]:
+                rest = rest % tile
+            *outer, tile = self.extents[loop.dim], *loop.tiles
+            self.trips.append(-(-outer[-1] // tile))  # nominal: rounded up
+            self._digits.append(rest // tile)
+        return self._met[loop]
+
+    def elements(self, accesses: Sequence[Access]) -> tuple[Ints, int]:
+        """Return [access, point] -> number of the element touched, and how many elements there are."""
+        rows = np.zeros((len(accesses), self.count), dtype=np.int64)
+        for row, access in zip(rows, accesses, strict=True):
+            tensor = self.workload.tensor(access.tensor)
+            for index, extent, origin in zip(access.index, tensor.shape, tensor.origin, strict=True):
+                row *= extent
+                row += index.constant - origin
+                for dim, coefficient in index.coefficients().items():
+                    row += coefficient * self._values[dim]
+        names, numbers = np.unique(rows, return_inverse=True)
+        return numbers.reshape(rows.shape).astype(np.int64), len(names)
+
+    def number(self, loops: Numbers) -> Ints:
+        """Return per point one number for the indices of `loops`, the first most significant."""
+        if loops not in self._codes:
+            *outer, last = loops
+            self._codes[loops] = self.number(tuple(outer)) * self.trips[last] + self._digits[last]
+        return self._codes[loops]
+
+    def above(self, spatial: Numbers, level: int) -> Numbers:
+        """Return the spatial loops over the fan-outs above a level (all for the number of levels: the compute unit)."""
+        return tuple(number for number in spatial if self._home(number) < level)
+
+    def _home(self, number: int) -> int:
+        fanout = self.loops[number].fanout
+        assert fanout is not None
+        return self.home[fanout]
+
+    def size(self, loops: Numbers) -> int:
+        return prod(self.trips[number] for number in loops)
+
+    def siblings(self, spatial: Numbers, parent: int, level: int) -> Siblings:
+        """Return how the instances of `level` stand below those of the level `parent`."""
+        key = (spatial, parent, level)
+        if key not in self._siblings:
+            self._siblings[key] = self._placed(self.above(spatial, level), parent)
+        return self._siblings[key]
+
+    def _placed(self, loops: Numbers, parent: int) -> Siblings:
+        numbers = np.arange(self.size(loops), dtype=np.int64)
+        owner, separate, shared, apart = (np.zeros_like(numbers) for _ in range(4))
+        weight, owners = len(numbers), 1
+        for number in loops:
+            trips, fanout = self.trips[number], self.fanouts[self.loops[number].fanout or 0]
+            weight //= trips
+            digit = numbers // weight % trips
+            if self._home(number) < parent:
+                owner = owner * trips + digit
+                owners *= trips
+                continue
+            if fanout.multicast is Multicast.NONE:
+                separate = separate * trips + digit
+            elif fanout.multicast is Multicast.IDENTICAL:
+                shared = shared * trips + digit
+            if not fanout.reduction:
+                apart = apart * trips + digit
+        return Siblings(owner, separate, shared, apart, owners)
+
+
+def _sum_by(group: Ints, size: int, values: Ints | None = None) -> Ints:
+    """Return the sums of small integers per group."""
+    return np.bincount(group, values, size).astype(np.int64)
+
+
+def _unique(values: Ints) -> Ints:
+    """Return the different values, sorted (np.unique with less to do before)."""
+    ordered = np.sort(values, axis=None)
+    new = np.empty(len(ordered), dtype=np.bool_)
+    new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
+
+
+def _join(*columns: Ints) -> Ints:
+    """Return one number per row that sorts as the columns do, the first most significant."""
+    code = columns[0]
+    for column in columns[1:]:
+        code = code * (int(column.max()) + 1) + column
+    return code
+
+
+def _changes(values: Ints) -> NDArray[np.bool_]:
+    """Return where a value differs from the one before (the first does)."""
+    new = np.empty(len(values), dtype=np.bool_)
+    new[:1] = True
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return new
+
+
+def _starts(codes: Ints) -> Ints:
+    """Return where runs of consecutive numbers begin in a sorted array without repetitions."""
+    new = np.empty(len(codes), dtype=np.bool_)
+    new[:1] = True
+    np.not_equal(codes[1:], codes[:-1] + 1, out=new[1:])
+    return np.flatnonzero(new)
+
+
+def _messages(siblings: Siblings, instance: Ints, time: Ints, element: Ints) -> Ints:
+    """Return the elements read per owner when the instances load `element` at `time`, multicast merged."""
+    shared = siblings.shared[instance]
+    members = int(shared.max()) + 1
+    size = int(element.max()) + 1
+    groups = _join(siblings.owner[instance], siblings.separate[instance], time)
+    loads = _unique((groups * members + shared) * size + element)
+    sender, what = loads // size, loads % size
+    group = sender // members
+    inner = (int(siblings.separate[instance].max()) + 1) * (int(time.max()) + 1)
+    if members == 1:
+        return _sum_by(group // inner, siblings.owners)
+    begin = np.flatnonzero(_changes(sender))
+    lengths = np.diff(np.append(begin, len(loads)))
+    kept = _distinct(group[begin], what, begin, lengths, size)
+    return _sum_by(group[begin[kept]] // inner, siblings.owners, lengths[kept])
+
+
+def _distinct(group: Ints, what: Ints, begin: Ints, lengths: Ints, size: int) -> Ints:
+    """Return one message of each set of elements in each group."""
+    if size <= 62:
+        masks = np.add.reduceat(np.left_shift(np.int64(1), what), begin)
+        order = np.lexsort((masks, group))
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (np.diff(group[order]) != 0) | (np.diff(masks[order]) != 0)
+        return order[new]
+    seen: dict[tuple[int, bytes], int] = {}
+    for message, (start, length) in enumerate(zip(begin, lengths, strict=True)):
+        seen.setdefault((int(group[message]), what[start : start + length].tobytes()), message)
+    return np.array(list(seen.values()), dtype=np.int64)
+
+
+class ReadCounter:
+    """Counts the loads and reads of one tensor that is only read."""
+
+    def __init__(self, nest: Nest, tensor: str) -> None:
+        self.nest = nest
+        self.elements, self.size = nest.elements(accesses_of(nest.workload.statements[0], tensor))
+
+    def fills(self, parent: int, node: Node, spatial: Numbers) -> tuple[Ints, Ints, int]:
+        """Return fills per instance of the node, reads per instance of its parent level, elements of the first tile."""
+        nest = self.nest
+        siblings = nest.siblings(spatial, parent, node.level)
+        instance = nest.number(nest.above(spatial, node.level))
+        times = nest.size(node.clock)
+        now = instance * times + nest.number(node.clock)
+        active = _unique(now)
+        turn = np.searchsorted(active, now)
+        first = len(_unique(self.elements[:, turn == 0]))
+        span = len(active) + 1  # keeps runs of different elements apart
+        held = _unique((self.elements * siblings.count + instance) * span + turn)
+        loads = held[_starts(held)]
+        turn, element = loads % span, loads // span // siblings.count
+        instance, time = active[turn] // times, active[turn] % times
+        return _sum_by(instance, siblings.count), _messages(siblings, instance, time, element), first
+
+    def compute_reads(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
+        """Return the reads of the compute unit per instance of the innermost level that holds the tensor."""
+        nest = self.nest
+        siblings = nest.siblings(spatial, holder, nest.levels)
+        instance = nest.number(nest.above(spatial, nest.levels))
+        time = nest.number(clock)
+        return np.sum([_messages(siblings, instance, time, row) for row in self.elements], axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stays:
+    """Runs of steps in which an instance holds an element, sorted by element, instance and start.
+
+    start and end count the existing steps of the node's clock; partial: the stay began with a partial sum.
+    """
+
+    element: Ints
+    instance: Ints
+    start: Ints
+    end: Ints
+    instances: int
+    partial: NDArray[np.bool_]
+
+
+class WriteCounter:
+    """Counts the partial sums of the tensor that is accumulated into."""
+
+    def __init__(self, nest: Nest, tensor: str) -> None:
+        self.nest = nest
+        elements, self.size = nest.elements((nest.workload.statements[0].target,))
+        self.elements = elements[0]
+        self.initial = nest.workload.tensor(tensor).initial
+        self._known: dict[tuple[Node, Numbers], tuple[_Stays, Ints]] = {}
+
+    def exchanges(self, nodes: Sequence[Node], spatial: Numbers) -> tuple[list[Moves], list[int], Ints]:
+        """Return what the holders exchange, the outermost level first (nodes are those below it).
+
+        Also their first tiles, and per instance of the innermost how many of its stays began at zero.
+        """
+        nest = self.nest
+        zeros = np.zeros(self.size, dtype=np.int64)
+        stays = _Stays(np.arange(self.size), zeros, zeros, zeros, 1, np.full(self.size, self.initial))
+        moves = [Moves(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), 0, 0)]
+        tiles = [self.size]
+        holder = Node(0, ())
+        for node in nodes:
+            inner, times = self._stays(node, spatial)
+            siblings = nest.siblings(spatial, holder.level, node.level)
+            owner = _owning(stays, inner, siblings, times // nest.size(node.clock[len(holder.clock) :]))
+            inner, own, above = _exchange(stays, inner, owner, siblings)
+            moves[-1] = _added(moves[-1], above)
+            moves.append(own)
+            tiles.append(int(np.count_nonzero((inner.instance == 0) & (inner.start == 0))))
+            stays, holder = inner, node
+        return moves, tiles, _sum_by(stays.instance[~stays.partial], stays.instances)
+
+    def _stays(self, node: Node, spatial: Numbers) -> tuple[_Stays, Ints]:
+        """Return the stays at a node (not yet which began as partial sums), and the clock value of each step."""
+        key = (node, self.nest.above(spatial, node.level))
+        if key not in self._known:
+            self._known[key] = self._listed(*key)
+        return self._known[key]
+
+    def _listed(self, node: Node, loops: Numbers) -> tuple[_Stays, Ints]:
+        instance, instances = self.nest.number(loops), self.nest.size(loops)
+        now = self.nest.number(node.clock)
+        times = _unique(now)
+        span = len(times) + 1  # keeps runs of different elements apart
+        held = _unique((self.elements * instances + instance) * span + np.searchsorted(times, now))
+        begin = _starts(held)
+        last = np.append(begin[1:], len(held)) - 1
+        who = held[begin] // span
+        none = np.zeros(len(begin), dtype=np.bool_)
+        return _Stays(who // instances, who % instances, held[begin] % span, held[last] % span, instances, none), times
+
+    def arrivals(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
+        """Return the writes of the compute unit per instance of the innermost holder."""
+        nest = self.nest
+        siblings = nest.siblings(spatial, holder, nest.levels)
+        unit = nest.number(nest.above(spatial, nest.levels))
+        owner, apart, time = siblings.owner[unit], siblings.apart[unit], nest.number(clock)
+        arrivals = _unique(_join(owner, apart, time, self.elements))
+        inner = (int(apart.max()) + 1) * (int(time.max()) + 1) * self.size
+        return _sum_by(arrivals // inner, siblings.owners)
+
+
+def _owning(outer: _Stays, inner: _Stays, siblings: Siblings, outer_time: Ints) -> Ints:
+    """Return per inner stay the position of the owner's stay that it lies in; outer_time: of each inner step."""
+    outer_turn = np.cumsum(_changes(outer_time)) - 1  # inner steps are in order, so the outer ones are
+    steps = len(outer_time)
+    begins = (outer.element * outer.instances + outer.instance) * steps + outer.start
+    wanted = (inner.element * outer.instances + siblings.owner[inner.instance]) * steps + outer_turn[inner.start]
+    return np.searchsorted(begins, wanted, side="right") - 1
+
+
+def _exchange(outer: _Stays, inner: _Stays, owner: Ints, siblings: Siblings) -> tuple[_Stays, Moves, Moves]:
+    """Return the inner stays with how they begin, the moves at the inner node, and those it causes at the outer one.
+
+    Per outer stay the events are put in order: a drain arrives (kind 0) or the partial sum is asked for (kind 1, after
+    the drains of the same step). The copy is a partial sum after an arrival, zero after it was asked for.
+    """
+    steps = int(inner.end.max()) + 2
+    apart = int(siblings.apart.max()) + 1
+    asks = owner * steps + inner.start
+    asked = _unique(asks * 2 + 1) * apart
+    arrived = _unique((owner * steps + inner.end + 1) * 2 * apart + siblings.apart[inner.instance])
+    events = np.sort(np.concatenate([asked, arrived])) // apart
+    stay, kind = events // 2 // steps, events % 2
+    after_arrival = np.empty(len(kind), dtype=np.bool_)
+    after_arrival[0] = False
+    np.equal(kind[:-1], 0, out=after_arrival[1:])
+    partial = np.where(_changes(stay), outer.partial[stay], after_arrival)
+    order = np.lexsort((inner.instance, asks))  # of those that ask together, the first instance takes it
+    takers = order[_changes(asks[order])][partial[kind == 1]]
+    begins_partial = np.zeros(len(asks), dtype=np.bool_)
+    begins_partial[takers] = True
+    reads = _sum_by(outer.instance[stay[partial]], outer.instances)
+    writes = _sum_by(outer.instance[stay[kind == 0]], outer.instances)
+    fills = _sum_by(inner.instance[takers], inner.instances)
+    drains = _sum_by(inner.instance, inner.instances)
+    known = _Stays(inner.element, inner.instance, inner.start, inner.end, inner.instances, begins_partial)
+    return known, Moves(drains, fills, len(takers), len(asks)), Moves(reads, writes, 0, 0)
+
+
+def _added(one: Moves, other: Moves) -> Moves:
+    return Moves(one.reads + other.reads, one.writes + other.writes, one.fills + other.fills, one.drains + other.drains)

@@ -1,0 +1,133 @@
+"""All places where the storage nodes of all tensors can stand in a word of a given length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arch.machine import Architecture, MemoryLevel
+from polymap.search.exhaustive_counts import Ints
+from polymap.search.exhaustive_words import fanout_groups
+from polymap.workload.loopnest import Tensor, Workload
+
+Place = tuple[tuple[int, int], ...]  # (level, gap) of a tensor's nodes, outermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """places[tensor]: where its nodes may stand. chosen[tensor][k]: the place that it has in the k-th arrangement.
+
+    occupied[k]: the gaps that hold a node, as bits.
+    """
+
+    places: tuple[tuple[Place, ...], ...]
+    chosen: tuple[Ints, ...]
+    occupied: Ints
+
+
+class Arrangements:
+    """Arrangements by length of the word and position of its units, and by where nodes must stand."""
+
+    def __init__(self, workload: Workload, arch: Architecture) -> None:
+        self.tensors = workload.tensors
+        self.levels = arch.levels
+        self.groups = fanout_groups(arch)
+        self._all: dict[tuple[int, tuple[tuple[int, int], ...]], Arrangement] = {}
+        self._kept: dict[tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]], Ints] = {}
+
+    @property
+    def most_nodes(self) -> int:
+        """Return how many nodes a tree can have."""
+        return sum(_may_hold(level, tensor) for level in self.levels[1:] for tensor in self.tensors)
+
+    def arrangement(self, length: int, units: tuple[tuple[int, int], ...]) -> Arrangement:
+        """Return all arrangements in a word of `length` items with units (group, position)."""
+        key = (length, units)
+        if key not in self._all:
+            self._all[key] = self._arranged(length, units)
+        return self._all[key]
+
+    def kept(self, length: int, units: tuple[tuple[int, int], ...], gaps: tuple[tuple[int, int], ...]) -> Ints:
+        """Return the arrangements (their positions) with a node between `first` and `last` for each of the gaps."""
+        key = (length, units, gaps)
+        if key not in self._kept:
+            occupied = self.arrangement(length, units).occupied
+            fits = np.ones(len(occupied), dtype=np.bool_)
+            for first, last in gaps:
+                fits &= (occupied & ((1 << (last + 1)) - (1 << first))) != 0
+            self._kept[key] = np.flatnonzero(fits)
+        return self._kept[key]
+
+    def _arranged(self, length: int, units: tuple[tuple[int, int], ...]) -> Arrangement:
+        places = tuple(tuple(self._places(tensor, length, units)) for tensor in self.tensors)
+        shape = tuple(len(of_tensor) for of_tensor in places)
+        occupied = np.zeros(shape, dtype=np.int64)
+        for axis, of_tensor in enumerate(places):
+            bits = np.array([sum({1 << gap for _, gap in place}) for place in of_tensor], dtype=np.int64)
+            occupied |= _along(bits, axis, len(shape))
+        fits = np.ones(shape, dtype=np.bool_)
+        for group, position in units:
+            fits &= self._directly_above(places, occupied, self.groups[group].below, position, length)
+        chosen = np.nonzero(fits)
+        return Arrangement(places, chosen, occupied[chosen])
+
+    def _places(self, tensor: Tensor, length: int, units: tuple[tuple[int, int], ...]) -> list[Place]:
+        """Return the places of one tensor; a node below a unit's fan-outs stands below the unit."""
+        levels = range(1, len(self.levels))
+        may = [level for level in levels if _may_hold(self.levels[level], tensor)]
+        must = {level for level in levels if _named(self.levels[level].must_hold, tensor)}
+        lowest = {level: max((at + 1 for g, at in units if self.groups[g].below <= level), default=0) for level in may}
+        found: list[Place] = []
+        for count in range(len(may) + 1):
+            for held in combinations(may, count):
+                if must <= set(held):
+                    for gaps in combinations_with_replacement(range(length + 1), count):
+                        if all(gap >= lowest[level] for level, gap in zip(held, gaps, strict=True)):
+                            found.append(tuple(zip(held, gaps, strict=True)))
+        return found
+
+    def _directly_above(
+        self, places: Sequence[Sequence[Place]], occupied: Ints, below: int, position: int, length: int
+    ) -> NDArray[np.bool_]:
+        """Return where no node stands between the unit and the first node of the levels below its fan-outs.
+
+        In the gap of that node another tensor's node may stand, but not one of its own above it.
+        """
+        none = length + 1
+        firsts = [np.array([_first_below(p, below, none) for p in of_tensor], dtype=np.int64) for of_tensor in places]
+        heads = [np.array([_first_heads(p, below) for p in of_tensor], dtype=np.bool_) for of_tensor in places]
+        first = np.full(occupied.shape, none, dtype=np.int64)
+        for axis, gaps in enumerate(firsts):
+            first = np.minimum(first, _along(gaps, axis, occupied.ndim))
+        headed = first == none
+        for axis, (gaps, leads) in enumerate(zip(firsts, heads, strict=True)):
+            headed |= (_along(gaps, axis, occupied.ndim) == first) & _along(leads, axis, occupied.ndim)
+        between = np.left_shift(np.int64(1), first) - (1 << (position + 1))
+        return headed & ((occupied & between) == 0)
+
+
+def _along(values: NDArray[np.generic], axis: int, count: int) -> Ints:
+    """Return the values along one of `count` axes."""
+    return values.reshape([-1 if a == axis else 1 for a in range(count)])  # pyright: ignore[reportReturnType]
+
+
+def _first_below(place: Place, below: int, none: int) -> int:
+    return min((gap for level, gap in place if level >= below), default=none)
+
+
+def _first_heads(place: Place, below: int) -> bool:
+    """Return whether the tensor's first node at or below level `below` stands in a gap with none of its own above."""
+    first = _first_below(place, below, -1)
+    return any(level >= below for level, _ in place) and not any(gap == first and level < below for level, gap in place)
+
+
+def _named(names: Sequence[str], tensor: Tensor) -> bool:
+    return tensor.name in names or f"@{tensor.role.value}" in names
+
+
+def _may_hold(level: MemoryLevel, tensor: Tensor) -> bool:
+    return level.holds is None or _named(level.holds, tensor)

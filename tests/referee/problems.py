@@ -1,0 +1,197 @@
+"""Random small questions for the search, sized so that every tree of the space can be walked.
+
+Run as a program it prints how the problems of the tests are distributed:
+    python -m tests.referee.problems [COUNT] [SEED]
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from statistics import median
+
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.schedules.space import legal_count
+from polymap.search.exhaustive_counts import Nest
+from polymap.search.exhaustive_places import Arrangements
+from polymap.search.exhaustive_words import Words
+from polymap.workload.einsum import einsum
+from polymap.workload.loopnest import Workload
+
+LARGE = 10_000  # trees; at least half of the problems have more
+_MOST_WORDS = 1_500  # sequences of loops; what the time of an enumeration grows with
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A question for the search. legal: number of legal canonical trees. features: what it exercises, for tallies."""
+
+    workload: Workload
+    arch: Architecture
+    objective: str
+    tiles: str
+    legal: int
+    features: frozenset[str]
+
+
+# einsum, the dims' largest extents (any-tiles problems are cut down further by the size of their space), family
+_FAMILIES: tuple[tuple[str, str, dict[str, int]], ...] = (
+    ("gemm", "C[m,n] += A[m,k] * B[k,n]", {"m": 8, "n": 8, "k": 8}),
+    ("gemm", "C[m,n] += A[m,k] * B[k,n]", {"m": 12, "n": 4, "k": 6}),
+    ("matvec", "y[m] += A[m,k] * x[k]", {"m": 12, "k": 16}),
+    ("batched", "C[b,m] += A[b,m,k] * B[b,k]", {"b": 4, "m": 6, "k": 6}),
+    ("outer", "C[m,n] += A[m] * B[n]", {"m": 12, "n": 12}),
+    ("window", "O[k,p] += I[p+r] * W[k,r]", {"k": 6, "p": 8, "r": 3}),
+    ("window", "O[p] += I[c,p+r] * W[c,r]", {"c": 4, "p": 8, "r": 3}),
+    ("strided", "O[k,p] += I[2*p+r] * W[k,r]", {"k": 4, "p": 6, "r": 3}),
+    ("dilated", "O[p] += I[p+2*r] * W[r]", {"p": 12, "r": 4}),
+    ("strided", "O[p,q] += I[3*p+2*q]", {"p": 5, "q": 4}),
+    ("depthwise", "O[g,p] += I[g,p+r] * W[g,r]", {"g": 4, "p": 6, "r": 3}),
+    ("reversed", "O[p] += I[p-r+2] * W[r]", {"p": 10, "r": 3}),
+    ("three", "D[m,n] += A[m,k] * B[k,n] * S[n]", {"m": 4, "n": 4, "k": 4}),
+    ("three", "O[i] += A[i,j] * B[j] * S[i]", {"i": 8, "j": 8}),
+)
+_EXTENTS = (1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9, 10, 12, 12, 16)
+
+
+def random_problem(rng: random.Random, *, most: int = 200_000) -> Problem:
+    """Return a problem whose space has between 200 and `most` legal trees, three in five times more than 10,000."""
+    least = LARGE if rng.random() < 0.6 else 200
+    while True:
+        name, text, largest = rng.choice(_FAMILIES)
+        workload = _workload(rng, name, text, largest)
+        tiles = rng.choice(("divide", "divide", "any"))
+        arch = _machine(rng, workload)
+        legal = legal_count(workload, arch, tiles)
+        if legal is not None and least < legal <= most and _words(workload, arch, tiles) <= _MOST_WORDS:
+            objective = _objective(rng, arch)
+            return Problem(workload, arch, objective, tiles, legal, _features(name, arch, objective, tiles))
+
+
+def _words(workload: Workload, arch: Architecture, tiles: str) -> int:
+    """Return how many sequences of loops the enumeration has to look at, or one more than are wanted."""
+    nodes = Arrangements(workload, arch).most_nodes
+    return sum(1 for _ in islice(Words(Nest(workload, arch), arch, tiles, nodes), _MOST_WORDS + 1))
+
+
+def _workload(rng: random.Random, name: str, text: str, largest: dict[str, int]) -> Workload:
+    sizes = {dim: rng.choice([e for e in _EXTENTS if (dim == "r") < e <= most]) for dim, most in largest.items()}
+    if name == "reversed":
+        text = text.replace("p-r+2", f"p-r+{sizes['r'] - 1}")
+    tensors = list(
+        dict.fromkeys(part.split("[")[0].strip() for part in text.replace("+=", "*").split("*") if "[" in part)
+    )
+    tensors = [t for t in tensors if t.isalpha()]
+    bits = 8 if rng.random() < 0.7 else {tensor: rng.choice((4, 8, 16)) for tensor in tensors}
+    initial = (tensors[0],) if rng.random() < 0.15 else ()
+    return einsum(text, bits=bits, initial=initial, name=name, **sizes)
+
+
+def _machine(rng: random.Random, workload: Workload) -> Architecture:
+    """Return a machine of 2-4 levels with up to two fan-outs; capacities often bind."""
+    inner = rng.choice((1, 1, 2, 2, 2, 3))
+    places = sorted(rng.choice(range(inner + 1)) for _ in range(rng.choice((0, 1, 1, 2))))
+    nodes: list[Node] = []
+    for number in range(inner + 1):
+        nodes.append(_level(rng, workload, number, inner))
+        nodes += [_fanout(rng, workload, i) for i, place in enumerate(places) if place == number]
+    nodes.append(ComputeUnit("MAC", Fraction(1), rng.choice((1, 1, 1, 2))))
+    return Architecture("random", tuple(nodes), overlap=rng.random() < 0.8)
+
+
+def _level(rng: random.Random, workload: Workload, number: int, inner: int) -> MemoryLevel:
+    energy = Fraction(rng.choice((200, 100, 64))) if number == 0 else Fraction(rng.choice((24, 12, 6, 5)), 2 * number)
+    write = energy if rng.random() < 0.7 else energy * rng.choice((2, Fraction(3, 2)))
+    bandwidth = Fraction(rng.choice((8, 16, 24, 64))) if rng.random() < 0.5 else None
+    split = bandwidth is not None and rng.random() < 0.3
+    holds, must = _rules(rng, workload) if number else (None, ())
+    total = sum(t.bits * _elements(t.shape) for t in workload.tensors)
+    capacity = None
+    if number and rng.random() < 0.85:
+        capacity = max(max(t.bits for t in workload.tensors), int(total * rng.uniform(0.02, 0.6) / number**2))
+    return MemoryLevel(
+        "DRAM" if number == 0 else f"L{inner - number + 1}",
+        capacity_bits=capacity,
+        word_bits=rng.choice((8, 8, 16)),
+        read_pj=energy,
+        write_pj=write,
+        leak_pj_per_cycle=Fraction(1, 4) if rng.random() < 0.1 else Fraction(0),
+        bandwidth_bits_per_cycle=None if split else bandwidth,
+        read_bandwidth_bits_per_cycle=bandwidth if split else None,
+        write_bandwidth_bits_per_cycle=bandwidth * 2 if split and bandwidth else None,
+        buffering=rng.choice((1, 1, 1, 2)),
+        holds=holds,
+        must_hold=must,
+    )
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def _rules(rng: random.Random, workload: Workload) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Return holds and must_hold of one level, which may not contradict each other."""
+    names = [tensor.name for tensor in workload.tensors]
+    roles = [f"@{tensor.role.value}" for tensor in workload.tensors]
+    draw = rng.random()
+    if draw < 0.45:
+        return None, ()
+    if draw < 0.6:
+        return None, (rng.choice(names),)
+    if draw < 0.75:
+        return tuple(rng.sample(names, rng.randint(1, len(names) - 1) if len(names) > 1 else 1)), ()
+    if draw < 0.9:
+        return tuple(dict.fromkeys(rng.sample(roles, rng.randint(1, len(roles))))), ()
+    chosen = rng.sample(names, rng.randint(1, len(names)))
+    return tuple(chosen), (chosen[0],)
+
+
+def _fanout(rng: random.Random, workload: Workload, number: int) -> Fanout:
+    names = [dim.name for dim in workload.dims]
+    dims = tuple(rng.sample(names, rng.randint(1, len(names)))) if rng.random() < 0.25 else None
+    multicast = rng.choice((Multicast.IDENTICAL, Multicast.IDENTICAL, Multicast.UNION, Multicast.NONE))
+    return Fanout("XY"[number], rng.choice((2, 2, 3, 4, 4, 6)), multicast, rng.random() < 0.75, dims)
+
+
+def _objective(rng: random.Random, arch: Architecture) -> str:
+    held = [level.name for level in arch.levels if level.must_hold]  # elsewhere no traffic at all is often the best
+    traffic = f"traffic:{rng.choice([arch.levels[0].name, *held])}"
+    return rng.choice(("energy", "energy", "energy", "edp", "latency", traffic))
+
+
+def _features(name: str, arch: Architecture, objective: str, tiles: str) -> frozenset[str]:
+    found = {name, tiles, objective.split(":")[0], f"{len(arch.levels)} levels", f"{len(arch.fanouts)} fan-out(s)"}
+    kinds = [isinstance(node, Fanout) for node in arch.nodes]
+    if len(arch.fanouts) == 2 and "11" not in "".join(str(int(kind)) for kind in kinds):
+        found.add("two groups")
+    if any(level.holds is not None or level.must_hold for level in arch.levels):
+        found.add("holds/must_hold")
+    if any(fanout.multicast is not Multicast.IDENTICAL or not fanout.reduction for fanout in arch.fanouts):
+        found.add("mixed fan-out policies")
+    return frozenset(found)
+
+
+def main() -> None:
+    """Print the distribution of the first COUNT problems."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    problems = [random_problem(rng) for _ in range(count)]
+    sizes = sorted(problem.legal for problem in problems)
+    print(f"{count} problems, {sum(s > LARGE for s in sizes)} above {LARGE} trees")
+    print(f"trees: least {sizes[0]}, median {median(sizes):.0f}, most {sizes[-1]}, all together {sum(sizes)}")
+    tally: dict[str, int] = {}
+    for problem in problems:
+        for feature in problem.features:
+            tally[feature] = tally.get(feature, 0) + 1
+    for feature, number in sorted(tally.items(), key=lambda item: -item[1]):
+        print(f"{number:5} {feature}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The referee of the search is itself refereed: by the simulator (what trees cost) and by listing (which trees)."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.costmodel.assemble import capacity_violations, energy_pj_exact, latency_cycles
+from polymap.costmodel.cost import Counts
+from polymap.costmodel.simulate import count_by_simulation
+from polymap.errors import OptionError
+from polymap.schedules.check import check_mapping, placement_violations
+from polymap.schedules.mapping import Mapping, MappingNode, Spatial, Storage
+from polymap.schedules.space import legal_count
+from polymap.search.exhaustive import exhaustive, scored_trees
+from polymap.workload.einsum import einsum
+from polymap.workload.loopnest import Workload
+from tests.referee.all_trees import all_trees
+from tests.referee.problems import random_problem
+
+
+def _value(workload: Workload, arch: Architecture, objective: str, counts: Counts) -> Fraction | int:
+    if objective.startswith("traffic:"):
+        rows = [row for row in counts.traffic if row.level == objective.removeprefix("traffic:")]
+        return sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows)
+    energy, latency = energy_pj_exact(workload, arch, counts), latency_cycles(arch, counts)
+    return {"energy": energy, "latency": latency, "edp": energy * latency}[objective]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_walked_trees_are_legal_and_cost_what_the_simulator_counts(seed: int) -> None:
+    problem = random_problem(random.Random(seed), most=60_000)
+    workload, arch = problem.workload, problem.arch
+    trees = scored_trees(workload, arch, problem.objective, problem.tiles, every=max(1, problem.legal // 5))
+    for number, tree in zip(range(4), trees, strict=False):
+        check_mapping(workload, arch, tree.mapping)
+        assert placement_violations(workload, arch, tree.mapping) == ()
+        counts = count_by_simulation(workload, arch, tree.mapping)
+        counted = {(row.level, row.tensor): (row.reads, row.writes, row.fills, row.drains) for row in counts.traffic}
+        walked = {
+            (level.name, tensor.name): row
+            for tensor, rows in zip(workload.tensors, tree.traffic, strict=True)
+            for level, row in zip(arch.levels, rows, strict=True)
+            if any(row)
+        }
+        assert walked == {key: row for key, row in counted.items() if any(row)}, (number, tree.mapping)
+        assert tree.steps == counts.steps
+        assert tree.fits == (not capacity_violations(arch, counts))
+        assert tree.value == _value(workload, arch, problem.objective, counts)
+
+
+def _canonical(mapping: Mapping) -> tuple[MappingNode, ...]:
+    """Return the nodes, those with no loop between them sorted and a group's spatial loops as they stand."""
+    nodes: list[MappingNode] = []
+    run: list[Storage] = []
+    for node in mapping.nodes:
+        if isinstance(node, Storage):
+            run.append(node)
+            continue
+        nodes += sorted(run, key=lambda s: (s.level, s.tensors))
+        run = []
+        nodes.append(node)
+    return tuple(nodes)
+
+
+_SMALL = [
+    ("C[m] += A[m,k]", {"m": 2, "k": 3}),
+    ("y[m] += A[m,k] * x[k]", {"m": 4, "k": 2}),
+    ("O[p] += I[p+r]", {"p": 3, "r": 2}),
+]
+_ORDERS = [
+    (MemoryLevel("L"), Fanout("X", 2)),
+    (Fanout("X", 2), Fanout("Y", 3, dims=("m", "p")), MemoryLevel("L")),
+    (Fanout("X", 2), MemoryLevel("L", must_hold=("@output",)), Fanout("Y", 4)),
+    (MemoryLevel("K", holds=("@output",)), Fanout("X", 4), MemoryLevel("L", holds=("@output", "@input"))),
+]
+
+
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+@pytest.mark.parametrize("nodes", _ORDERS)
+@pytest.mark.parametrize("text, sizes", _SMALL)
+def test_all_legal_trees_are_walked_once(text: str, sizes: dict[str, int], nodes: tuple, tiles: str) -> None:
+    workload = einsum(text, **sizes)
+    arch = Architecture("small", (MemoryLevel("DRAM"), *nodes, ComputeUnit("MAC")))
+    walked = [_canonical(tree.mapping) for tree in scored_trees(workload, arch, "energy", tiles)]
+    assert len(set(walked)) == len(walked)
+    assert set(walked) == {_canonical(tree) for tree in all_trees(workload, arch, tiles, legal=True)}
+
+
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_the_walk_meets_as_many_trees_as_are_counted(seed: int) -> None:
+    problem = random_problem(random.Random(seed), most=40_000)
+    result = exhaustive(problem.workload, problem.arch, problem.objective, problem.tiles)
+    assert result is not None
+    assert result.legal == problem.legal == legal_count(problem.workload, problem.arch, problem.tiles)
+
+
+def test_the_best_is_the_least_of_all_that_fit() -> None:
+    workload = einsum("C[m,n] += A[m,k] * B[k,n]", m=2, n=2, k=4)
+    arch = Architecture(
+        "tight",
+        (
+            MemoryLevel("DRAM", read_pj=Fraction(100), write_pj=Fraction(100)),
+            MemoryLevel("L", 40, read_pj=Fraction(3, 2), write_pj=Fraction(1)),
+            Fanout("X", 2),
+            ComputeUnit("MAC", Fraction(1)),
+        ),
+    )
+    trees = list(scored_trees(workload, arch, "energy", "divide"))
+    result = exhaustive(workload, arch, "energy", "divide", count_distinct=True)
+    assert result is not None
+    assert result.value == min(tree.value for tree in trees if tree.fits)
+    assert result.value > min(tree.value for tree in trees)  # the capacity binds
+    assert result.fitting == sum(tree.fits for tree in trees) < result.legal == len(trees)
+    assert result.distinct == len({(tree.traffic, tree.steps) for tree in trees})
+    assert result.best in {tree.mapping for tree in trees}
+
+
+def test_a_space_too_large_to_walk_is_given_up() -> None:
+    workload = einsum("C[m,n] += A[m,k] * B[k,n]", m=16, n=16, k=16)
+    arch = Architecture("two", (MemoryLevel("DRAM"), MemoryLevel("L"), ComputeUnit("MAC")))
+    assert exhaustive(workload, arch, "energy", "divide", most_trees=1000) is None
+
+
+def test_loops_that_the_dependences_forbid_are_left_out() -> None:
+    workload = einsum("C[m] += A[m,k]", m=2, k=2)
+    arch = Architecture("fan", (MemoryLevel("DRAM"), Fanout("X", 2), ComputeUnit("MAC")))
+
+    def k_is_not_spread(mapping: Mapping) -> bool:
+        return not any(isinstance(node, Spatial) and node.dim == "k" for node in mapping.nodes)
+
+    free = exhaustive(workload, arch, "latency", "divide")
+    bound = exhaustive(workload, arch, "latency", "divide", legal_loops=k_is_not_spread)
+    assert free is not None and bound is not None
+    assert (free.legal, bound.legal) == (6, 4)
+    assert free.value == bound.value == 2
+
+
+def test_an_unknown_objective_is_refused() -> None:
+    workload = einsum("C[m] += A[m]", m=2)
+    arch = Architecture("one", (MemoryLevel("DRAM"), ComputeUnit("MAC")))
+    with pytest.raises(OptionError, match="PM501 unknown objective 'enrgy'"):
+        exhaustive(workload, arch, "enrgy", "divide")
+
+
+def test_an_assignment_is_not_walked() -> None:
+    workload = einsum("C[m] = A[m]", m=2)
+    arch = Architecture("one", (MemoryLevel("DRAM"), ComputeUnit("MAC")))
+    with pytest.raises(OptionError, match="PM520 .* one accumulation over a box"):
+        exhaustive(workload, arch, "energy", "divide")
