@@ -88,9 +88,8 @@ def _depths(edges: tuple[tuple[int, int, int], ...], count: int) -> list[int]:
 
 def edges_from(tables: Tables, state: State) -> list[tuple[int, Edge, State]]:
     """Return (tensor, edge, state after it) for every node that may be placed next."""
-    return [
-        (move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after) for move in graph_of(tables).moves[state]
-    ]
+    moves = graph_of(tables).moves[state]
+    return [(move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after) for move in moves]
 
 
 def is_crossed(tables: Tables, state: State, level: int) -> bool:
@@ -155,7 +154,7 @@ def costs_inside(
                 key = (move.tensor, move.edge, move.crossed)
                 if key not in costs:
                     edge = tables.tensors[move.tensor].edges[move.edge]
-                    costs[key] = priced(tables, edge, move.crossed, component, prices, price_unit)
+                    costs[key] = priced(tables, edge, component, prices, price_unit, crossed=move.crossed)
                 here = block[row, ...]  # a view also where every loop is spatial and the lattice has no axis
                 np.minimum(here, costs[key] + reach[move.after], out=here)
             reach[state] = block[row, ...]
@@ -165,9 +164,9 @@ def costs_inside(
 
 
 def priced(
-    tables: Tables, edge: Edge, crossed: bool, component: int, prices: tuple[int, ...], price_unit: int
+    tables: Tables, edge: Edge, component: int, prices: tuple[int, ...], price_unit: int, *, crossed: bool
 ) -> IntArray:
-    """Return the edge's cost x price_unit plus the price of the bits that it holds; FORBIDDEN where it does not fit."""
+    """Return the edge's cost x price_unit plus the price of its bits; FORBIDDEN where it does not fit."""
     cost = edge.costs[component]
     bits = edge.bits
     if crossed and edge.costs_crossed is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymap.search.bound import (
     Inside,
@@ -22,9 +23,11 @@ from polymap.search.bound import (
     reach_from,
     usable_bits,
 )
+from polymap.search.chain import ChainNode, ordered_chain
 from polymap.search.lattice import IntArray
-from polymap.search.leaf import ChainNode, Leaf, best_leaf, ordered_chain
-from polymap.search.tables import FORBIDDEN, Context, Edge, Tables, build_tables
+from polymap.search.leaf import Leaf, best_leaf
+from polymap.search.spread import Context
+from polymap.search.tables import FORBIDDEN, Edge, Tables, build_tables
 
 Parts = tuple[int, ...]
 
@@ -82,7 +85,7 @@ class Child:
     index: tuple[int, ...]
 
 
-class OutOfTime(Exception):  # noqa: N818  (a signal inside the search, never an error of the user)
+class OutOfTime(Exception):
     """The limit was reached inside a structure."""
 
 
@@ -227,9 +230,7 @@ class Descent:
         last = spot.chain[-1]
         return last.tile != spot.tile or (last.level, last.tensor) < (edge.level, tensor)
 
-    def _open(
-        self, view: View, spot: Spot, move: tuple[int, Edge, State], limit: tuple[int, ...]
-    ) -> list[Child]:
+    def _open(self, view: View, spot: Spot, move: tuple[int, Edge, State], limit: tuple[int, ...]) -> list[Child]:
         tables, (tensor, edge, after) = view.tables, move
         region = tuple(slice(0, top + 1) for top in limit)
         shape = tables.lattice.shape
@@ -258,7 +259,7 @@ class Descent:
 
     def _priced_wins(
         self, view: View, spot: Spot, move: tuple[Edge, State], bits: IntArray, region: tuple[slice, ...]
-    ) -> IntArray:
+    ) -> NDArray[np.bool_]:
         """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
         prices, (edge, after), tables = self.prices, move, view.tables
         assert prices is not None and view.priced is not None and self.incumbent.value is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
 from itertools import product
 
 from polymap.schedules.mapping import Mapping
@@ -15,9 +14,10 @@ from polymap.search.leaf import Leaf
 from polymap.search.objective import Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
+from polymap.search.spread import Places, Spread, root_context
 from polymap.search.structure import Structure, enumerate_structures
 from polymap.search.symmetry import distinct_structures
-from polymap.search.tables import FORBIDDEN, Places, Spread, build_tables, root_context
+from polymap.search.tables import FORBIDDEN, build_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
     """Return the structures with equal factors of window dims side by side: they share tables of loads."""
     windows = {dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims}
     places = [d for d, dim in enumerate(problem.dims) if dim in windows]
-    return tuple(sorted(structures, key=lambda s: (tuple(tuple(row[d] for d in places) for row in s.classes), s.classes)))
+    return tuple(
+        sorted(structures, key=lambda s: (tuple(tuple(row[d] for d in places) for row in s.classes), s.classes))
+    )
 
 
 def _mapping_of(incumbent: Incumbent) -> Mapping | None:

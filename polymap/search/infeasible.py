@@ -53,6 +53,6 @@ def _capacity(chosen: tuple[Tensor, ...], level: MemoryLevel) -> str:
     times = f" x buffering {level.buffering}" if level.buffering > 1 else ""
     parts = " + ".join(f"{tensor.name} {tensor.bits}" for tensor in chosen)
     return (
-        f"{level.name} has capacity_bits {level.capacity_bits}, and one element each needs {parts}{times} = {need} bits; "
-        f"{need} would be enough"
+        f"{level.name} has capacity_bits {level.capacity_bits}, "
+        f"and one element each needs {parts}{times} = {need} bits; {need} would be enough"
     )

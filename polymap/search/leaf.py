@@ -1,51 +1,22 @@
 """From a chain of storage nodes to the best loop tree: the order of loops in each block, and where spatial loops stand.
 
-Only tensors read through windows care. For them a loop of n iterations over d around loops that reach X turns the loads
-V into n V - (n - 1) overlap (windows.py); over all nodes of the tensor, weighted, that is again one linear recursion, so
-the best order is a shortest path over the subsets of each block's dims.
+Only tensors read through windows care. For them a loop of n iterations over d around loops that reach X turns the
+loads V into n V - (n - 1) overlap (windows.py); over all nodes of the tensor, weighted, that is again one linear
+recursion, so the best order is a shortest path over the subsets of each block's dims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from math import prod
 
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.schedules.mapping import Mapping
+from polymap.search.chain import Block, ChainNode, Placed, blocks_of, group_factor, tree_of, trips_of
 from polymap.search.problem import TensorTerm
 from polymap.search.tables import Tables
 from polymap.search.traffic import WindowNode, weights_of, window_overlap, window_size
-
-
-@dataclass(frozen=True, slots=True)
-class ChainNode:
-    """A storage node: the tensor (index), its parent level and level, and its temporal tile per dim."""
-
-    tensor: int
-    parent: int
-    level: int
-    tile: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Loops between two storage nodes (or above compute): trips per dim, tiles inside and outside, spatial groups.
-
-    groups: indices of levels below the fan-outs that stand here. nodes: the chain nodes right below.
-    """
-
-    outer: tuple[int, ...]
-    inner: tuple[int, ...]
-    groups: tuple[int, ...]
-    node: ChainNode | None
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Spatial groups in their final order, innermost first: (level below, temporal tile of each dim inside it)."""
-
-    groups: tuple[tuple[int, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,45 +27,20 @@ class Leaf:
     mapping: Mapping
 
 
-def blocks_of(tables: Tables, chain: tuple[ChainNode, ...]) -> tuple[Block, ...]:
-    """Return the blocks of a chain, outermost first; the last one stands above compute."""
-    top = tables.context.tiles[0]
-    ones = tuple(1 for _ in top)
-    pending = sorted({one.below for one in tables.problem.classes})
-    found: list[Block] = []
-    outer = top
-    for node in (*chain, None):
-        level = tables.problem.level_count if node is None else node.level
-        here = tuple(below for below in pending if below <= level)
-        pending = [below for below in pending if below > level]
-        inner = ones if node is None else node.tile
-        found.append(Block(outer, inner, here, node))
-        outer = inner
-    return tuple(found)
-
-
-def ordered_chain(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
-    """Return the chain with nodes of one tile sorted by level: an outer level's node above an inner one's."""
-    return tuple(sorted(chain, key=lambda node: (tuple(-tile for tile in _weight(node)), node.level, node.tensor)))
-
-
-def _weight(node: ChainNode) -> tuple[int, ...]:
-    return (prod(node.tile),)
-
-
 def best_leaf(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: tuple[int, ...], free_bits: tuple[int | None, ...]
 ) -> Leaf | None:
     """Return the best tree of a chain, or None where none fits.
 
-    fixed: the cost of everything but the window tensor, per component. free_bits: per level, what the other tensors leave.
+    fixed: the cost of everything but the window tensor, per component. free_bits: per level, what the other tensors
+    leave.
     """
     blocks = blocks_of(tables, chain)
     window = next((term for term in tables.problem.terms if term.is_window), None)
     if window is None:
         placed = Placed(tuple((g, block.inner) for block in reversed(blocks) for g in reversed(block.groups)))
-        orders = tuple(tuple(_trips(block)) for block in blocks)
-        return Leaf(fixed, _mapping(tables, blocks, orders, placed))
+        orders = tuple(tuple(trips_of(block)) for block in blocks)
+        return Leaf(fixed, tree_of(tables, blocks, orders, placed))
     best: tuple[int, tuple[int, ...], Placed, tuple[tuple[int, ...], ...]] | None = None
     for placed in _placements(tables, window, blocks):
         if not _fits(tables, window, chain, placed, free_bits):
@@ -104,7 +50,7 @@ def best_leaf(
             value = tables.measure.value(_with_start(tables, total), tables.compute_cycles)
             if best is None or value < best[0]:
                 best = (value, total, placed, orders)
-    return None if best is None else Leaf(best[1], _mapping(tables, blocks, best[3], best[2]))
+    return None if best is None else Leaf(best[1], tree_of(tables, blocks, best[3], best[2]))
 
 
 def _fits(
@@ -127,15 +73,6 @@ def _with_start(tables: Tables, parts: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(parts, tables.start, strict=True))
 
 
-def _trips(block: Block) -> list[int]:
-    return [d for d, (a, b) in enumerate(zip(block.outer, block.inner, strict=True)) if a > b]
-
-
-def _group_factor(tables: Tables, below: int, dim: int) -> int:
-    rows = zip(tables.problem.classes, tables.structure.classes, strict=True)
-    return prod(row[dim] for one, row in rows if one.below == below)
-
-
 def _window_dims(tables: Tables, window: TensorTerm) -> tuple[int, ...]:
     names = [dim for group in window.groups if group.is_window for dim in group.dims]
     return tuple(tables.problem.dims.index(name) for name in names)
@@ -149,7 +86,7 @@ def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -
         choices: list[tuple[tuple[int, tuple[int, ...]], ...]] = []
         for order in permutations(sorted(block.groups, reverse=True)):
             for tiles in product(*(_crossing_tiles(tables, block, below, dims) for below in order)):
-                if all(_nested(a, b) for a, b in zip(tiles, tiles[1:], strict=False)):
+                if all(_nested(a, b) for a, b in pairwise(tiles)):
                     choices.append(tuple(zip(order, tiles, strict=True)))
         per_block.append(choices)
     for combination in product(*per_block):
@@ -165,7 +102,7 @@ def _crossing_tiles(tables: Tables, block: Block, below: int, dims: tuple[int, .
     decided = dict(tables.context.places)
     choices: list[tuple[int, ...]] = []
     for d, (outer, inner) in enumerate(zip(block.outer, block.inner, strict=True)):
-        free = d in dims and _group_factor(tables, below, d) > 1
+        free = d in dims and group_factor(tables, below, d) > 1
         ends = tuple(dict.fromkeys((inner, outer))) if free else (inner,)
         place = decided.get((below, tables.problem.dims[d]))
         choices.append(ends if place is None or not free else tuple(end for end in ends if end == place))
@@ -176,9 +113,7 @@ Vector = tuple[int, ...]
 Label = tuple[Vector, tuple[tuple[int, ...], ...]]
 
 
-def _best_orders(
-    tables: Tables, window: TensorTerm, blocks: tuple[Block, ...], placed: Placed
-) -> list[Label]:
+def _best_orders(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...], placed: Placed) -> list[Label]:
     """Return the non-dominated (cost per component, loop order per block outermost first) of the window tensor."""
     nodes: list[WindowNode] = []
     labels: list[Label] = [(tuple(0 for _ in tables.measure.components), ())]
@@ -195,8 +130,7 @@ def _best_orders(
     final = weights_of(tables, window, None, placed.groups, holder=_holder(blocks, window))
     steps = prod(tables.context.tiles[0])
     return [
-        (tuple(v + w * steps for v, w in zip(vector, final.weights, strict=True)), orders)
-        for vector, orders in labels
+        (tuple(v + w * steps for v, w in zip(vector, final.weights, strict=True)), orders) for vector, orders in labels
     ]
 
 
@@ -213,7 +147,7 @@ def _through_block(
     labels: list[Label],
 ) -> list[Label]:
     """Return the labels after the block's loops, innermost added first."""
-    todo = _trips(block)
+    todo = trips_of(block)
     if not nodes:
         return [(vector, (tuple(reversed(todo)), *orders)) for vector, orders in labels]
     barriers = _barriers(tables, block, placed)
@@ -255,68 +189,13 @@ def _barriers(tables: Tables, block: Block, placed: Placed) -> list[tuple[set[in
     sides: list[tuple[set[int], set[int]]] = []
     for below, tile in placed.groups:
         if below in block.groups:
-            busy = [d for d in _trips(block) if _group_factor(tables, below, d) > 1]
-            sides.append(({d for d in busy if tile[d] == block.outer[d]}, {d for d in busy if tile[d] == block.inner[d]}))
+            busy = [d for d in trips_of(block) if group_factor(tables, below, d) > 1]
+            sides.append(
+                ({d for d in busy if tile[d] == block.outer[d]}, {d for d in busy if tile[d] == block.inner[d]})
+            )
     return [(sides[i][0], sides[j][1]) for i in range(len(sides)) for j in range(i, len(sides))]
 
 
 def _may_add(d: int, subset: int, todo: list[int], barriers: list[tuple[set[int], set[int]]]) -> bool:
     done = {dim for position, dim in enumerate(todo) if subset >> position & 1}
     return all(below <= done for below, above in barriers if d in above)
-
-
-def _mapping(
-    tables: Tables, blocks: tuple[Block, ...], orders: tuple[tuple[int, ...], ...], placed: Placed
-) -> Mapping:
-    """Return the loop tree: loops and spatial groups in order, tiles as products of what is inside."""
-    problem = tables.problem
-    inner = [1] * len(problem.dims)
-    nodes: list[MappingNode] = [Compute(problem.workload.statements[0].name)]
-    for block, order in zip(reversed(blocks), reversed(orders), strict=True):
-        if block.node is not None:
-            level = problem.arch.levels[block.node.level].name
-            nodes.append(Storage(level, (problem.terms[block.node.tensor].tensor.name,)))
-        waiting = [(below, tile) for below, tile in placed.groups if below in block.groups]
-        inside = list(block.inner)
-        sequence = list(reversed(order))
-        while sequence or waiting:
-            if waiting and (not sequence or _stands_here(tables, waiting[0], inside, sequence)):
-                _add_group(tables, waiting.pop(0)[0], inner, nodes)
-                continue
-            d = sequence.pop(0)
-            nodes.append(Temporal(problem.dims[d], inner[d]))
-            inner[d] *= block.outer[d] // block.inner[d]
-            inside[d] = block.outer[d]
-    first = Storage(problem.arch.levels[0].name, tuple(term.tensor.name for term in problem.terms))
-    return Mapping((first, *reversed(_joined(nodes))))
-
-
-def _stands_here(
-    tables: Tables, group: tuple[int, tuple[int, ...]], inside: list[int], sequence: list[int]
-) -> bool:
-    """Return whether the group's tile is reached: nothing that must be inside it is still to come."""
-    below, tile = group
-    return all(inside[d] == tile[d] for d in sequence if _group_factor(tables, below, d) > 1)
-
-
-def _add_group(tables: Tables, below: int, inner: list[int], nodes: list[MappingNode]) -> None:
-    problem = tables.problem
-    fanouts = [f for one in problem.classes if one.below == below for f in one.fanouts]
-    for f in sorted(fanouts, reverse=True):
-        for d in reversed(range(len(problem.dims))):
-            factor = tables.structure.factors[f][d]
-            if factor > 1:
-                nodes.append(Spatial(problem.dims[d], inner[d], problem.arch.fanouts[f].name))
-                inner[d] *= factor
-
-
-def _joined(nodes: list[MappingNode]) -> list[MappingNode]:
-    """Return the nodes (innermost first) with neighbouring storage nodes of one level joined."""
-    found: list[MappingNode] = []
-    for node in nodes:
-        last = found[-1] if found else None
-        if isinstance(node, Storage) and isinstance(last, Storage) and node.level == last.level:
-            found[-1] = Storage(node.level, (*node.tensors, *last.tensors))
-        else:
-            found.append(node)
-    return found

@@ -1,7 +1,7 @@
 """What is minimised, as a function of linear measures of traffic ("components") that the search can bound one by one.
 
 energy, traffic:LEVEL: one component. latency, edp: the energy and one component per bandwidth limit, measured at the
-busiest instance. All component weights are integers (the common denominator is `scale`); the objective's value is exact.
+busiest instance. All component weights are integers (over a common denominator); the objective's value is exact.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from polymap.workload.loopnest import Workload
 
 
 class Goal(Enum):
+    """What is minimised."""
+
     ENERGY = "energy"
     LATENCY = "latency"
     EDP = "edp"
@@ -181,13 +183,13 @@ def _bits_component(
     reads: bool = True,
     writes: bool = True,
 ) -> Component:
-    def rows(counted: bool) -> tuple[tuple[int, ...], ...]:
+    def rows(*, counted: bool) -> tuple[tuple[int, ...], ...]:
         return tuple(
             tuple(t.bits if counted and level.name == level_name else 0 for t in workload.tensors)
             for level in arch.levels
         )
 
-    return Component(f"bits:{level_name}", rows(reads), rows(writes), busiest, bandwidth)
+    return Component(f"bits:{level_name}", rows(counted=reads), rows(counted=writes), busiest, bandwidth)
 
 
 def _bandwidth_components(workload: Workload, arch: Architecture) -> list[Component]:
@@ -197,7 +199,9 @@ def _bandwidth_components(workload: Workload, arch: Architecture) -> list[Compon
 def _level_components(workload: Workload, arch: Architecture, level: MemoryLevel) -> list[Component]:
     found: list[Component] = []
     if level.bandwidth_bits_per_cycle is not None:
-        found.append(_bits_component(workload, arch, level.name, busiest=True, bandwidth=level.bandwidth_bits_per_cycle))
+        found.append(
+            _bits_component(workload, arch, level.name, busiest=True, bandwidth=level.bandwidth_bits_per_cycle)
+        )
     if level.read_bandwidth_bits_per_cycle is not None:
         band = level.read_bandwidth_bits_per_cycle
         found.append(_bits_component(workload, arch, level.name, busiest=True, bandwidth=band, writes=False))

@@ -14,7 +14,6 @@ from polymap.search.bound import (
     Inside,
     State,
     costs_inside,
-    edge_bits,
     edges_from,
     final_cost,
     is_crossed,
@@ -48,7 +47,10 @@ def cheapest_chain(descent: Descent, inside: Inside, prices: tuple[int, ...], un
         end = final_cost(tables, spot.state, 0)
         best = (FORBIDDEN if end is None else end * unit, None)
         for position, edge, after in edges_from(tables, spot.state):
-            cost = np.broadcast_to(priced(tables, edge, is_crossed(tables, spot.state, edge.level), 0, prices, unit), tables.lattice.shape)[region]
+            cost = np.broadcast_to(
+                priced(tables, edge, 0, prices, unit, crossed=is_crossed(tables, spot.state, edge.level)),
+                tables.lattice.shape,
+            )[region]
             total = cost + inside.reach[after][region]
             # The largest tile among the cheapest: nodes stand as high as they may.
             flat = total.size - 1 - int(np.argmin(total.ravel()[::-1]))

@@ -1,4 +1,4 @@
-"""The question as the search sees it: one accumulation over a box, its tensors' index groups, the machine's fan-out classes."""
+"""The question as the search sees it: one accumulation over a box, its tensors' index groups, the fan-out classes."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ from fractions import Fraction
 
 from polymap.arch.machine import Architecture
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import OptionError
-from polymap.errors import Problem as Mistake
+from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.engine import Outcome, solve
@@ -37,8 +36,8 @@ def search(
 ) -> SearchResult:
     """Return the best legal mapping within capacity, and what is proven of it.
 
-    tiles "divide": OPTIMAL is over trees in which every tile divides the enclosing one. tiles "any": over all trees; the
-    bound is then the floor that no mapping can beat, and the mapping the best dividing one.
+    tiles "divide": OPTIMAL is over trees in which every tile divides the enclosing one. tiles "any": over all trees;
+    the bound is then the floor that no mapping can beat, and the mapping the best dividing one.
     Raises OptionError for an unknown objective, tile rule, or a limit that is no positive number.
     """
     _check_options(tiles, time_limit_s, workers, seed)
@@ -162,4 +161,3 @@ def _check_options(tiles: str, time_limit_s: float, workers: int, seed: int) -> 
         problems.append(Mistake("PM506", f"seed is {seed!r}", "Use an integer of at least 0."))
     if problems:
         raise OptionError(problems)
-

@@ -15,8 +15,7 @@ from math import prod
 
 from ortools.sat.python import cp_model
 
-from polymap.errors import Problem as Mistake
-from polymap.errors import SolverError
+from polymap.errors import Problem as Mistake, SolverError
 from polymap.search.lattice import divisors
 from polymap.search.problem import Problem
 

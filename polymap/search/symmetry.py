@@ -21,9 +21,9 @@ def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
     kinds = [(problem.extents[d], _allowed(problem, d)) for d in range(count)]
     found: list[tuple[int, ...]] = []
     for image in permutations(range(count)):
-        if image != tuple(range(count)) and all(kinds[d] == kinds[e] for d, e in enumerate(image)):
-            if _keeps_groups(problem, image):
-                found.append(image)
+        alike = image != tuple(range(count)) and all(kinds[d] == kinds[e] for d, e in enumerate(image))
+        if alike and _keeps_groups(problem, image):
+            found.append(image)
     return tuple(found)
 
 

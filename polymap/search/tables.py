@@ -14,12 +14,12 @@ from math import prod
 
 import numpy as np
 
-from polymap.arch.machine import Multicast
-from polymap.search.lattice import IntArray, Lattice, divisors, lattice_below
+from polymap.search.lattice import IntArray, Lattice, lattice_below
+from polymap.search.loads import Setting, node_loads, window_index
 from polymap.search.objective import Component, Measure
-from polymap.search.problem import IndexGroup, Problem, TensorTerm
+from polymap.search.problem import Problem, TensorTerm
+from polymap.search.spread import Context, Spread
 from polymap.search.structure import Structure
-from polymap.search.windows import Crossing, WindowModel, least_loads, least_offsets, most_saved, window_model
 
 FORBIDDEN = 1 << 60
 
@@ -67,111 +67,6 @@ class Tables:
     compute_cycles: int
 
 
-Places = tuple[tuple[tuple[int, str], int], ...]
-
-
-class Spread:
-    """The structure's spatial factors, asked by level: which stand above a level, between two, below.
-
-    places: ((level below the fan-outs, dim), temporal extent of the dim inside the spatial loop), where it is decided.
-    """
-
-    def __init__(self, problem: Problem, structure: Structure, places: Places) -> None:
-        self.problem = problem
-        self.structure = structure
-        self.places = dict(places)
-
-    def factor(self, dim: str, after: int, upto: int) -> int:
-        """Return the dim's factor over the fan-outs between level `after` and level `upto` (level count: compute)."""
-        d = self.problem.dims.index(dim)
-        return prod(row[d] for one, row in self._rows() if after < one.below <= upto)
-
-    def merged_factor(self, dim: str, after: int, upto: int) -> int:
-        """Return the same over the fan-outs that merge equal loads."""
-        d = self.problem.dims.index(dim)
-        return prod(
-            row[d] for one, row in self._rows() if after < one.below <= upto and one.multicast is not Multicast.NONE
-        )
-
-    def instances(self, upto: int) -> int:
-        """Return the number of instances of a level, as far as they are used."""
-        return prod(prod(row) for one, row in self._rows() if one.below <= upto)
-
-    def _rows(self):
-        return tuple(zip(self.problem.classes, self.structure.classes, strict=True))
-
-    def shared_messages(self, term: TensorTerm, after: int, upto: int) -> int:
-        """Return how many messages one parent instance sends when all siblings load, but for the window groups: all
-        siblings along fan-outs that merge nothing, and along the others one per distinct tile."""
-        total = 1
-        for one, row in self._rows():
-            if after < one.below <= upto:
-                dims = [self.problem.dims.index(g.dims[0]) for g in term.groups if not g.is_window]
-                total *= prod(row) if one.multicast is Multicast.NONE else prod(row[d] for d in dims)
-        return total
-
-    def unites(self, after: int, upto: int) -> bool:
-        """Return whether some fan-out between two levels makes one message of different loads."""
-        return any(
-            one.multicast is Multicast.UNION and prod(row) > 1 for one, row in self._rows() if after < one.below <= upto
-        )
-
-    def crossings(self, dim: str, level: int, *, above: bool) -> tuple[Crossing, ...]:
-        """Return the spatial loops over a dim as a node of `level` sees them (above: it may stand below free ones)."""
-        found: list[Crossing] = []
-        for below in self.groups():
-            factor = self.group_factor(dim, below)
-            if factor > 1:
-                found.append(Crossing(factor, below <= level, above, self.places.get((below, dim))))
-        return tuple(found)
-
-    def groups(self) -> tuple[int, ...]:
-        """Return the fan-out groups, named by the level below them, outermost first."""
-        return tuple(sorted({one.below for one, _ in self._rows()}))
-
-    def group_factor(self, dim: str, below: int) -> int:
-        """Return the dim's factor over one group."""
-        d = self.problem.dims.index(dim)
-        return prod(row[d] for one, row in self._rows() if one.below == below)
-
-    def offsets(self, group: IndexGroup, after: int, upto: int, temporal: dict[str, int], tile: dict[str, int]) -> int:
-        """Return the fewest distinct tiles of the siblings between two levels along a window group, for the temporal
-        tile `tile` of its dims."""
-        if self.unites(after, upto):
-            return 1
-        loops = tuple(
-            tuple(
-                (self.group_factor(dim, below), self._merged(dim, below, after, upto), self.places.get((below, dim)))
-                for below in self.groups()
-            )
-            for dim in group.dims
-        )
-        extents = tuple(temporal[dim] for dim in group.dims)
-        return least_offsets(group.coefficients, extents, tuple(tile[dim] for dim in group.dims), loops)
-
-    def _merged(self, dim: str, below: int, after: int, upto: int) -> int:
-        d = self.problem.dims.index(dim)
-        return prod(
-            row[d]
-            for one, row in self._rows()
-            if one.below == below and after < below <= upto and one.multicast is not Multicast.NONE
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What is decided above the tables: tiles of the chain so far, outermost first (the first one is the whole), and
-    the places of spatial loops."""
-
-    tiles: tuple[tuple[int, ...], ...]
-    places: Places
-
-
-def root_context(problem: Problem, structure: Structure, places: Places = ()) -> Context:
-    """Return the context in which no node is placed."""
-    return Context((tuple(e // structure.used(d) for d, e in enumerate(problem.extents)),), places)
-
-
 def build_tables(problem: Problem, structure: Structure, measure: Measure, context: Context) -> Tables:
     """Return the tables of a structure below the last tile of the context."""
     whole = tuple(zip(problem.dims, context.tiles[0], strict=True))
@@ -180,24 +75,9 @@ def build_tables(problem: Problem, structure: Structure, measure: Measure, conte
     steps = prod(extent for _, extent in whole)
     setting = Setting(problem, measure, lattice, spread, context, dict(whole), steps)
     tensors = tuple(_tensor_table(setting, term) for term in problem.terms)
-    start = tuple(
-        sum(_zero_start(term, component) for term in problem.terms) for component in measure.components
-    )
+    start = tuple(sum(_zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-steps // problem.arch.compute.per_cycle)
     return Tables(problem, structure, measure, context, lattice, tensors, start, cycles)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Setting:
-    """What the tables of all tensors share. whole: temporal extents per dim; steps: their product."""
-
-    problem: Problem
-    measure: Measure
-    lattice: Lattice
-    spread: Spread
-    context: Context
-    whole: dict[str, int]
-    steps: int
 
 
 def _zero_start(term: TensorTerm, component: Component) -> int:
@@ -247,6 +127,18 @@ def _read_edges(setting: Setting, term: TensorTerm, parents: list[int], level: i
     return found
 
 
+def _standing(setting: Setting, level: int, costs: tuple[IntArray, ...], *, above: bool) -> tuple[IntArray, ...]:
+    """Return the costs, FORBIDDEN where the node cannot stand: spatial loops over fan-outs above its level are outside
+    its tile; those below its level are inside (or, with `above`, outside) it."""
+    if not setting.context.places:
+        return costs
+    ok = np.ones((1,) * len(setting.lattice.shape), dtype=bool)
+    for (below, dim), place in setting.context.places:
+        tile = setting.lattice.values[dim]
+        ok = ok & (place % tile == 0 if below <= level or above else tile % place == 0)
+    return tuple(np.where(ok, cost, FORBIDDEN) for cost in costs)
+
+
 def _edge(
     setting: Setting,
     states: tuple[int, int],
@@ -271,7 +163,7 @@ def _messages(setting: Setting, term: TensorTerm, parent: int, level: int) -> In
             inner = lattice_below(tuple((dim, dict(setting.lattice.extents)[dim]) for dim in group.dims))
             points = [inner.point(index) for index in np.ndindex(inner.shape)]
             known = [setting.spread.offsets(group, parent, level, setting.whole, point) for point in points]
-            total = total * np.array(known, dtype=np.int64)[_window_index(setting.lattice, inner)]
+            total = total * np.array(known, dtype=np.int64)[window_index(setting.lattice, inner)]
     return total
 
 
@@ -301,124 +193,6 @@ def _read_final(setting: Setting, term: TensorTerm, holder: int) -> tuple[int, .
         read = component.read[holder][term.index] * messages * setting.steps
         found.append(read if component.busiest else read * spread.instances(holder))
     return tuple(found)
-
-
-def node_loads(setting: Setting, term: TensorTerm, level: int, *, above: bool) -> tuple[IntArray, IntArray]:
-    """Return (loads in the whole run, elements held) of one instance of a node at every tile.
-
-    above: the node stands below spatial loops over fan-outs below its level (windows: their index sets have gaps).
-    """
-    lattice, spread = setting.lattice, setting.spread
-    last = setting.problem.level_count
-    windows = [dim for g in term.groups if g.is_window for dim in g.dims]
-    held = np.ones((1,) * len(lattice.shape), dtype=np.int64)
-    trips = np.ones((1,) * len(lattice.shape), dtype=np.int64)
-    for dim, _ in lattice.extents:
-        if dim in term.dims and dim not in windows:
-            held = held * (lattice.values[dim] * spread.factor(dim, level, last))
-        if dim not in windows:
-            trips = trips * (setting.whole[dim] // lattice.values[dim])
-    if not windows:
-        return held * trips, held
-    model = window_model(
-        tuple(g for g in term.groups if g.is_window),
-        tuple((dim, setting.whole[dim]) for dim in windows),
-        tuple(spread.crossings(dim, level, above=above) for dim in windows),
-    )
-    loads = _window_loads(setting, term, model)
-    return held * loads, held * model.size[_place_in(setting, model)]
-
-
-def _standing(setting: Setting, level: int, costs: tuple[IntArray, ...], *, above: bool) -> tuple[IntArray, ...]:
-    """Return the costs, FORBIDDEN where the node cannot stand: spatial loops over fan-outs above its level are outside
-    its tile; those below its level are inside (or, with `above`, outside) it."""
-    if not setting.context.places:
-        return costs
-    ok = np.ones((1,) * len(setting.lattice.shape), dtype=bool)
-    for (below, dim), place in setting.context.places:
-        tile = setting.lattice.values[dim]
-        ok = ok & (place % tile == 0 if below <= level or above else tile % place == 0)
-    return tuple(np.where(ok, cost, FORBIDDEN) for cost in costs)
-
-
-def _place_in(setting: Setting, model: WindowModel) -> IntArray:
-    """Return, at every point of the lattice, the flat index of its window tile in the model."""
-    total = np.zeros((1,) * len(setting.lattice.shape), dtype=np.int64)
-    for stride, (dim, prime) in zip(model.strides, model.lattice.axes, strict=True):
-        if (dim, prime) in setting.lattice.axes:
-            position = setting.lattice.axes.index((dim, prime))
-            shape = [-1 if a == position else 1 for a in range(len(setting.lattice.shape))]
-            total = total + stride * np.arange(setting.lattice.shape[position], dtype=np.int64).reshape(shape)
-    return total
-
-
-def _window_loads(setting: Setting, term: TensorTerm, model: WindowModel) -> IntArray:
-    """Return the loads per element of the plain axes' tile: loops below the chain's last tile in their best order,
-    then the loops between the chain's tiles, outwards."""
-    lattice, context, dims = setting.lattice, setting.context, setting.problem.dims
-    plain = [d for d, dim in enumerate(dims) if dim in term.dims and dim not in model.carried]
-    other = [d for d, dim in enumerate(dims) if dim not in term.dims]
-    whole = {dim: tile for dim, tile in zip(dims, context.tiles[0], strict=True)}
-    marks = [_flat_tile(model, dict(zip(dims, tile, strict=True))) for tile in context.tiles]
-    reps = np.ones((1,) * len(lattice.shape), dtype=np.int64)
-    inner_trips = np.ones((1,) * len(lattice.shape), dtype=np.int64)
-    for d in other:
-        reps = reps * (context.tiles[-1][d] // lattice.values[dims[d]])
-    for d in plain:
-        inner_trips = inner_trips * (context.tiles[-1][d] // lattice.values[dims[d]])
-    repeat = prod(setting.problem.extents[d] for d in other) if len(marks) == 1 else prod(
-        context.tiles[-1][d] for d in other
-    )
-    where = _place_in(setting, model)
-    index = np.searchsorted(np.array(divisors(repeat), dtype=np.int64), reps)
-    first = least_loads(model, marks[-1], repeat)[where, index] * inner_trips
-    outside = prod(whole.values()) // prod(context.tiles[-1])
-    if outside == 1:
-        return first
-    saved = _saved_outside(context, model, marks, plain, other)
-    return first * outside - np.where(inner_trips == 1, saved[where], 0)
-
-
-def _flat_tile(model: WindowModel, tile: dict[str, int]) -> int:
-    inner = {dim: tile[dim] for dim, _ in model.lattice.extents}
-    index = model.lattice.index(inner)
-    return sum(stride * exponent for stride, exponent in zip(model.strides, index, strict=True))
-
-
-def _saved_outside(
-    context: Context, model: WindowModel, marks: list[int], plain: list[int], other: list[int]
-) -> IntArray:
-    """Return the most that overlaps save in the loops between the chain's tiles, per window tile."""
-    saved = np.zeros(len(model.size), dtype=np.int64)
-    passed_plain = False
-    for position in range(len(marks) - 1, 0, -1):
-        inner, outer = context.tiles[position], context.tiles[position - 1]
-        after = prod(context.tiles[0]) // prod(outer)
-        trips = prod(outer[d] // inner[d] for d in plain)
-        repeat = prod(outer[d] // inner[d] for d in other)
-        if not passed_plain:
-            saved = saved + most_saved_from(model, marks[position], marks[position - 1], repeat, after * trips, marks[-1])
-        passed_plain = passed_plain or trips > 1
-    return saved
-
-
-def most_saved_from(model: WindowModel, inner: int, outer: int, repeat: int, after: int, last: int) -> IntArray:
-    """Return most_saved for the tiles that divide `last` (others 0)."""
-    saved = most_saved(model, inner, outer, repeat, after)
-    kept = np.zeros_like(saved)
-    kept[model.below[last]] = saved[model.below[last]]
-    return kept
-
-
-def _window_index(lattice: Lattice, inner: Lattice) -> IntArray:
-    """Return, at every point of the lattice, the flat index of its tile in a lattice of some of its dims."""
-    total = np.zeros((1,) * len(lattice.shape), dtype=np.int64)
-    for axis, (dim, prime) in enumerate(inner.axes):
-        stride = int(np.prod(inner.shape[axis + 1 :], dtype=np.int64))
-        position = lattice.axes.index((dim, prime))
-        shape = [-1 if a == position else 1 for a in range(len(lattice.shape))]
-        total = total + stride * np.arange(inner.shape[axis], dtype=np.int64).reshape(shape)
-    return total
 
 
 def _output_table(setting: Setting, term: TensorTerm) -> TensorTable:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING
 
 from polymap.arch.machine import Multicast
+from polymap.search.chain import ChainNode
 from polymap.search.problem import IndexGroup, TensorTerm
-from polymap.search.tables import Spread, Tables
+from polymap.search.spread import Spread
+from polymap.search.tables import Tables
 from polymap.search.windows import Crossing, DimStep, dim_step, form_set, overlap
-
-if TYPE_CHECKING:
-    from polymap.search.leaf import ChainNode
 
 Groups = tuple[tuple[int, tuple[int, ...]], ...]
 
@@ -27,9 +25,7 @@ class WindowNode:
     weights: tuple[int, ...]
 
 
-def weights_of(
-    tables: Tables, term: TensorTerm, node: ChainNode | None, groups: Groups, holder: int = 0
-) -> WindowNode:
+def weights_of(tables: Tables, term: TensorTerm, node: ChainNode | None, groups: Groups, holder: int = 0) -> WindowNode:
     """Return the node with its weights; for node None the compute unit reading from level `holder`."""
     spread = Spread(tables.problem, tables.structure, tables.context.places)
     last = tables.problem.level_count
@@ -92,7 +88,7 @@ def _dim(tables: Tables, node: WindowNode, groups: Groups, inside: tuple[int, ..
         factor = _factor(tables, below, d)
         if factor > 1:
             order.append((len(crossings), tile[d]))
-            crossings.append(Crossing(factor, below <= node.level, True))
+            crossings.append(Crossing(factor, below <= node.level, may_stand_above=True))
     return _step(node.tile[d], inside[d], tuple(crossings), tuple(order))
 
 
@@ -121,7 +117,7 @@ def _plain_size(tables: Tables, term: TensorTerm, node: WindowNode) -> int:
 def window_overlap(
     tables: Tables, term: TensorTerm, node: WindowNode, groups: Groups, inside: tuple[int, ...], carried: int
 ) -> int:
-    """Return the elements that stay when a loop over dim number `carried` goes on, loops up to `inside` being inside."""
+    """Return the elements that stay when a loop over dim number `carried` goes on around loops up to `inside`."""
     name = tables.problem.dims[carried]
     for group in term.groups:
         if not group.is_window:

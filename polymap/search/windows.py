@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Cross
             choices.append([one.place])
             continue
         above = [y for y in divisors(extent) if y % tile == 0 and (y % inside == 0 or inside % y == 0)]
-        below = [y for y in divisors(tile)] if not one.fixed else []
+        below = list(divisors(tile)) if not one.fixed else []
         if one.fixed:
             choices.append(above)
         elif one.may_stand_above:
@@ -77,7 +77,7 @@ def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Cross
     for places in product(*choices):
         for sequence in permutations(range(len(crossings))):
             ordered = tuple((index, places[index]) for index in sequence)
-            if all(b[1] % a[1] == 0 for a, b in zip(ordered, ordered[1:], strict=False)):
+            if all(b[1] % a[1] == 0 for a, b in pairwise(ordered)):
                 yield ordered
 
 
@@ -268,24 +268,28 @@ def least_loads(model: WindowModel, outer: int, repeat: int) -> IntArray:
     others = [[(repeats.index(m // p), p) for p, _ in prime_factors(m)] for m in repeats]
     count = len(model.size)
     best: dict[int, IntArray] = {}
-    for x in model.below[outer]:
+    for x in _points(model.below[outer]):
         here = np.full((count, len(repeats)), UNREACHED, dtype=np.int64)
         here[x, 0] = model.size[x]
-        for before, prime, dim in _steps_to(model, int(x)):
+        for before, prime, dim in _steps_to(model, x):
             rows = model.below[before]
             old = best[before][rows]
             saved = (prime - 1) * model.carried[dim][before, rows]
             here[rows] = np.minimum(here[rows], np.maximum(prime * old - saved[:, None], old))
-        rows = model.below[x][model.below[x] != x]
+        rows: IntArray = model.below[x][model.below[x] != x]
         for m, sources in enumerate(others):
             for source, prime in sources:
                 old = here[rows, source]
                 saved = (prime - 1) * model.kept[x, rows]
                 here[rows, m] = np.minimum(here[rows, m], np.maximum(prime * old - saved, old))
-        best[int(x)] = np.minimum(here, UNREACHED)
+        best[x] = np.minimum(here, UNREACHED)
     # Nothing but other dims' loops above: each pass loads the whole tile again.
     best[outer][outer] = model.size[outer] * np.array(repeats, dtype=np.int64)
     return best[outer]
+
+
+def _points(flat: IntArray) -> list[int]:
+    return [int(x) for x in flat]
 
 
 def _steps_to(model: WindowModel, x: int) -> Iterator[tuple[int, int, str]]:
@@ -308,21 +312,21 @@ def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: i
     rows = model.below[inner]
     window = int(np.prod(model.tiles[outer] // model.tiles[inner]))
     best: dict[tuple[int, int], IntArray] = {}
-    for x in model.below[outer]:
+    for x in _points(model.below[outer]):
         if (model.tiles[x] % model.tiles[inner]).any():
             continue
         done = int(np.prod(model.tiles[x] // model.tiles[inner]))
         for m, passed in enumerate(repeats):
             left = window // done * (repeat // passed) * after
             saved = np.zeros(len(rows), dtype=np.int64)
-            for before, prime, dim in _steps_to(model, int(x)):
+            for before, prime, dim in _steps_to(model, x):
                 if (before, m) in best:
                     gain = (prime - 1) * left * model.carried[dim][before, rows]
                     np.maximum(saved, best[before, m] + gain, out=saved)
             for prime, _ in prime_factors(passed):
                 gain = (prime - 1) * left * model.kept[x, rows]
-                np.maximum(saved, best[int(x), repeats.index(passed // prime)] + gain, out=saved)
-            best[int(x), m] = saved
+                np.maximum(saved, best[x, repeats.index(passed // prime)] + gain, out=saved)
+            best[x, m] = saved
     total = np.zeros(len(model.size), dtype=np.int64)
     total[rows] = best[outer, len(repeats) - 1]
     return total
@@ -337,15 +341,15 @@ def least_offsets(
 ) -> int:
     """Return the fewest distinct offsets of siblings along a linear form.
 
-    loops: per dim and fan-out group (outermost first) the factor, the part of it whose siblings may share a message, and
-    the temporal extent inside (None: any multiple of the tile).
+    loops: per dim and fan-out group (outermost first) the factor, the part of it whose siblings may share a message,
+    and the temporal extent inside (None: any multiple of the tile).
     """
     choices: list[list[frozenset[int]]] = []
     for coefficient, extent, own, groups in zip(coefficients, extents, tile, loops, strict=True):
         found: dict[frozenset[int], None] = {}
         for places in product(*(_open_places(extent, own, factor, place) for factor, _, place in groups)):
             for order in permutations(range(len(groups))):
-                if all(places[b] % places[a] == 0 for a, b in zip(order, order[1:], strict=False)):
+                if all(places[b] % places[a] == 0 for a, b in pairwise(order)):
                     found[_offsets(coefficient, [(groups[g][0], groups[g][1], places[g]) for g in order])] = None
         choices.append(list(found))
     return min(len(_sumset(sets)) for sets in product(*choices))

@@ -1,0 +1,138 @@
+"""Loads and sizes of a storage node at every tile of the lattice, given the chain above it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from polymap.search.lattice import IntArray, Lattice, divisors
+from polymap.search.objective import Measure
+from polymap.search.problem import Problem, TensorTerm
+from polymap.search.spread import Context, Spread
+from polymap.search.windows import WindowModel, least_loads, most_saved, window_model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """What the tables of all tensors share. whole: temporal extents per dim; steps: their product."""
+
+    problem: Problem
+    measure: Measure
+    lattice: Lattice
+    spread: Spread
+    context: Context
+    whole: dict[str, int]
+    steps: int
+
+
+def node_loads(setting: Setting, term: TensorTerm, level: int, *, above: bool) -> tuple[IntArray, IntArray]:
+    """Return (loads in the whole run, elements held) of one instance of a node at every tile.
+
+    above: the node stands below spatial loops over fan-outs below its level (windows: their index sets have gaps).
+    """
+    lattice, spread = setting.lattice, setting.spread
+    last = setting.problem.level_count
+    windows = [dim for g in term.groups if g.is_window for dim in g.dims]
+    held = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    trips = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    for dim, _ in lattice.extents:
+        if dim in term.dims and dim not in windows:
+            held = held * (lattice.values[dim] * spread.factor(dim, level, last))
+        if dim not in windows:
+            trips = trips * (setting.whole[dim] // lattice.values[dim])
+    if not windows:
+        return held * trips, held
+    model = window_model(
+        tuple(g for g in term.groups if g.is_window),
+        tuple((dim, setting.whole[dim]) for dim in windows),
+        tuple(spread.crossings(dim, level, above=above) for dim in windows),
+    )
+    loads = _window_loads(setting, term, model)
+    return held * loads, held * model.size[_place_in(setting, model)]
+
+
+def _place_in(setting: Setting, model: WindowModel) -> IntArray:
+    """Return, at every point of the lattice, the flat index of its window tile in the model."""
+    total = np.zeros((1,) * len(setting.lattice.shape), dtype=np.int64)
+    for stride, (dim, prime) in zip(model.strides, model.lattice.axes, strict=True):
+        if (dim, prime) in setting.lattice.axes:
+            position = setting.lattice.axes.index((dim, prime))
+            shape = [-1 if a == position else 1 for a in range(len(setting.lattice.shape))]
+            total = total + stride * np.arange(setting.lattice.shape[position], dtype=np.int64).reshape(shape)
+    return total
+
+
+def _window_loads(setting: Setting, term: TensorTerm, model: WindowModel) -> IntArray:
+    """Return the loads per element of the plain axes' tile: loops below the chain's last tile in their best order,
+    then the loops between the chain's tiles, outwards."""
+    lattice, context, dims = setting.lattice, setting.context, setting.problem.dims
+    plain = [d for d, dim in enumerate(dims) if dim in term.dims and dim not in model.carried]
+    other = [d for d, dim in enumerate(dims) if dim not in term.dims]
+    whole = dict(zip(dims, context.tiles[0], strict=True))
+    marks = [_flat_tile(model, dict(zip(dims, tile, strict=True))) for tile in context.tiles]
+    reps = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    inner_trips = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    for d in other:
+        reps = reps * (context.tiles[-1][d] // lattice.values[dims[d]])
+    for d in plain:
+        inner_trips = inner_trips * (context.tiles[-1][d] // lattice.values[dims[d]])
+    repeat = (
+        prod(setting.problem.extents[d] for d in other)
+        if len(marks) == 1
+        else prod(context.tiles[-1][d] for d in other)
+    )
+    where = _place_in(setting, model)
+    index = np.searchsorted(np.array(divisors(repeat), dtype=np.int64), reps)
+    first = least_loads(model, marks[-1], repeat)[where, index] * inner_trips
+    outside = prod(whole.values()) // prod(context.tiles[-1])
+    if outside == 1:
+        return first
+    saved = _saved_outside(context, model, marks, plain, other)
+    return first * outside - np.where(inner_trips == 1, saved[where], 0)
+
+
+def _flat_tile(model: WindowModel, tile: dict[str, int]) -> int:
+    inner = {dim: tile[dim] for dim, _ in model.lattice.extents}
+    index = model.lattice.index(inner)
+    return sum(stride * exponent for stride, exponent in zip(model.strides, index, strict=True))
+
+
+def _saved_outside(
+    context: Context, model: WindowModel, marks: list[int], plain: list[int], other: list[int]
+) -> IntArray:
+    """Return the most that overlaps save in the loops between the chain's tiles, per window tile."""
+    saved = np.zeros(len(model.size), dtype=np.int64)
+    passed_plain = False
+    for position in range(len(marks) - 1, 0, -1):
+        inner, outer = context.tiles[position], context.tiles[position - 1]
+        after = prod(context.tiles[0]) // prod(outer)
+        trips = prod(outer[d] // inner[d] for d in plain)
+        repeat = prod(outer[d] // inner[d] for d in other)
+        if not passed_plain:
+            saved = saved + _most_saved_from(
+                model, marks[position], marks[position - 1], repeat, after * trips, marks[-1]
+            )
+        passed_plain = passed_plain or trips > 1
+    return saved
+
+
+def _most_saved_from(model: WindowModel, ends: tuple[int, int, int], repeat: int, after: int) -> IntArray:
+    """Return most_saved from ends[0] to ends[1], for the tiles that divide ends[2] (others 0)."""
+    inner, outer, last = ends
+    saved = most_saved(model, inner, outer, repeat, after)
+    kept = np.zeros_like(saved)
+    kept[model.below[last]] = saved[model.below[last]]
+    return kept
+
+
+def window_index(lattice: Lattice, inner: Lattice) -> IntArray:
+    """Return, at every point of the lattice, the flat index of its tile in a lattice of some of its dims."""
+    total = np.zeros((1,) * len(lattice.shape), dtype=np.int64)
+    for axis, (dim, prime) in enumerate(inner.axes):
+        stride = int(np.prod(inner.shape[axis + 1 :], dtype=np.int64))
+        position = lattice.axes.index((dim, prime))
+        shape = [-1 if a == position else 1 for a in range(len(lattice.shape))]
+        total = total + stride * np.arange(inner.shape[axis], dtype=np.int64).reshape(shape)
+    return total
