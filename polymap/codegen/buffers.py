@@ -8,6 +8,7 @@ also know which copies are partial sums, and list the slots held with the parent
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,7 +19,7 @@ from polymap.codegen.tiles import Frame, Values, affine_expr
 from polymap.codegen.window import moduli
 from polymap.errors import BudgetError, Problem
 from polymap.poly.affine import Affine
-from polymap.workload.loopnest import Access, Operator, Tensor, Workload
+from polymap.workload.loopnest import Access, Apply, Expression, Index, Operator, Tensor, Workload
 
 _LARGEST_INDEX = 2**31 - 1
 _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
@@ -139,13 +140,27 @@ def layout_of(nest: Nest) -> Layout:
 def _check_indices(workload: Workload) -> None:
     """Generated code computes indices in 32 bits."""
     extents = workload.extents()
-    accesses = [access for statement in workload.statements for access in (statement.target, *statement.reads)]
-    forms = [form for access in accesses for form in access.index]
-    forms += [constraint for statement in workload.statements for constraint in statement.constraints]
-    largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms)], default=0)
+    largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms_of(workload))], default=0)
     if largest > _LARGEST_INDEX:
         what = f"an index of the program would reach {largest}, more than {_LARGEST_INDEX}"
         raise BudgetError(Problem("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+
+
+def forms_of(workload: Workload) -> Iterator[Affine]:
+    """Yield every form of dims that the program computes: subscripts, constraints, values."""
+    for statement in workload.statements:
+        for access in (statement.target, *statement.reads):
+            yield from access.index
+        yield from statement.constraints
+        yield from _values(statement.expression)
+
+
+def _values(expression: Expression) -> Iterator[Affine]:
+    if isinstance(expression, Index):
+        yield expression.value
+    elif isinstance(expression, Apply):
+        for argument in expression.arguments:
+            yield from _values(argument)
 
 
 def _magnitude(form: Affine, extents: dict[str, int]) -> int:

@@ -13,21 +13,24 @@ _BINARY = ("+", "-", "*", "/", "<", "<=", "==", "!=", "&&", "||")
 
 
 def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Values, kind: ElementType) -> Expr:
-    """Return the C expression; operands: the values of the statement's reads; values: C expressions of its dims."""
+    """Return the C expression of a value that is stored as `kind`.
+
+    operands: the values of the statement's reads; values: C expressions of its dims.
+    """
     match expression:
         case Read(number):
             return operands[number]
         case Number(text):
             return Name(text)
         case Index(form):
-            return Invoke(f"({kind.c_type})", (affine_expr(form, values),))
+            return Invoke("(int64_t)", (affine_expr(form, values),))
         case Apply(operation, arguments):
             parts = tuple(c_expression(argument, operands, values, kind) for argument in arguments)
-            return _apply(operation, parts)
+            return _apply(operation, parts, kind)
     assert_never(expression)
 
 
-def _apply(operation: str, parts: tuple[Expr, ...]) -> Expr:
+def _apply(operation: str, parts: tuple[Expr, ...], kind: ElementType) -> Expr:
     if operation in _BINARY:
         return Binary(operation, *parts)
     if operation == "neg":
@@ -38,4 +41,6 @@ def _apply(operation: str, parts: tuple[Expr, ...]) -> Expr:
         return Invoke("!", parts)
     if operation in ("max", "min"):
         return Invoke(operation.upper(), parts)
+    if operation == "abs":
+        return Invoke("fabs" if kind.is_float else "llabs", parts)
     return Invoke(operation, parts)

@@ -98,6 +98,11 @@ def _flat(workload: Workload, access: Access, points: Points) -> NDArray[np.int6
     return number
 
 
+def _round(value: Values) -> Values:
+    """Return the nearest whole numbers, halves away from zero as in C."""
+    return np.copysign(np.floor(np.abs(value) + 0.5), value)
+
+
 _OPERATIONS: dict[str, Callable[..., object]] = {
     "+": np.add,
     "-": np.subtract,
@@ -117,11 +122,15 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
     "&&": np.logical_and,
     "||": np.logical_or,
     "!": np.logical_not,
-}
-_MATH = {"fabs": "abs", "pow": "power", "ceil": "ceil", "floor": "floor", "fmod": "fmod", "atan2": "arctan2"} | {
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
+    "pow": np.power,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "round": _round,
+    "erf": np.vectorize(math.erf),
+    "tgamma": np.vectorize(math.gamma),
+    "lgamma": np.vectorize(math.lgamma),
 }
 
 
@@ -130,16 +139,31 @@ def _value(expression: Expression, reads: list[Values], points: Points) -> objec
         case Read(number):
             return reads[number]
         case Number(text):
-            return int(text) if text.isdigit() else float(text.rstrip("fFlLuU"))
+            return _literal(text)
         case Index(form):
             return _affine(form, points)
         case Apply(operation, arguments):
             parts = [_value(argument, reads, points) for argument in arguments]
             if operation == "/":
                 return _divide(*parts)
-            function = _OPERATIONS.get(operation)
-            return function(*parts) if function else getattr(np, _MATH.get(operation, operation))(*parts)
+            return _function(operation)(*parts)
     assert_never(expression)
+
+
+def _function(operation: str) -> Callable[..., object]:
+    """Return numpy's function for an operation; most have C's name."""
+    return _OPERATIONS[operation] if operation in _OPERATIONS else getattr(np, operation)
+
+
+def _literal(text: str) -> int | float:
+    """Return the value of a C literal."""
+    whole = text.lower().rstrip("ul")
+    if whole.startswith("0x") and "." not in whole and "p" not in whole:
+        return int(whole, 16)
+    if whole.isdigit():
+        return int(whole, 8 if whole.startswith("0") else 10)
+    decimal = text.lower().rstrip("fl")
+    return float.fromhex(decimal) if decimal.startswith("0x") else float(decimal)
 
 
 def _divide(left: object, right: object) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polymap.codegen import prelude
-from polymap.codegen.buffers import Buffer, Layout, Rule
+from polymap.codegen.buffers import Buffer, Layout, Rule, forms_of
 from polymap.workload.loopnest import Workload
 
 KINDS = ("reads", "writes", "fills", "drains")
@@ -11,14 +11,7 @@ KINDS = ("reads", "writes", "fills", "drains")
 
 def has_floors(workload: Workload) -> bool:
     """Return whether a division rounded down occurs in the program."""
-    forms = [
-        form
-        for statement in workload.statements
-        for access in (statement.target, *statement.reads)
-        for form in access.index
-    ]
-    forms += [constraint for statement in workload.statements for constraint in statement.constraints]
-    return any(not form.is_linear for form in forms)
+    return any(not form.is_linear for form in forms_of(workload))
 
 
 def main_text(layout: Layout, *, counted: bool) -> str:

@@ -23,12 +23,16 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The written tensors as they must come out; slack: per element, the sum of the magnitudes that went into it, and
-    additions: how many there were at most. Both bound the error of floating-point sums in any order."""
+    """The written tensors as they must come out.
+
+    magnitudes: per element, the sum of the magnitudes that went into it (floats only). additions: how many there were
+    at most. is_sum: the program is one accumulation of products; then both bound the error of sums in any order.
+    """
 
     values: Data
     magnitudes: Data
     additions: int
+    is_sum: bool
 
 
 def reference(workload: Workload, data: Data) -> Reference:
@@ -38,7 +42,17 @@ def reference(workload: Workload, data: Data) -> Reference:
     magnitudes: Data = {}
     if is_float:
         magnitudes = _run(_of_magnitudes(workload), {name: np.abs(array) for name, array in data.items()})
-    return Reference(values, magnitudes, sum(_additions(workload, statement) for statement in workload.statements))
+    additions = sum(_additions(workload, statement) for statement in workload.statements)
+    operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
+    return Reference(values, magnitudes, additions, len(workload.statements) == 1 and operations <= {"*"})
+
+
+def operations_of(expression: Expression) -> Iterator[str]:
+    """Yield the operations that occur in an expression."""
+    if isinstance(expression, Apply):
+        yield expression.operation
+        for argument in expression.arguments:
+            yield from operations_of(argument)
 
 
 def _additions(workload: Workload, statement: Statement) -> int:
@@ -78,13 +92,18 @@ def _run(workload: Workload, data: Data) -> Data:
         if tensor.name not in arrays:
             arrays[tensor.name] = np.zeros(tensor.shape, dtype=dtype)
     first, *others = workload.statements
+    with np.errstate(all="ignore"):  # what overflows or is undefined must do so in C as well
+        _run_statements(workload, first, others, arrays)
+    return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
+
+
+def _run_statements(workload: Workload, first: Statement, others: list[Statement], arrays: Data) -> None:
     if others or _reads_itself(first):
         interpret(workload, arrays)
     elif _is_sum_of_products(first):
         _einsum(workload, first, arrays)
     else:
         evaluate_blocks(workload, first, arrays)
-    return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
 
 
 def _reads_itself(statement: Statement) -> bool:

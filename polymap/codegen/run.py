@@ -15,7 +15,7 @@ from polymap.codegen.elements import ElementType, element_types
 from polymap.codegen.emit_c import emit
 from polymap.codegen.interpret import Data, Values
 from polymap.codegen.lower import Form, lower
-from polymap.codegen.reference import Reference, reference
+from polymap.codegen.reference import Reference, operations_of, reference
 from polymap.costmodel.cost import Traffic
 from polymap.display import Shown
 from polymap.errors import CompilerError, Problem
@@ -128,11 +128,19 @@ def random_data(workload: Workload, types: dict[str, ElementType], seed: int) ->
             continue
         kind = types[tensor.name]
         if kind.is_float:
-            drawn = generator.uniform(-1, 1, tensor.shape)
+            drawn = generator.uniform(*_trial_range(workload), tensor.shape)
             data[tensor.name] = (drawn.astype(np.float32) if kind.c_type == "float" else drawn).astype(np.float64)
         else:
-            data[tensor.name] = generator.integers(kind.low, kind.high, tensor.shape, endpoint=True)
+            low = 1 if _trial_range(workload)[0] > 0 else kind.low  # nothing is divided by zero
+            data[tensor.name] = generator.integers(low, max(low, kind.high), tensor.shape, endpoint=True)
     return data
+
+
+def _trial_range(workload: Workload) -> tuple[float, float]:
+    """Return the range of trial values: away from zero and positive where a program divides or calls functions."""
+    plain = {"+", "-", "*", "neg", "max", "min"}
+    operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
+    return (-1.0, 1.0) if operations <= plain else (0.5, 1.5)
 
 
 def _dtype(kind: ElementType) -> str:
@@ -166,7 +174,10 @@ def _equal(found: Values, name: str, expected: Reference, kind: ElementType) -> 
     if not kind.is_float:
         return bool(np.array_equal(found, wanted))
     bound = rounding_bound(expected.additions, np.float32 if kind.c_type == "float" else np.float64)
-    close = np.abs(found - wanted) <= bound * expected.magnitudes[name]
+    size = expected.magnitudes[name]
+    if not expected.is_sum:  # errors pass through statements and functions: magnitudes are a rule of thumb
+        size = 100 * np.fmax(np.fmax(size, np.abs(wanted)), 1.0)
+    close = np.abs(found - wanted) <= bound * size
     return bool(np.all(close | (np.isnan(found) & np.isnan(wanted)) | (found == wanted)))
 
 

@@ -151,6 +151,25 @@ void halves(int A[12], int B[6], int C[5]) {
     }
 }
 """
+FUNCTIONS = """
+void functions(double A[9], double B[9], float D[9], int n) {
+    for (int i = 0; i < 9; i++) {
+        A[i] = pow(B[i], 2.0) + exp(-B[i]) * fabs(B[i] - 1e0) / (0x10 + i * i) - round(B[i] * 3.0);
+        if (i > 2)
+            D[i] = A[i - 1] > B[i] && !(B[i] < 0.75) ? log(B[i]) : atan2(B[i], 2) + fmod(A[i], 0.3);
+        D[i] *= hypot(erf(B[i]), tgamma(B[i]));
+    }
+}
+"""
+WHOLE = """
+void whole(int A[9], int B[9], int C[9]) {
+    for (int i = 0; i < 9; i++) {
+        C[i] = A[i] / (B[i] * B[i] + 1) - abs(A[8 - i]) / 3;
+        A[i] = (C[i] == 2 || A[i] != i) ? 010 + i / 2 : -i;
+    }
+}
+"""
+PROGRAMS = (GEMM_WITH_CLEARING, TRIANGLE, STENCIL, HALVES, FUNCTIONS, WHOLE)
 
 
 def in_textual_order(workload: Workload) -> Mapping:
@@ -171,7 +190,7 @@ def staged(mapping: Mapping, tensors: tuple[str, ...]) -> Mapping:
     return Mapping(tuple(nodes))
 
 
-@pytest.mark.parametrize("source", [GEMM_WITH_CLEARING, TRIANGLE, STENCIL, HALVES])
+@pytest.mark.parametrize("source", PROGRAMS)
 def test_c_programs_of_several_statements_run_and_count(source: str) -> None:
     workload = from_c(source)
     arch = machine(MemoryLevel("DRAM"), MemoryLevel("L1"))
