@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
-from polymap.costmodel.digits import Part, changes, left, runs
-from polymap.costmodel.digits import siblings as all_siblings
+from polymap.costmodel.digits import Cut, Part, changes, left, runs, siblings as all_siblings
 from polymap.costmodel.groups import TensorModel
 from polymap.costmodel.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.progression import too_large
 from polymap.costmodel.ragged import Counter
+from polymap.costmodel.scene import Pins, Scene, Siblings
 from polymap.costmodel.tally import Busiest
-from polymap.costmodel.scene import Cut, Pins, Scene, Siblings
 
 _MAX_CANDIDATES = 500
 
@@ -52,9 +51,7 @@ def _is_lopsided(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...])
     """Return whether siblings along a window may take different shares of the partial sums."""
     if not tensor.written or not tensor.windows:
         return False
-    spread = any(
-        0 <= loop.fanout < nodes[-2].fans and tensor.kinds[loop.dim] == 2 for loop in counter.nest.loops
-    )
+    spread = any(0 <= loop.fanout < nodes[-2].fans and tensor.kinds[loop.dim] == 2 for loop in counter.nest.loops)
     return spread and any(row.fills for row in counter.written_rows(tensor, nodes))
 
 
@@ -186,10 +183,10 @@ def _first_back(
     """Yield (how often, digits of the first sibling along one dim that works now and did not before, None for none)."""
     extent, chain = scene.extents[dim], scene.chains[dim]
     loops = counter.nest.chains[dim][: len(chain)]
-    kinds = []
+    kinds: list[tuple[int, ...]] = []
     for digits in all_siblings(extent, chain):
         at = {loop.position: digit for loop, digit in zip(loops, digits, strict=True)}
         kinds.append(tuple(at.get(loop.position, 0) for loop in siblings))
-    for often, tracks in changes(extent, chain, *cut):
+    for often, tracks in changes(extent, chain, cut):
         back = [kind for kind, (now, before) in zip(kinds, tracks, strict=True) if now and not before]
         yield often, min(back, default=None)

@@ -10,7 +10,7 @@ from polymap.arch.machine import Architecture
 from polymap.costmodel.busiest import busiest_of_levels
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.groups import WorkloadModel, workload_model
-from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
+from polymap.costmodel.nest import TEMPORAL, MachineModel, machine_model, nest_of
 from polymap.costmodel.ragged import Counter
 from polymap.costmodel.tally import Busiest, Row
 from polymap.costmodel.uniform import count_uniform

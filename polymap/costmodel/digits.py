@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
+from typing import NamedTuple
 
 
 class Part(IntEnum):
@@ -27,6 +28,20 @@ class Part(IntEnum):
     UNITED = 3
     FREE = 4
     PINNED = 5
+
+
+class Clock(IntEnum):
+    """Whose last step a tile is compared with: the instance's own (an idle one keeps what it has), or the machine's."""
+
+    OWN = 0
+    MACHINE = 1
+
+
+class Cut(NamedTuple):
+    """Where a carry stands among a dim's TIME loops: so many are outside it; moved: it is the next one of them."""
+
+    outside: int
+    moved: bool
 
 
 Link = tuple[int, Part, int]  # tile, part, the digit of a PINNED loop
@@ -52,7 +67,7 @@ def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tupl
             edges.add(whole)
         last = max(last, whole)
     ordered = sorted(edge for edge in edges if first <= edge <= last)
-    for low, high in zip(ordered, ordered[1:], strict=False):
+    for low, high in pairwise(ordered):
         yield low, high - low
 
 
@@ -93,43 +108,40 @@ def ahead(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def kept_indices(extent: int, chain: Chain, cut: int, own: bool) -> int:
-    """Return how many indices all instances keep at the steps whose carry follows the first `cut` TIME loops of this
-    dim and is in another dim: those under digits whose inner TIME loops make one iteration only.
+def kept_indices(extent: int, chain: Chain, outside: int, clock: Clock) -> int:
+    """Return how many indices all instances keep at the steps whose carry follows the first `outside` TIME loops of
+    this dim and is in another dim: those under digits whose inner TIME loops make one iteration only.
 
-    own: inner loops end where the instance ends; else where the first instance, and so the whole machine, does.
+    The machine's inner loops end where those of the first instance do.
     """
     total = 0
     for count, digits in choices(runs(extent, chain)):
         links = tuple(zip((tile for tile, _, _ in chain), (part for _, part, _ in chain), digits, strict=True))
-        total += count * _still(links, ahead(chain, digits), cut, own, ((extent, 1),), extent)
+        total += count * _still(links, ahead(chain, digits), outside, clock, ((extent, 1),), extent)
     return total
 
 
-def _still(chain: Chain, needs: tuple[int, ...], cut: int, own: bool, branches: Branches, clock: int) -> int:
+def _still(chain: Chain, needs: tuple[int, ...], outside: int, clock: Clock, branches: Branches, length: int) -> int:
     """Return the same for one instance: the indices below digits of the loops passed so far.
 
-    branches: the lengths along the FREE loops passed. clock: the length that the first instance has.
+    branches: the lengths along the FREE loops passed. length: what the first instance has.
     """
     if not chain or not branches:
-        return sum(length * many for length, many in branches)
+        return sum(each * many for each, many in branches)
     (tile, part, digit), need, inside = chain[0], needs[0], chain[1:]
     if branches[0][0] <= need + digit * tile:
         return 0
     if part is Part.FREE:
-        return _still(inside, needs[1:], cut, own, spread(branches, tile), min(clock, tile))
+        return _still(inside, needs[1:], outside, clock, spread(branches, tile), min(length, tile))
     if part is not Part.TIME:
-        return _still(inside, needs[1:], cut, own, clipped(branches, digit, tile), min(clock, tile))
-    if cut == 0:
-        alone = (branches[0][0] - need if own else clock) <= tile
-        return _still(inside, needs[1:], 0, own, clipped(branches, 0, tile), min(clock, tile)) if alone else 0
-    lengths = [length for length, _ in branches]
+        return _still(inside, needs[1:], outside, clock, clipped(branches, digit, tile), min(length, tile))
+    if outside == 0:
+        alone = (branches[0][0] - need if clock is Clock.OWN else length) <= tile
+        return _still(inside, needs[1:], 0, clock, clipped(branches, 0, tile), min(length, tile)) if alone else 0
+    lengths = [each for each, _ in branches]
     return sum(
-        count
-        * _still(
-            inside, needs[1:], cut - 1, own, clipped(branches, digit, tile), left(clock, digit, tile)
-        )
-        for digit, count in segments(lengths if own else [*lengths, clock], tile)
+        count * _still(inside, needs[1:], outside - 1, clock, clipped(branches, digit, tile), left(length, digit, tile))
+        for digit, count in segments(lengths if clock is Clock.OWN else [*lengths, length], tile)
     )
 
 
@@ -159,7 +171,7 @@ def all_indices(extent: int, chain: Chain) -> int:
     """Return how many indices all tiles of a node have together: each index is in the tile of one digit vector."""
     if all(part is not Part.PINNED for _, part, _ in chain):
         return extent
-    return kept_indices(extent, chain, len(chain), True)
+    return kept_indices(extent, chain, len(chain), Clock.OWN)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -198,24 +210,22 @@ def siblings(extent: int, chain: Chain) -> tuple[tuple[int, ...], ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def changes(extent: int, chain: Chain, cut: int, moved: bool) -> tuple[tuple[int, tuple[Track, ...]], ...]:
-    """Return (how often, tracks) of the steps whose carry follows the first `cut` TIME loops of this dim, on the clock
-    of the whole machine.
+def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...]], ...]:
+    """Return (how often, tracks) of the steps of one carry, on the clock of the whole machine.
 
-    moved: the carry is the next TIME loop of this dim; else it is in another dim. One track per kind of `siblings`;
-    only steps before and at which the first sibling works.
+    One track per kind of `siblings`; only steps before and at which the first sibling works.
     """
     total: dict[tuple[Track, ...], int] = {}
     kinds = siblings(extent, chain)
     for count, digits in choices(apart(chain, runs(extent, chain))[0]):
         chosen = [tuple(map(int.__add__, digits, kind)) for kind in kinds]
         found: dict[tuple[int, tuple[Track, ...]], int] = {(extent, ((extent, extent),) * len(kinds)): count}
-        outside = cut
+        outside = cut.outside
         for number, (tile, part, _) in enumerate(chain):
             following: dict[tuple[int, tuple[Track, ...]], int] = {}
             for (clock, tracks), times in found.items():
                 if part is Part.TIME:
-                    below = _timed(tile, outside, moved, clock, tracks)
+                    below = _timed(tile, Cut(outside, cut.moved), clock, tracks)
                 else:
                     placed = tuple(
                         _below(track, each[number], each[number], tile)
@@ -232,16 +242,14 @@ def changes(extent: int, chain: Chain, cut: int, moved: bool) -> tuple[tuple[int
     return tuple((times, tracks) for tracks, times in total.items())
 
 
-def _timed(
-    tile: int, cut: int, moved: bool, clock: int, tracks: tuple[Track, ...]
-) -> Iterator[tuple[int, int, tuple[Track, ...]]]:
-    """Yield (how many digits, the clock's length, the tracks) below a TIME loop; cut: those still outside the carry,
-    negative inside it."""
+def _timed(tile: int, cut: Cut, clock: int, tracks: tuple[Track, ...]) -> Iterator[tuple[int, int, tuple[Track, ...]]]:
+    """Yield (how many digits, the clock's length, the tracks) below a TIME loop; the cut counts from here, and is
+    negative inside the carry."""
     now, before = [track[0] for track in tracks], [track[1] for track in tracks]
-    if cut > 0:
+    if cut.outside > 0:
         for digit, count in segments([*now, *before, clock], tile):
             yield count, left(clock, digit, tile), tuple(_below(track, digit, digit, tile) for track in tracks)
-    elif cut == 0 and moved:
+    elif cut.outside == 0 and cut.moved:
         for digit, count in steps_on(now, before, clock, tile):
             yield count, left(clock, digit - 1, tile), tuple(_below(track, digit, digit - 1, tile) for track in tracks)
     else:
@@ -260,7 +268,7 @@ def steps_on(now: Iterable[int], before: Iterable[int], clock: int, tile: int) -
     for length in (*before, clock):
         edges |= {length // tile + 1, -(-length // tile) + 1}
     ordered = sorted(edge for edge in edges if 1 <= edge <= last)
-    for low, high in zip(ordered, ordered[1:], strict=False):
+    for low, high in pairwise(ordered):
         yield low, high - low
 
 

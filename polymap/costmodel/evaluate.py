@@ -51,9 +51,7 @@ def _counted(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[
     return count_with_sets(workload, arch, mapping), "sets"
 
 
-def _violations(
-    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts
-) -> tuple[Violation, ...]:
+def _violations(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts) -> tuple[Violation, ...]:
     return (
         *placement_violations(workload, arch, mapping),
         *_dependence_violations(workload, mapping),

@@ -79,11 +79,12 @@ def _tensor_model(workload: Workload, statement: Statement, index: int) -> Tenso
     tensor = workload.tensors[index]
     accesses = accesses_of(statement, tensor.name)
     written = statement.target.tensor == tensor.name
-    if len(set(accesses)) != 1 or not all(axis.is_linear for axis in accesses[0].index):
+    access = accesses[0] if accesses else None
+    if access is None or len(set(accesses)) > 1 or not all(axis.is_linear for axis in access.index):
         return None
     if written and len(accesses) > 1:
         return None
-    singles, windows = axis_forms(accesses[0], workload.extents())
+    singles, windows = axis_forms(access, workload.extents())
     overwritten = statement.operator is Operator.ASSIGN
     kinds = [0] * len(workload.dims)
     for dim in singles:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
+from polymap.costmodel.digits import Clock, Cut
 from polymap.costmodel.groups import TensorModel, Window
 from polymap.costmodel.progression import Nest, Placed, too_large
-from polymap.costmodel.scene import Cut, Scene
+from polymap.costmodel.scene import Scene
 from polymap.costmodel.window_sums import (
     Load,
     classes,
@@ -30,7 +31,7 @@ def distinct_elements(scene: Scene, window: Window) -> int:
     """Return the elements of the distinct tiles of siblings, over all steps."""
     return sum(
         times * distinct_tiles(loads(window, siblings, whole=True))
-        for times, siblings in classes(scene, window, None, own=True)
+        for times, siblings in classes(scene, window, None, Clock.OWN)
     )
 
 
@@ -38,7 +39,7 @@ def elements_not_read(scene: Scene, tensor: TensorModel, carry: tuple[Cut, ...])
     """Return how many elements fewer than those of the distinct tiles are read, over the windows' steps of one carry
     at which everything else stands still."""
     steps = [
-        [(times, loads(window, siblings, whole=False)) for times, siblings in classes(scene, window, carry, own=True)]
+        [(times, loads(window, siblings, whole=False)) for times, siblings in classes(scene, window, carry, Clock.OWN)]
         for window in tensor.windows
     ]
     if len(steps) == 1:

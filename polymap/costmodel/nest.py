@@ -1,4 +1,4 @@
-"""The loop tree of one statement as the closed form reads it: loops with their trip counts, and who holds what where."""
+"""The loop tree of one statement as the closed form reads it: loops with trip counts, and who holds what where."""
 
 from __future__ import annotations
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from math import prod
 
-from polymap.costmodel.digits import Part, Track, clipped, places, spread
+from polymap.costmodel.digits import Clock, Cut, Part, Track, clipped, places, spread
 from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.messages import distinct_elements, elements_not_read
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
@@ -35,7 +36,7 @@ class Counter:
             kept = scene.kept_by_itself(carry)
             for window in tensor.windows:
                 if kept:
-                    kept *= kept_elements(scene, window, carry, own=True)
+                    kept *= kept_elements(scene, window, carry, Clock.OWN)
             total -= kept
         return total
 
@@ -57,9 +58,7 @@ class Counter:
     def _unites_unevenly(self, scene: Scene) -> bool:
         """Return whether siblings united along a single may differ in whether they load, beside siblings along a
         window that are merged where their loads are equal."""
-        united = any(
-            part is Part.UNITED for dim in scene.tensor.singles for _, part, _ in scene.chains[dim]
-        )
+        united = any(part is Part.UNITED for dim in scene.tensor.singles for _, part, _ in scene.chains[dim])
         merged = any(
             part is Part.MERGED
             for window in scene.tensor.windows
@@ -82,10 +81,8 @@ class Counter:
 
     def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many of the events bring an element only to siblings that come back while the first one stays."""
-        if tensor.windows:  # siblings along other dims always work together there
-            return 0
         scene = self.scene(tensor, parent, node, Siblings.MERGED, pins)
-        return self._kept(scene, scene, always) - self._kept(scene, scene, none_starts)
+        return self._kept(scene, always) - self._kept(scene, none_starts)
 
     def _moves(
         self,
@@ -99,28 +96,26 @@ class Counter:
         scene = self.scene(tensor, parent, node, siblings, pins)
         if node.level < 0:
             return scene.whole() * prod(distinct_elements(scene, window) for window in tensor.windows)
-        apart = scene
-        if tensor.windows:
-            self._check_windows(tensor, parent, node)
-            apart = self.scene(tensor, parent, node, Siblings.APART, pins)
-        total = scene.whole() * prod(all_elements(apart, window) for window in tensor.windows)
-        return total - self._kept(scene, apart, holds)
+        self._check_windows(tensor, parent, node)
+        total = scene.whole() * prod(all_elements(scene, window) for window in tensor.windows)
+        return total - self._kept(scene, holds)
 
-    def _kept(self, scene: Scene, apart: Scene, holds: Callable[[tuple[Track, ...]], bool]) -> int:
-        """Return the elements that stay from step to step, on the machine's clock. apart: the same scene with all
-        siblings apart, for the windows."""
+    def _kept(self, scene: Scene, holds: Callable[[tuple[Track, ...]], bool]) -> int:
+        """Return the elements that stay from step to step, on the machine's clock."""
         total = 0
         for carry in scene.carries:
             kept = scene.kept_by_clock(carry, holds)
             for window in scene.tensor.windows:
                 if kept:
-                    kept *= kept_elements(apart, window, carry, own=False)
+                    kept *= kept_elements(scene, window, carry, Clock.MACHINE)
             total += kept
         return total
 
     def _check_windows(self, tensor: TensorModel, parent: Node, node: Node) -> None:
         """Raise BudgetError unless each element of a written tensor with windows is held through one offset at a time,
         and the siblings along dims that it lacks always work together."""
+        if not tensor.windows:
+            return
         scene = self.scene(tensor, parent, node, Siblings.MERGED, NO_PINS)
         merged = [any(part is Part.MERGED for _, part, _ in chain) for chain in scene.chains]
         for dim, kind in enumerate(tensor.kinds):
@@ -134,9 +129,7 @@ class Counter:
         """Return how many steps there are: those of the first instance, which works whenever any does."""
         total = 1
         for extent, chain in zip(self.model.extents, self.nest.chains, strict=True):
-            links = tuple(
-                (loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.MERGED, 0) for loop in chain
-            )
+            links = tuple((loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.MERGED, 0) for loop in chain)
             total *= places(links, len(links), extent)
         return total
 
@@ -155,7 +148,8 @@ class Counter:
             total *= sum(length * many for length, many in branches)
         for window in tensor.windows:
             tracks = [
-                window_classes(self.model.extents[dim], first[dim], 0, False, True)[0][1][0] for dim, _ in window.terms
+                window_classes(self.model.extents[dim], first[dim], Cut(0, moved=False), Clock.OWN)[0][1][0]
+                for dim, _ in window.terms
             ]
             found = held(window, tuple(tracks))
             assert found is not None, "the first instance works in the first step"
@@ -172,7 +166,7 @@ class Counter:
     def _read_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> list[Row]:
         rows: list[Row] = []
         fills = 0
-        for node, below in zip(nodes, nodes[1:], strict=False):
+        for node, below in pairwise(nodes):
             reads = self.messages(tensor, node, below)
             rows.append(Row(node.level, tensor.index, reads, fills, fills, 0, self.tile(tensor, node)))
             if below.level >= 0:
@@ -183,7 +177,7 @@ class Counter:
         """Return the rows of the target from entries, entry events and arrivals (docs/closed_form.md)."""
         rows: list[Row] = []
         entries = fills = 0
-        for number, (node, below) in enumerate(zip(nodes, nodes[1:], strict=False)):
+        for number, (node, below) in enumerate(pairwise(nodes)):
             tile = self.tile(tensor, node)
             arrivals = self.arrivals(tensor, node, below)
             if number == 0:

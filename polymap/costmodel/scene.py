@@ -8,6 +8,8 @@ from functools import cached_property
 
 from polymap.costmodel.digits import (
     Chain,
+    Clock,
+    Cut,
     Link,
     Part,
     Track,
@@ -20,7 +22,6 @@ from polymap.costmodel.groups import TensorModel
 from polymap.costmodel.nest import TEMPORAL, Loop, MachineModel, Nest, Node
 
 Pins = Mapping[int, int]  # position of a spatial loop -> the one digit of it that counts
-Cut = tuple[int, bool]  # TIME loops of a dim outside a carry, and whether the carry is the next one
 
 
 class Siblings(Enum):
@@ -71,7 +72,7 @@ class Scene:
         for loop in reversed(self._nest.loops):
             if loop.fanout == TEMPORAL and loop.position < self._node.position:
                 outside[loop.dim] -= 1
-                carries.append(tuple((cut, dim == loop.dim) for dim, cut in enumerate(outside)))
+                carries.append(tuple(Cut(cut, dim == loop.dim) for dim, cut in enumerate(outside)))
         return carries
 
     def whole(self) -> int:
@@ -93,7 +94,7 @@ class Scene:
             cut, moved = carry[dim]
             chain, extent = self.chains[dim], self.extents[dim]
             if kind == 1:
-                total *= 0 if moved else kept_indices(extent, chain, cut, True)
+                total *= 0 if moved else kept_indices(extent, chain, cut, Clock.OWN)
             elif kind == 0:
                 total *= places(chain, cut + moved, extent) - (places(chain, cut, extent) if moved else 0)
             if not total:
@@ -105,7 +106,7 @@ class Scene:
         total = 1
         for dim in self.tensor.singles:
             cut, moved = carry[dim]
-            total *= 0 if moved else kept_indices(self.extents[dim], self.chains[dim], cut, False)
+            total *= 0 if moved else kept_indices(self.extents[dim], self.chains[dim], cut, Clock.MACHINE)
         return total
 
     def kept_by_clock(self, carry: tuple[Cut, ...], holds: Callable[[tuple[Track, ...]], bool]) -> int:
@@ -115,9 +116,9 @@ class Scene:
             cut, moved = carry[dim]
             chain, extent = self.chains[dim], self.extents[dim]
             if kind == 1:
-                total *= 0 if moved else kept_indices(extent, chain, cut, False)
+                total *= 0 if moved else kept_indices(extent, chain, cut, Clock.MACHINE)
             elif kind == 0:
-                total *= sum(times for times, tracks in changes(extent, chain, cut, moved) if holds(tracks))
+                total *= sum(times for times, tracks in changes(extent, chain, carry[dim]) if holds(tracks))
             if not total:
                 break
         return total

@@ -84,9 +84,7 @@ def _window(tensor: TensorModel, dim: int) -> tuple[int, int]:
 Busy = tuple[int, int]  # elements that the busiest instance reads and writes; the same instance for all tensors
 
 
-def count_uniform(
-    model: WorkloadModel, machine: MachineModel, nest: Nest
-) -> tuple[list[Row], tuple[Busiest, ...]]:
+def count_uniform(model: WorkloadModel, machine: MachineModel, nest: Nest) -> tuple[list[Row], tuple[Busiest, ...]]:
     """Return the rows of all tensors and the busiest instance per level.
 
     Raises BudgetError where a tile is out of reach.

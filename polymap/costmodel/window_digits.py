@@ -11,7 +11,20 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from polymap.costmodel.digits import Branches, Chain, Part, ahead, apart, choices, left, runs, segments, steps_on
+from polymap.costmodel.digits import (
+    Branches,
+    Chain,
+    Clock,
+    Cut,
+    Part,
+    ahead,
+    apart,
+    choices,
+    left,
+    runs,
+    segments,
+    steps_on,
+)
 from polymap.costmodel.progression import too_large
 
 Steps = tuple[tuple[int, int], ...]
@@ -46,12 +59,8 @@ State = tuple[int, tuple[Piece, ...]]  # of one track: rise and pieces; no piece
 
 
 @lru_cache(maxsize=1 << 16)
-def window_classes(extent: int, chain: Chain, cut: int, moved: bool, own: bool) -> tuple[Class, ...]:
-    """Return the kinds of steps whose carry follows the first `cut` TIME loops of this dim.
-
-    moved: the carry is the next TIME loop of this dim; else it is in another dim. own: what was before is each
-    sibling's own last step; else the machine's. With all TIME loops in the cut, before is the same as now.
-    """
+def window_classes(extent: int, chain: Chain, cut: Cut, clock: Clock) -> tuple[Class, ...]:
+    """Return the kinds of steps of one carry. With all TIME loops outside of it, before is the same as now."""
     found: dict[tuple[Track, ...], int] = {}
     each, among = apart(chain, runs(extent, chain))
     kinds = list(product(*(run or ((0, 1),) for run in among)))
@@ -59,11 +68,9 @@ def window_classes(extent: int, chain: Chain, cut: int, moved: bool, own: bool) 
         raise too_large()
     for count, digits in choices(each):
         chosen = [tuple(digit + first for digit, (first, _) in zip(digits, kind, strict=True)) for kind in kinds]
-        walk = _Walk(chain, cut, moved, own, chosen, [ahead(chain, each) for each in chosen])
+        walk = _Walk(chain, cut, clock, chosen, [ahead(chain, each) for each in chosen])
         for states, times in walk.all_states(extent).items():
-            tracks = tuple(
-                _track(chain, kind, state) for kind, state in zip(kinds, states, strict=True) if state[1]
-            )
+            tracks = tuple(_track(chain, kind, state) for kind, state in zip(kinds, states, strict=True) if state[1])
             found[tracks] = found.get(tracks, 0) + times * count
     return tuple((times, tracks) for tracks, times in found.items())
 
@@ -76,9 +83,7 @@ def _track(chain: Chain, kind: Branches, state: State) -> Track:
             bases[part] += first * tile
             if count > 1:
                 steps[part].append((tile, count))
-    return Track(
-        bases[Part.MERGED], tuple(steps[Part.MERGED]), bases[Part.UNITED], tuple(steps[Part.UNITED]), *state
-    )
+    return Track(bases[Part.MERGED], tuple(steps[Part.MERGED]), bases[Part.UNITED], tuple(steps[Part.UNITED]), *state)
 
 
 class _Walk(NamedTuple):
@@ -88,9 +93,8 @@ class _Walk(NamedTuple):
     """
 
     chain: Chain
-    cut: int
-    moved: bool
-    own: bool
+    cut: Cut
+    clock: Clock
     digits: list[tuple[int, ...]]
     needs: list[tuple[int, ...]]
 
@@ -98,19 +102,19 @@ class _Walk(NamedTuple):
         """Return how often each combination of the siblings' states occurs, steps without work left out."""
         start: State = (0, (Piece(extent, extent, 0, ()),))
         found: dict[tuple[int, tuple[State, ...]], int] = {(extent, (start,) * len(self.digits)): 1}
-        cut = self.cut
+        outside = self.cut.outside
         for number, (tile, part, _) in enumerate(self.chain):
             following: dict[tuple[int, tuple[State, ...]], int] = {}
             for (clock, states), times in found.items():
                 if part is Part.TIME:
-                    below = self._timed(number, tile, cut, clock, states)
+                    below = self._timed(number, tile, outside, clock, states)
                 else:
                     below = iter(((1, min(clock, tile), self._placed(number, tile, part, states)),))
                 for count, after, reached in below:
                     if any(pieces for _, pieces in reached):
-                        key = (0 if self.own else after, reached)
+                        key = (0 if self.clock is Clock.OWN else after, reached)
                         following[key] = following.get(key, 0) + count * times
-            cut -= part is Part.TIME
+            outside -= part is Part.TIME
             found = following
         total: dict[tuple[State, ...], int] = {}
         for (_, states), times in found.items():
@@ -118,23 +122,28 @@ class _Walk(NamedTuple):
         return total
 
     def _timed(
-        self, number: int, tile: int, cut: int, clock: int, states: tuple[State, ...]
+        self, number: int, tile: int, outside: int, clock: int, states: tuple[State, ...]
     ) -> Iterator[tuple[int, int, tuple[State, ...]]]:
         """Yield (how many digits, the clock's length, the states) below a TIME loop."""
         pieces = [piece for _, each in states for piece in each]
         now, before = [piece.now for piece in pieces], [piece.before for piece in pieces]
-        if cut > 0:
-            for digit, count in segments([*now, *before] if self.own else [*now, *before, clock], tile):
+        own = self.clock is Clock.OWN
+        if outside > 0:
+            for digit, count in segments([*now, *before] if own else [*now, *before, clock], tile):
                 yield count, left(clock, digit, tile), tuple(_below(state, digit, digit, tile) for state in states)
-        elif cut == 0 and self.moved:
+        elif outside == 0 and self.cut.moved:
             for digit, count in steps_on(now, before, clock, tile):
                 reached = tuple(_below(state, digit, digit - 1, tile) for state in states)
                 yield count, left(clock, digit - 1, tile), reached
         else:
             last = -(-clock // tile) - 1
-            yield 1, left(clock, last, tile), tuple(
-                _wrapped(state, needs[number], last, tile, own=self.own)
-                for state, needs in zip(states, self.needs, strict=True)
+            yield (
+                1,
+                left(clock, last, tile),
+                tuple(
+                    _wrapped(state, needs[number], last, tile, own=own)
+                    for state, needs in zip(states, self.needs, strict=True)
+                ),
             )
 
     def _placed(self, number: int, tile: int, part: Part, states: tuple[State, ...]) -> tuple[State, ...]:
@@ -149,7 +158,7 @@ class _Walk(NamedTuple):
 
 def _wrapped(state: State, need: int, last: int, tile: int, *, own: bool) -> State:
     """Return the state below an inner TIME loop: its first digit now, its last before."""
-    rise, pieces = state
+    pieces = state[1]
     if not pieces or pieces[0].now <= need:
         return 0, ()
     return _below(state, 0, (pieces[0].before - need - 1) // tile if own else last, tile)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from polymap.costmodel.digits import Clock, Cut
 from polymap.costmodel.groups import Window
 from polymap.costmodel.progression import (
     Placed,
@@ -18,7 +19,7 @@ from polymap.costmodel.progression import (
     translated_sum,
     union,
 )
-from polymap.costmodel.scene import Cut, Scene
+from polymap.costmodel.scene import Scene
 from polymap.costmodel.window_digits import Class, Track, window_classes
 
 Tracks = tuple[Track, ...]  # one per dim of the window
@@ -44,12 +45,14 @@ class Load:
         return Placed(placed.low + self.base + least, shape)
 
 
-def classes(scene: Scene, window: Window, carry: tuple[Cut, ...] | None, *, own: bool) -> Iterator[tuple[int, list[Tracks]]]:
+def classes(
+    scene: Scene, window: Window, carry: tuple[Cut, ...] | None, clock: Clock
+) -> Iterator[tuple[int, list[Tracks]]]:
     """Yield (how often, siblings) of each kind of step of a carry; None: of all steps, each compared with itself."""
     per_dim: list[tuple[Class, ...]] = []
     for dim, _ in window.terms:
-        cut, moved = (scene.times[dim], False) if carry is None else carry[dim]
-        per_dim.append(window_classes(scene.extents[dim], scene.chains[dim], cut, moved, own))
+        cut = Cut(scene.times[dim], moved=False) if carry is None else carry[dim]
+        per_dim.append(window_classes(scene.extents[dim], scene.chains[dim], cut, clock))
     for kinds in product(*per_dim):
         times = 1
         for count, _ in kinds:
@@ -83,19 +86,26 @@ def common(one: Placed, other: Placed | None) -> int:
 
 
 def all_elements(scene: Scene, window: Window) -> int:
-    """Return the elements of all tiles, over all steps and instances that count on their own."""
+    """Return the elements of all tiles, over all steps and instances."""
     return sum(
-        times * _now(window, tracks).size for times, siblings in classes(scene, window, None, own=True) for tracks in siblings
+        times * _many(tracks) * _now(window, tracks).size
+        for times, siblings in classes(scene, window, None, Clock.OWN)
+        for tracks in siblings
     )
 
 
-def kept_elements(scene: Scene, window: Window, carry: tuple[Cut, ...], *, own: bool) -> int:
-    """Return the elements that tiles keep, over the steps of one carry and instances that count on their own."""
-    total = 0
-    for times, siblings in classes(scene, window, carry, own=own):
-        for tracks in siblings:
-            total += times * common(_now(window, tracks), held(window, tracks, before=True))
-    return total
+def kept_elements(scene: Scene, window: Window, carry: tuple[Cut, ...], clock: Clock) -> int:
+    """Return the elements that tiles keep, over the steps of one carry and all instances."""
+    return sum(
+        times * _many(tracks) * common(_now(window, tracks), held(window, tracks, before=True))
+        for times, siblings in classes(scene, window, carry, clock)
+        for tracks in siblings
+    )
+
+
+def _many(tracks: Tracks) -> int:
+    """Return how many siblings tracks stand for."""
+    return prod(count for track in tracks for _, count in (*track.key_steps, *track.united_steps))
 
 
 def _now(window: Window, tracks: Tracks) -> Placed:
@@ -119,19 +129,20 @@ def loads(window: Window, siblings: Iterable[Tracks], *, whole: bool) -> list[Lo
         for tracks in members:
             tile = _now(window, tracks)
             last = None if whole else held(window, tracks, before=True)
-            new = tile if not common(tile, last) or last is None else difference(tile, last)
+            new = difference(tile, last) if last is not None and common(tile, last) else tile
             tiles.append(_united(window, tracks, tile))
             if new is not None:
                 news.append(_united(window, tracks, new))
-            tile, new = union(tiles), union(news)
-        assert tile is not None
+        whole_tile = union(tiles)
+        whole_new = union(news)
+        assert whole_tile is not None
         runs = [
             (factor * stride, count)
             for (_, factor), (_, steps) in zip(window.terms, key, strict=True)
             for stride, count in steps
         ]
         base = sum(factor * low for (_, factor), (low, _) in zip(window.terms, key, strict=True))
-        found.append(Load(tile, new, base, tuple(runs)))
+        found.append(Load(whole_tile, whole_new, base, tuple(runs)))
     return found
 
 
@@ -203,7 +214,7 @@ def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool
 
 def siblings_are_apart(scene: Scene, window: Window) -> bool:
     """Return whether no two siblings of one step hold a common element. The scene has them MERGED."""
-    for _, siblings in classes(scene, window, None, own=True):
+    for _, siblings in classes(scene, window, None, Clock.OWN):
         apart = 0
         spread: list[Placed] = []
         for load in loads(window, siblings, whole=True):
