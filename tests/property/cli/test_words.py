@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from polymap.cli_arguments import Options, parse, wanted_help
 from polymap.errors import OptionError
