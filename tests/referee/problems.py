@@ -57,18 +57,18 @@ _FAMILIES: tuple[tuple[str, str, dict[str, int]], ...] = (
 _EXTENTS = (1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9, 10, 12, 12, 16)
 
 
-def random_problem(rng: random.Random, *, most: int = 200_000) -> Problem:
-    """Return a problem whose space has between 200 and `most` legal trees, three in five times more than 10,000."""
+def random_problem(rng: random.Random, *, most: int = 200_000, tiles: str | None = None) -> Problem:
+    """Return a problem of one tile rule (None: either) whose space has between 200 and `most` legal trees, three in five times more than 10,000."""
     least = LARGE if rng.random() < 0.6 else 200
     while True:
         name, text, largest = rng.choice(_FAMILIES)
         workload = _workload(rng, name, text, largest)
-        tiles = rng.choice(("divide", "divide", "any"))
+        rule = tiles or rng.choice(("divide", "divide", "any"))
         arch = _machine(rng, workload)
-        legal = legal_count(workload, arch, tiles)
-        if legal is not None and least < legal <= most and _words(workload, arch, tiles) <= _MOST_WORDS:
+        legal = legal_count(workload, arch, rule)
+        if legal is not None and least < legal <= most and _words(workload, arch, rule) <= _MOST_WORDS:
             objective = _objective(rng, arch)
-            return Problem(workload, arch, objective, tiles, legal, _features(name, arch, objective, tiles))
+            return Problem(workload, arch, objective, rule, legal, _features(name, arch, objective, rule))
 
 
 def _words(workload: Workload, arch: Architecture, tiles: str) -> int:
