@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     )
     from polymap.schedules.violation import InstancePoint as InstancePoint, Violation as Violation
     from polymap.search.result import SearchResult as SearchResult
+    from polymap.search.search import candidates as candidates
     from polymap.workload.c import from_c as from_c
     from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
     from polymap.workload.document import (
@@ -95,6 +96,7 @@ _HOME = {
     "polymap.schedules.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
     "polymap.schedules.violation": ("InstancePoint", "Violation"),
     "polymap.search.result": ("SearchResult",),
+    "polymap.search.search": ("candidates",),
     "polymap.workload.c": ("from_c",),
     "polymap.workload.dependences": ("Dependence", "dependences"),
     "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),

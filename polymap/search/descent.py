@@ -7,7 +7,7 @@ tiles that all loop orders must pass through.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +52,29 @@ class View:
 
 @dataclass(slots=True)
 class Incumbent:
-    """The best tree so far (value scaled as Measure.value) and how to stop."""
+    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop."""
 
-    value: int | None
-    leaf: Leaf | None
     out_of_time: Callable[[], bool]
+    keep: int = 1
+    found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
     nodes: int = 0
+
+    @property
+    def value(self) -> int | None:
+        """Return the value that a new tree must beat; None while there is room."""
+        return self.found[-1][0] if len(self.found) == self.keep else None
+
+    @property
+    def leaf(self) -> Leaf | None:
+        return self.found[0][1] if self.found else None
+
+    def add(self, value: int, leaf: Leaf) -> None:
+        """Take a tree in, unless it is known already; the worst one goes where there are too many."""
+        if any(leaf.mapping == known.mapping for _, known in self.found):
+            return
+        self.found.append((value, leaf))
+        self.found.sort(key=lambda item: item[0])
+        del self.found[self.keep :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +188,7 @@ class Descent:
         return view_of(tables, self.prices, reach_from(tables, spot.state))
 
     def _is_dominated(self, spot: Spot) -> bool:
-        if self.window is not None:
+        if self.window is not None or self.incumbent.keep > 1:
             return False
         known = self.seen.setdefault((spot.state, spot.tile), [])
         label = (spot.parts, spot.used)
@@ -195,8 +212,7 @@ class Descent:
         )
         leaf = best_leaf(self.tables, ordered_chain(spot.chain), self._without_window(spot, total), free)
         if leaf is not None and self._beats(self._value(leaf.parts)):
-            self.incumbent.value = self._value(leaf.parts)
-            self.incumbent.leaf = leaf
+            self.incumbent.add(self._value(leaf.parts), leaf)
 
     def _value(self, parts: Parts) -> int:
         return self.tables.measure.value(_sum(parts, self.tables.start), self.tables.compute_cycles)
@@ -225,7 +241,7 @@ class Descent:
 
     def _is_canonical(self, spot: Spot, tensor: int, edge: Edge) -> bool:
         """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out)."""
-        if self.window is None or not spot.chain:
+        if not spot.chain or (self.window is None and self.incumbent.keep == 1):
             return True
         last = spot.chain[-1]
         return last.tile != spot.tile or (last.level, last.tensor) < (edge.level, tensor)

@@ -22,12 +22,13 @@ from polymap.search.tables import FORBIDDEN, build_tables
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the engine ends with: the best leaf, a valid bound (scaled; None: none was reached), work done.
+    """What the engine ends with: the best leaves with their values, a valid bound (both scaled; None: none was
+    reached), work done.
 
     evaluated: nodes of the search. pruned: structures refuted by their bound alone.
     """
 
-    leaf: Leaf | None
+    found: tuple[tuple[int, Leaf], ...]
     bound: int | None
     evaluated: int
     pruned: int
@@ -45,23 +46,32 @@ def view_bound(view: View) -> int | None:
     return view.tables.measure.value(whole, view.tables.compute_cycles)
 
 
-def solve(problem: Problem, measure: Measure, out_of_time: Callable[[], bool], report: Report) -> Outcome:
-    """Return the optimum over all structures, or the best found when time runs out."""
-    incumbent = Incumbent(None, None, out_of_time)
+def solve(
+    problem: Problem, measure: Measure, out_of_time: Callable[[], bool], report: Report, keep: int = 1
+) -> Outcome:
+    """Return the `keep` best trees over all structures, or the best found when time runs out."""
+    incumbent = Incumbent(out_of_time, keep)
     found, complete = enumerate_structures(problem, out_of_time)
     structures = _grouped(problem, distinct_structures(problem, found))
     queue, bounded = _bounded_structures(problem, measure, structures, out_of_time)
     known = complete and bounded
     for done, (bound, number) in enumerate(queue):
         if incumbent.value is not None and bound >= incumbent.value:
-            return Outcome(incumbent.leaf, incumbent.value if known else None, incumbent.nodes, len(queue) - done)
-        report(_mapping_of(incumbent), incumbent.value, bound if known else 0)
+            return _outcome(incumbent, incumbent.value if known else None, len(queue) - done)
+        best = incumbent.found[0] if incumbent.found else None
+        report(None if best is None else best[1].mapping, None if best is None else best[0], bound if known else 0)
         try:
             solve_structure(problem, measure, structures[number], incumbent)
         except OutOfTime:
-            least = bound if incumbent.value is None else min(bound, incumbent.value)
-            return Outcome(incumbent.leaf, least if known else None, incumbent.nodes, 0)
-    return Outcome(incumbent.leaf, incumbent.value if known else None, incumbent.nodes, 0)
+            return _outcome(incumbent, bound if known else None, 0)
+    return _outcome(incumbent, incumbent.found[0][0] if known and incumbent.found else None, 0)
+
+
+def _outcome(incumbent: Incumbent, bound: int | None, pruned: int) -> Outcome:
+    """Return the outcome; no bound exceeds the best value."""
+    if bound is not None and incumbent.found:
+        bound = min(bound, incumbent.found[0][0])
+    return Outcome(tuple(incumbent.found), bound, incumbent.nodes, pruned)
 
 
 def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
@@ -71,10 +81,6 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
     return tuple(
         sorted(structures, key=lambda s: (tuple(tuple(row[d] for d in places) for row in s.classes), s.classes))
     )
-
-
-def _mapping_of(incumbent: Incumbent) -> Mapping | None:
-    return None if incumbent.leaf is None else incumbent.leaf.mapping
 
 
 def _bounded_structures(

@@ -7,6 +7,7 @@ from fractions import Fraction
 from random import Random
 
 from polymap.arch.machine import Architecture
+from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import BudgetError
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
@@ -16,26 +17,23 @@ from polymap.workload.loopnest import Statement, Tensor, Workload
 TRIES = 200
 
 
-def sampled_best(
+def sampled(
     workload: Workload, arch: Architecture, objective: Objective, seed: int, out_of_time: Callable[[], bool]
-) -> tuple[Mapping | None, int]:
-    """Return the best legal mapping among the program order and random trees, and how many were scored."""
-    best: tuple[Fraction, Mapping] | None = None
+) -> tuple[list[tuple[Fraction, Mapping, Cost]], int]:
+    """Return the legal mappings among the program order and random trees, best first, and how many were scored."""
+    found: dict[Mapping, tuple[Fraction, Mapping, Cost]] = {}
     tried = 0
     for mapping in _candidates(workload, arch, Random(seed)):
-        if out_of_time() and best is not None:
+        if out_of_time() and found:
             break
+        tried += 1
         try:
             cost = evaluate(workload, arch, mapping)
         except BudgetError:
             continue
-        finally:
-            tried += 1
         if cost.legal:
-            value = objective_value(workload, arch, objective, cost)
-            if best is None or value < best[0]:
-                best = (value, mapping)
-    return (None if best is None else best[1]), tried
+            found[mapping] = (objective_value(workload, arch, objective, cost), mapping, cost)
+    return sorted(found.values(), key=lambda item: item[0]), tried
 
 
 def _candidates(workload: Workload, arch: Architecture, rng: Random) -> Iterator[Mapping]:

@@ -111,9 +111,8 @@ def _saved_outside(
         trips = prod(outer[d] // inner[d] for d in plain)
         repeat = prod(outer[d] // inner[d] for d in other)
         if not passed_plain:
-            saved = saved + _most_saved_from(
-                model, marks[position], marks[position - 1], repeat, after * trips, marks[-1]
-            )
+            ends = marks[position], marks[position - 1], marks[-1]
+            saved = saved + _most_saved_from(model, ends, repeat, after * trips)
         passed_plain = passed_plain or trips > 1
     return saved
 

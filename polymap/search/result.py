@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from polymap.costmodel.cost import Cost
 from polymap.display import Shown
@@ -34,6 +35,9 @@ class Progress:
     seconds: float
 
 
+Scored = tuple[tuple[Mapping, Cost], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResult(Shown):
     """The answer of `explore`.
@@ -54,3 +58,8 @@ class SearchResult(Shown):
     space: SpaceCount
     seconds: float
     clash: tuple[str, ...] = ()
+    more: Callable[[int], Scored] | None = field(default=None, compare=False, repr=False)
+
+    def top(self, count: int) -> Scored:
+        """Return the `count` best legal mappings with their costs, best first, searching again (see `candidates`)."""
+        return () if self.more is None else self.more(count)

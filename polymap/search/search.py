@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from polymap.arch.machine import Architecture
+from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.engine import Outcome, solve
-from polymap.search.fallback import sampled_best
+from polymap.search.fallback import sampled
 from polymap.search.floor import floor_of
 from polymap.search.infeasible import clashes
 from polymap.search.objective import Goal, Objective, measure_of, objective_value, parse_objective
 from polymap.search.problem import Problem, analyse
-from polymap.search.result import Progress, SearchResult, SpaceCount
+from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
 from polymap.workload.loopnest import Workload
 
 OnProgress = Callable[[Progress], None]
@@ -53,6 +54,37 @@ def search(
     return run.result(space)
 
 
+def candidates(
+    workload: Workload, arch: Architecture, objective: str = "energy", limit: int = 100, time_limit_s: float = 60
+) -> Iterator[tuple[Mapping, Cost]]:
+    """Yield legal mappings within capacity, best first, each with its cost; at most `limit` of them.
+
+    The first is the optimum over dividing tiles. Trees that differ only in what no count sees (the order of loops that
+    change nothing, symmetric dims, fan-outs that are alike) are given once. Where the lattice search does not apply, or
+    the time limit ends it, they are the best of those looked at.
+    """
+    _check_options("divide", time_limit_s, 1, 0)
+    if isinstance(limit, bool) or limit < 1:
+        raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
+    goal = parse_objective(objective, arch)
+    begin = time.monotonic()
+    problem = analyse(workload, arch)
+    if clashes(workload, arch):
+        return
+    if problem.reason is not None:
+        found = sampled(workload, arch, goal, 0, lambda: time.monotonic() - begin > time_limit_s)[0]
+        yield from ((mapping, cost) for _, mapping, cost in found[:limit])
+        return
+    measure = measure_of(goal, workload, arch)
+    outcome = solve(problem, measure, lambda: time.monotonic() - begin > time_limit_s, _silent, keep=limit)
+    scored = ((leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found)
+    yield from sorted(scored, key=lambda item: objective_value(workload, arch, goal, item[1]))
+
+
+def _silent(_mapping: Mapping | None, _value: int | None, _bound: int) -> None:
+    """Take a report, and keep it."""
+
+
 class Run:
     """One search: what was asked, when it began, and what is known so far."""
 
@@ -79,12 +111,12 @@ class Run:
         if problem.reason is not None:
             return self._sampled(space)
         outcome = self._solved(problem)
-        if outcome.leaf is None:
+        if not outcome.found:
             return self._answer(None, None, space, outcome.evaluated, outcome.pruned)
         bound = self.floor
         if self.tiles == "divide" and outcome.bound is not None:
             bound = max(bound, self.unscaled(problem, outcome.bound))
-        return self._answer(outcome.leaf.mapping, bound, space, outcome.evaluated, outcome.pruned)
+        return self._answer(outcome.found[0][1].mapping, bound, space, outcome.evaluated, outcome.pruned)
 
     def unscaled(self, problem: Problem, value: int) -> Fraction:
         """Return a scaled value of the engine in the objective's unit."""
@@ -110,10 +142,9 @@ class Run:
             self.on_progress(Progress(mapping, shown, self._shown(bound), gap, self.clock() - self.begin))
 
     def _sampled(self, space: SpaceSize) -> SearchResult:
-        mapping, tried = sampled_best(self.workload, self.arch, self.objective, self.seed, self._out_of_time)
-        if mapping is None:
-            return self._answer(None, None, space, tried, 0)
-        return self._answer(mapping, self.floor, space, tried, 0)
+        found, tried = sampled(self.workload, self.arch, self.objective, self.seed, self._out_of_time)
+        mapping = found[0][1] if found else None
+        return self._answer(mapping, None if mapping is None else self.floor, space, tried, 0)
 
     def _answer(
         self,
@@ -133,7 +164,10 @@ class Run:
         least = value if bound is None else min(bound, value)
         status = "OPTIMAL" if least == value else "FEASIBLE"
         shown = self._shown(value), self._shown(least)
-        return SearchResult(status, name, mapping, cost, *shown, _gap(value, least), counted, seconds)
+        return SearchResult(status, name, mapping, cost, *shown, _gap(value, least), counted, seconds, more=self._top)
+
+    def _top(self, count: int) -> Scored:
+        return tuple(candidates(self.workload, self.arch, self.objective.text, count, self.limit))
 
     def _shown(self, value: Fraction) -> int | float:
         if self.objective.goal in (Goal.LATENCY, Goal.TRAFFIC):

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, permutations, product
+from math import prod
 
 import numpy as np
 
@@ -288,6 +289,12 @@ def least_loads(model: WindowModel, outer: int, repeat: int) -> IntArray:
     return best[outer]
 
 
+def _iterations(model: WindowModel, inner: int, outer: int) -> int:
+    """Return the iterations of loops over window dims from the tile `inner` to `outer`."""
+    ends = zip(model.tiles[outer].tolist(), model.tiles[inner].tolist(), strict=True)
+    return prod(int(a) // int(b) for a, b in ends)
+
+
 def _points(flat: IntArray) -> list[int]:
     return [int(x) for x in flat]
 
@@ -310,12 +317,12 @@ def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: i
     """
     repeats = divisors(repeat)
     rows = model.below[inner]
-    window = int(np.prod(model.tiles[outer] // model.tiles[inner]))
+    window = _iterations(model, inner, outer)
     best: dict[tuple[int, int], IntArray] = {}
     for x in _points(model.below[outer]):
         if (model.tiles[x] % model.tiles[inner]).any():
             continue
-        done = int(np.prod(model.tiles[x] // model.tiles[inner]))
+        done = _iterations(model, inner, x)
         for m, passed in enumerate(repeats):
             left = window // done * (repeat // passed) * after
             saved = np.zeros(len(rows), dtype=np.int64)
