@@ -95,11 +95,10 @@ def _bug(error: Exception) -> int:
 
 
 def _prepare_streams() -> None:
-    """Let any text be printed on any terminal, and integers of any length be written."""
+    """Let any text be printed on any terminal."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.set_int_max_str_digits(0)
 
 
 def _forget_stdout() -> None:
