@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.arch.presets import load_arch
 from polymap.codegen.ast import Array, Block, Copy, Count, For, Function, If, Name, Program, Scope, Stmt, Text
 from polymap.codegen.compile import Limits, compile_c
 from polymap.codegen.emit_c import emit
@@ -18,8 +19,11 @@ from polymap.codegen.run import generate_c, run_c, run_program, run_source
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.schedules.legality import dependence_violations
 from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.schedules.space_chains import TileRule
+from polymap.schedules.space_sample import sample_mapping
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
+from polymap.workload.networks import builtin_workload
 from tests.cases import Case, random_case, random_general_case
 
 FAST = ("-std=c99", "-O0", "-fwrapv", "-Wall", "-Wextra", "-Werror")
@@ -267,6 +271,27 @@ def test_a_real_layer_counts_what_the_cost_model_says() -> None:
     assert run.counts_match
     assert run.instances == 115_605_504
     assert run.seconds < 60
+
+
+def check_layer(name: str, preset: str, seed: int) -> None:
+    layer, arch = builtin_workload(name), load_arch(preset)
+    run = run_c(layer, arch, sample_mapping(layer, arch, TileRule.DIVIDE, random.Random(seed)))
+    assert run.matches_reference
+    assert run.counts_match
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["eyeriss_like", "simba_like", "tpu_like"])
+def test_random_mappings_of_a_depthwise_layer_count_what_the_cost_model_says(preset: str) -> None:
+    check_layer("mobilenet_v2.block7_depthwise", preset, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("preset", ["eyeriss_like", "simba_like", "tpu_like", "cluster4"])
+@pytest.mark.parametrize("name", ["resnet50.conv2_x", "alexnet.conv3", "vgg16.fc8", "mobilenet_v2.conv9"])
+def test_random_mappings_of_real_layers_count_what_the_cost_model_says(name: str, preset: str, seed: int) -> None:
+    check_layer(name, preset, seed)
 
 
 def test_the_emitter_knows_nothing_of_the_cost_model() -> None:
