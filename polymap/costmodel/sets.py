@@ -1,0 +1,89 @@
+"""The counts of one mapping by integer sets: exact for every nest, also where the closed form does not reach."""
+
+from __future__ import annotations
+
+from polymap.arch.machine import Architecture
+from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.sets_flow import Ledger, Scene
+from polymap.costmodel.sets_peak import coordinates, peak_bits
+from polymap.costmodel.sets_rules import count_partial_sums, count_plain, count_read_only
+from polymap.costmodel.sets_tree import Tree, read_tree
+from polymap.poly.budget import budget
+from polymap.poly.tables import Tally
+from polymap.schedules.mapping import Mapping
+from polymap.workload.loopnest import Operator, Tensor, Workload
+
+OPERATIONS = 20_000_000
+
+
+def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
+    """Return the counts of a mapping that `check_mapping` accepts.
+
+    Raises BudgetError where the sets are too large to be counted.
+    """
+    with budget(OPERATIONS, what="counting this mapping with sets"):
+        tree = read_tree(workload, arch, mapping)
+        ledger = Ledger()
+        scenes = [_counted(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]
+        instances = sum(leaf.rows.count() for leaf in tree.leaves)
+        steps = sum(leaf.rows.computed({name: leaf.at(name) for name in leaf.clock}).count() for leaf in tree.leaves)
+        peaks = [_peak(workload, arch, tree, scenes, level) for level in range(len(arch.levels))]
+    return Counts(instances, steps, _traffic(workload, arch, tree, ledger), _uses(workload, arch, tree, ledger, peaks))
+
+
+def _counted(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
+    """Count one tensor by the rule that it follows in this program."""
+    operators = {each.operator for each in workload.statements if each.target.tensor == tensor.name}
+    scene = Scene.of(arch, tree, tensor, ledger, by_itself=not operators)
+    if not operators:
+        count_read_only(scene)
+    elif _is_read(workload, tensor) or len(operators) > 1 or Operator.ASSIGN in operators:
+        count_plain(scene)
+    else:
+        count_partial_sums(scene)
+    return scene
+
+
+def _is_read(workload: Workload, tensor: Tensor) -> bool:
+    return any(access.tensor == tensor.name for each in workload.statements for access in each.reads)
+
+
+def _peak(workload: Workload, arch: Architecture, tree: Tree, scenes: list[Scene], level: int) -> int:
+    held = [
+        (flow.place, flow.tile, scene.tensor.bits, flow.by_itself)
+        for scene in scenes
+        for flow in scene.flows.values()
+        if flow.place.level == level
+    ]
+    return peak_bits(tree, held, len(arch.fanouts)) if held else 0
+
+
+def _traffic(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger) -> tuple[Traffic, ...]:
+    rows: list[Traffic] = []
+    for index, level in enumerate(arch.levels):
+        for tensor in workload.tensors:
+            for number, place in enumerate(tree.places):
+                if (place.level, place.tensor) == (index, tensor.name):
+                    books = (ledger.reads, ledger.writes, ledger.fills, ledger.drains)
+                    rows.append(
+                        Traffic(level.name, tensor.name, *(sum(book.get(number, {}).values()) for book in books))
+                    )
+    return tuple(rows)
+
+
+def _uses(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, peaks: list[int]) -> tuple[LevelUse, ...]:
+    rows: list[LevelUse] = []
+    for index, level in enumerate(arch.levels):
+        read: Tally = {}
+        written: Tally = {}
+        for number, place in enumerate(tree.places):
+            if place.level == index:
+                bits = workload.tensor(place.tensor).bits
+                for total, book in ((read, ledger.reads), (written, ledger.writes)):
+                    for digits, amount in book.get(number, {}).items():
+                        where = coordinates(place, digits, len(arch.fanouts))
+                        total[where] = total.get(where, 0) + bits * amount
+        moved = {where: read.get(where, 0) + written.get(where, 0) for where in (*read, *written)}
+        busiest = (max(book.values(), default=0) for book in (read, written, moved))
+        rows.append(LevelUse(level.name, peaks[index], *busiest))
+    return tuple(rows)
