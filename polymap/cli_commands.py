@@ -106,10 +106,10 @@ def _check(options: Options) -> int:
     mapping = inputs.mapping()
     inputs.check()
     assert workload is not None
-    from polymap.schedules.checkup import checkup, checkup_to_document
+    from polymap.schedules.checkup import checkup
 
     found = checkup(workload, mapping)
-    _answer(options, checkup_to_document(found), lambda: summary.checkup_text(found))
+    _answer(options, answers.checkup_document(found), lambda: summary.checkup_text(found))
     return ANSWERED
 
 

@@ -18,6 +18,7 @@ from polymap.schedules.violation import InstancePoint, Violation
 
 if TYPE_CHECKING:
     from polymap.codegen.run import CRun
+    from polymap.schedules.checkup import Checkup
     from polymap.search.result import SearchResult
 
 LARGEST_PLAIN = 2**53
@@ -117,3 +118,32 @@ def run_document(run: CRun) -> dict[str, object]:
         "counted": traffic_rows(run.counted),
         "seconds": run.seconds,
     }
+
+
+def checkup_document(found: Checkup) -> dict[str, object]:
+    """Return what `polymap check` prints."""
+    orders = found.orders
+    document: dict[str, object] = {
+        "dependences": [
+            {
+                "source": each.source,
+                "sink": each.sink,
+                "kind": each.kind.value,
+                "array": each.tensor,
+                "relation": each.relation_text,
+                "distances": each.distances,
+            }
+            for each in found.dependences
+        ],
+        "loops": found.loops,
+        "orders": {
+            "total": number(orders.total),
+            "strict": number(orders.strict),
+            "relaxed": number(orders.relaxed),
+            "legal_strict": orders.legal_strict,
+        },
+        "parallel": dict(found.parallel),
+    }
+    if found.violations is not None:
+        document["violations"] = [violation_document(violation) for violation in found.violations]
+    return document

@@ -12,11 +12,9 @@ from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
 from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permutations, sign_vectors
-from polymap.schedules.violation import InstancePoint, Violation
+from polymap.schedules.violation import Violation
 from polymap.workload.dependences import Dependence, dependences
 from polymap.workload.loopnest import Workload
-
-_MAX_EXACT_JSON = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,36 +81,6 @@ def orders_of(workload: Workload) -> Orders:
     return Orders(total, strict, _counted(workload, strict=False), listed)
 
 
-def checkup_to_document(found: Checkup) -> dict[str, object]:
-    """Return the answer as the command line prints it in JSON; counts beyond 2^53 are decimal strings."""
-    document: dict[str, object] = {
-        "dependences": [
-            {
-                "source": each.source,
-                "sink": each.sink,
-                "kind": each.kind.value,
-                "array": each.tensor,
-                "relation": each.relation_text,
-                "distances": [list(distance) for distance in each.distances],
-            }
-            for each in found.dependences
-        ],
-        "loops": list(found.loops),
-        "orders": {
-            "total": _number(found.orders.total),
-            "strict": _number(found.orders.strict),
-            "relaxed": _number(found.orders.relaxed),
-            "legal_strict": None
-            if found.orders.legal_strict is None
-            else [list(order) for order in found.orders.legal_strict],
-        },
-        "parallel": dict(found.parallel),
-    }
-    if found.violations is not None:
-        document["violations"] = [_violation(each) for each in found.violations]
-    return document
-
-
 def _counted(workload: Workload, *, strict: bool) -> int | None:
     try:
         return count_legal_permutations(sign_vectors(workload, strict=strict), len(band(workload)))
@@ -123,19 +91,6 @@ def _counted(workload: Workload, *, strict: bool) -> int | None:
 def _parallel(workload: Workload, loop: str) -> bool | str:
     answer = parallel_loop(workload, loop)
     return answer.value if answer is Parallel.REDUCTION else answer is Parallel.YES
-
-
-def _violation(violation: Violation) -> dict[str, object]:
-    names = ("first", "second")
-    points = (each for each in violation.witness if isinstance(each, InstancePoint))
-    witness = {
-        name: {"statement": each.statement, **dict(each.values)} for name, each in zip(names, points, strict=True)
-    }
-    return {"kind": violation.kind, "message": violation.message, "witness": witness}
-
-
-def _number(count: int | None) -> int | str | None:
-    return str(count) if count is not None and count > _MAX_EXACT_JSON else count
 
 
 def _check_readable(workload: Workload, mapping: Mapping) -> None:

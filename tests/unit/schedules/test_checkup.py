@@ -8,7 +8,8 @@ from math import factorial
 import pytest
 
 from polymap.errors import MappingError
-from polymap.schedules.checkup import checkup, checkup_to_document
+from polymap.report.answers import checkup_document
+from polymap.schedules.checkup import checkup
 from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c import from_c
 from polymap.workload.loopnest import Operator
@@ -16,7 +17,7 @@ from tests.nests import at, convolution, cube, floyd_warshall, matmul, statement
 
 
 def test_checkup_of_a_skewed_update() -> None:
-    document = checkup_to_document(checkup(stencil("ij", [(-1, 1)])))
+    document = checkup_document(checkup(stencil("ij", [(-1, 1)])))
     assert json.loads(json.dumps(document)) == {
         "dependences": [
             {
@@ -61,7 +62,7 @@ def test_orders_of_many_loops_are_counted_and_not_listed() -> None:
 
 def test_counts_beyond_double_precision_are_decimal_strings() -> None:
     names = "abcdefghijklmnopqrstu"
-    document = checkup_to_document(
+    document = checkup_document(
         checkup(workload(cube(names, 2), statement(names, at("y", *names), [at("x", *names)], Operator.ASSIGN)))
     )
     assert document["orders"] == {
@@ -86,7 +87,7 @@ def test_several_statements_are_checked_over_the_loops_that_all_share() -> None:
 
 def test_violations_of_a_mapping_come_with_two_instances() -> None:
     tree = Mapping((Storage("L1", ("a",)), Temporal("j", 1), Spatial("i", 2, "X"), Temporal("i", 1), Compute("S")))
-    document = checkup_to_document(checkup(stencil("ij", [(-1, 1)]), tree))
+    document = checkup_document(checkup(stencil("ij", [(-1, 1)]), tree))
     (violation,) = document["violations"]  # type: ignore[misc]
     assert violation["kind"] == "dependence"
     assert violation["witness"] == {
