@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
+from heapq import heappop, heappush
 from itertools import product
 
 from polymap.schedules.mapping import Mapping
+from polymap.search.apart import ApartBounds
 from polymap.search.bound import first_states, root_bound
 from polymap.search.descent import Descent, Incumbent, OutOfTime, View, view_of
 from polymap.search.lattice import divisors
@@ -46,25 +49,57 @@ def view_bound(view: View) -> int | None:
     return view.tables.measure.value(whole, view.tables.compute_cycles)
 
 
+class Stage(IntEnum):
+    """How much of a structure's bound is worked out: tensor by tensor, all tensors together, spatial loops placed."""
+
+    APART = 0
+    TOGETHER = 1
+    PLACED = 2
+
+
+Entry = tuple[int, int, int, Places]
+
+
 def solve(
     problem: Problem, measure: Measure, out_of_time: Callable[[], bool], report: Report, keep: int = 1
 ) -> Outcome:
-    """Return the `keep` best trees over all structures, or the best found when time runs out."""
+    """Return the `keep` best trees over all structures, or the best found when time runs out.
+
+    The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
+    """
     incumbent = Incumbent(out_of_time, keep)
     found, complete = enumerate_structures(problem, out_of_time)
     structures = _grouped(problem, distinct_structures(problem, found))
-    queue, bounded = _bounded_structures(problem, measure, structures, out_of_time)
+    queue, bounded = _apart(problem, measure, structures, out_of_time)
     known = complete and bounded
-    for done, (bound, number) in enumerate(queue):
+    while queue:
+        bound, stage, number, places = heappop(queue)
         if incumbent.value is not None and bound >= incumbent.value:
-            return _outcome(incumbent, incumbent.value if known else None, len(queue) - done)
+            return _outcome(incumbent, incumbent.value if known else None, len(queue) + 1)
         best = incumbent.found[0] if incumbent.found else None
         report(None if best is None else best[1].mapping, None if best is None else best[0], bound if known else 0)
         try:
-            solve_structure(problem, measure, structures[number], incumbent)
+            if out_of_time() and (incumbent.found or -stage < Stage.PLACED):
+                raise OutOfTime
+            if -stage == Stage.PLACED:
+                _solve_places(problem, measure, structures[number], places, incumbent)
+            else:
+                for entry in _refined(problem, measure, structures[number], number, Stage(-stage + 1)):
+                    heappush(queue, (max(entry[0], bound), *entry[1:]))
         except OutOfTime:
             return _outcome(incumbent, bound if known else None, 0)
     return _outcome(incumbent, incumbent.found[0][0] if known and incumbent.found else None, 0)
+
+
+def _refined(problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage) -> Iterator[Entry]:
+    """Yield the queue's entries for a structure at the next stage; what fits nowhere yields none."""
+    choices: tuple[Places, ...] = ((),) if stage is Stage.TOGETHER else places_of(problem, structure)
+    for places in choices:
+        bound = view_bound(
+            view_of(build_tables(problem, structure, measure, root_context(problem, structure, places)), None)
+        )
+        if bound is not None:
+            yield bound, -stage, number, places
 
 
 def _outcome(incumbent: Incumbent, bound: int | None, pruned: int) -> Outcome:
@@ -83,38 +118,22 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
     )
 
 
-def _bounded_structures(
+def _apart(
     problem: Problem, measure: Measure, structures: tuple[Structure, ...], out_of_time: Callable[[], bool]
-) -> tuple[list[tuple[int, int]], bool]:
-    """Return (bound, structure) best first, structures that fit nothing left out, and whether all were bounded.
+) -> tuple[list[Entry], bool]:
+    """Return the queue with every structure at its bound tensor by tensor, and whether all were bounded in time.
 
     The first structures are bounded even when time is up, so that some mapping can be found.
     """
-    queue: list[tuple[int, int]] = []
-    complete = True
+    queue: list[Entry] = []
+    bounds = ApartBounds(problem, measure)
     for number, structure in enumerate(structures):
         if out_of_time() and queue:
-            complete = False
-            break
-        bound = view_bound(view_of(build_tables(problem, structure, measure, root_context(problem, structure)), None))
+            return queue, False
+        bound = bounds.bound(structure)
         if bound is not None:
-            queue.append((bound, number))
-    return sorted(queue), complete
-
-
-def solve_structure(problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent) -> None:
-    """Search one structure to the end; the incumbent is updated in place. Raises OutOfTime."""
-    queue: list[tuple[int, Places]] = []
-    for places in places_of(problem, structure):
-        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure, places)), None)
-        bound = view_bound(view)
-        if bound is not None:
-            queue.append((bound, places))
-        if incumbent.out_of_time():
-            raise OutOfTime
-    for bound, places in sorted(queue):
-        if incumbent.value is None or bound < incumbent.value:
-            _solve_places(problem, measure, structure, places, incumbent)
+            heappush(queue, (bound, -Stage.APART, number, ()))
+    return queue, True
 
 
 def _solve_places(

@@ -83,8 +83,13 @@ class Lattice:
 @lru_cache(maxsize=4096)
 def lattice_below(extents: tuple[tuple[str, int], ...]) -> Lattice:
     """Return the divisor lattice of the temporal extents."""
-    axes = tuple((dim, prime) for dim, extent in extents for prime, _ in prime_factors(extent))
-    shape = tuple(exponent + 1 for _, extent in extents for _, exponent in prime_factors(extent))
+    # Long axes last: running minima along them then touch memory in order.
+    powers_of = sorted(
+        ((exponent + 1, dim, prime) for dim, extent in extents for prime, exponent in prime_factors(extent)),
+        key=lambda axis: axis[0],
+    )
+    axes = tuple((dim, prime) for _, dim, prime in powers_of)
+    shape = tuple(length for length, _, _ in powers_of)
     values: dict[str, IntArray] = {}
     for dim, _ in extents:
         tile = np.ones((1,) * len(axes), dtype=np.int64)

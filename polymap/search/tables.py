@@ -74,13 +74,13 @@ def build_tables(problem: Problem, structure: Structure, measure: Measure, conte
     spread = Spread(problem, structure, context.places)
     steps = prod(extent for _, extent in whole)
     setting = Setting(problem, measure, lattice, spread, context, dict(whole), steps)
-    tensors = tuple(_tensor_table(setting, term) for term in problem.terms)
-    start = tuple(sum(_zero_start(term, component) for term in problem.terms) for component in measure.components)
+    tensors = tuple(tensor_table(setting, term) for term in problem.terms)
+    start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-steps // problem.arch.compute.per_cycle)
     return Tables(problem, structure, measure, context, lattice, tensors, start, cycles)
 
 
-def _zero_start(term: TensorTerm, component: Component) -> int:
+def zero_start(term: TensorTerm, component: Component) -> int:
     """Return the credit for first updates at the outermost level, where the copy is still zero."""
     return -zero_starts(term) * component.read[0][term.index] if term.is_output else 0
 
@@ -90,7 +90,8 @@ def zero_starts(term: TensorTerm) -> int:
     return 0 if term.tensor.initial or not term.is_output else prod(term.tensor.shape)
 
 
-def _tensor_table(setting: Setting, term: TensorTerm) -> TensorTable:
+def tensor_table(setting: Setting, term: TensorTerm) -> TensorTable:
+    """Return the table of one tensor."""
     if term.is_output:
         return _output_table(setting, term)
     levels = range(setting.problem.level_count)
