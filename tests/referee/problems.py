@@ -58,7 +58,10 @@ _EXTENTS = (1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9, 10, 12, 12, 16)
 
 
 def random_problem(rng: random.Random, *, most: int = 200_000, tiles: str | None = None) -> Problem:
-    """Return a problem of one tile rule (None: either) whose space has between 200 and `most` legal trees, three in five times more than 10,000."""
+    """Return a problem of one tile rule (None: either).
+
+    Its space has between 200 and `most` legal trees, three in five times more than 10,000.
+    """
     least = LARGE if rng.random() < 0.6 else 200
     while True:
         name, text, largest = rng.choice(_FAMILIES)

@@ -14,7 +14,7 @@ from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 from tests.referee.all_trees import all_trees
 
-_LISTED = 1500  # trees that a test is ready to write out
+_LISTED = 1000  # trees that a test is ready to write out
 
 
 def _random_workload(rng: random.Random) -> Workload:
@@ -52,8 +52,9 @@ def test_counts_equal_the_trees_written_out(seed: int, tiles: str) -> None:
     while shown < 3:
         workload, arch = _random_workload(rng), _random_machine(rng)
         syntactic, legal = syntactic_count(workload, arch, tiles), legal_count(workload, arch, tiles)
-        assert syntactic is not None and legal is not None
-        if legal <= _LISTED and syntactic <= 40 * _LISTED:
+        assert syntactic is not None
+        assert legal is not None
+        if legal <= _LISTED and syntactic <= 6 * _LISTED:
             assert legal == len(all_trees(workload, arch, tiles, legal=True))
             shown += 1
             if syntactic <= _LISTED:
@@ -89,16 +90,18 @@ def test_one_node_splits_a_loop_into_any_two_tiles() -> None:
 
 def test_large_spaces_are_counted_in_a_moment_and_legal_is_part_of_syntactic() -> None:
     layer = einsum("O[n,k,p,q] += I[n,c,p+r,q+s] * W[k,c,r,s]", n=1, k=64, c=64, p=56, q=56, r=3, s=3)
-    for name in ("flat3", "simple3", "eyeriss_like", "cluster4"):
+    for name in ("flat3", "eyeriss_like", "cluster4"):
         size = space_size(layer, load_arch(name), "divide")
-        assert size.legal is not None and size.syntactic is not None
+        assert size.legal is not None
+        assert size.syntactic is not None
         assert 10**18 < size.legal < size.syntactic
 
 
+@pytest.mark.slow
 def test_a_count_that_takes_too_long_is_not_given() -> None:
     layer = einsum("O[n,k,p,q] += I[n,c,p+r,q+s] * W[k,c,r,s]", n=1, k=64, c=64, p=56, q=56, r=3, s=3)
     size = space_size(layer, load_arch("cluster4"), "any")
-    assert size.syntactic is not None and size.syntactic > 10**70
+    assert (size.syntactic or 0) > 10**70
     assert (size.legal, size.reason) == (None, "the count takes too many operations")
 
 

@@ -30,7 +30,7 @@ def _value(workload: Workload, arch: Architecture, objective: str, counts: Count
     return {"energy": energy, "latency": latency, "edp": energy * latency}[objective]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_walked_trees_are_legal_and_cost_what_the_simulator_counts(seed: int) -> None:
     problem = random_problem(random.Random(seed), most=60_000)
     workload, arch = problem.workload, problem.arch
@@ -90,7 +90,7 @@ def test_all_legal_trees_are_walked_once(text: str, sizes: dict[str, int], nodes
     assert set(walked) == {_canonical(tree) for tree in all_trees(workload, arch, tiles, legal=True)}
 
 
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.parametrize("seed", range(100, 112))
 def test_the_walk_meets_as_many_trees_as_are_counted(seed: int) -> None:
     problem = random_problem(random.Random(seed), most=40_000)
     result = exhaustive(problem.workload, problem.arch, problem.objective, problem.tiles)
@@ -134,7 +134,8 @@ def test_loops_that_the_dependences_forbid_are_left_out() -> None:
 
     free = exhaustive(workload, arch, "latency", "divide")
     bound = exhaustive(workload, arch, "latency", "divide", legal_loops=k_is_not_spread)
-    assert free is not None and bound is not None
+    assert free is not None
+    assert bound is not None
     assert (free.legal, bound.legal) == (6, 4)
     assert free.value == bound.value == 2
 
