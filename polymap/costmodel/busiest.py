@@ -10,20 +10,61 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
-from polymap.costmodel.digits import Cut, Part, changes, left, runs, siblings as all_siblings
+from polymap.costmodel.digits import Clock, Cut, Part, changes, left, runs, siblings as all_siblings
 from polymap.costmodel.groups import TensorModel
 from polymap.costmodel.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.progression import too_large
 from polymap.costmodel.ragged import Counter
 from polymap.costmodel.scene import Pins, Scene, Siblings
-from polymap.costmodel.tally import Busiest
+from polymap.costmodel.tally import Busiest, Row
 
 _MAX_CANDIDATES = 500
 
 
-def busiest_of_levels(counter: Counter) -> tuple[Busiest, ...]:
-    """Return the busiest instance per level, outermost first."""
+def busiest_of_levels(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
+    """Return the busiest instance per level, outermost first, of a mapping with these rows."""
+    nest = counter.nest
+    if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
+        return _all_alike(counter, rows)
     return tuple(_busiest(counter, level, fans) for level, fans in counter.machine.levels.values())
+
+
+def _all_alike(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
+    """Return the same where all instances have the same tiles, so that they differ only in the partial sums they take.
+
+    The first of each set of siblings with the same elements takes all of them.
+    """
+    use = [[0, 0] for _ in counter.machine.level_names]
+    fans = [fans for _, fans in counter.machine.levels.values()]
+    last: Row | None = None
+    first_fills = 0
+    for row in rows:
+        tensor = counter.model.tensors[row.tensor]
+        instances = _trips(counter, tensor, 0, fans[row.level], (0, 1, 2))
+        reads, writes = row.reads // instances, row.writes // instances
+        if tensor.written and last is None:
+            first_fills = row.tile if tensor.initial and not tensor.overwritten else 0
+        elif tensor.written and last is not None:
+            above, here = fans[last.level], fans[row.level]
+            if row.fills and _trips(counter, tensor, 0, here, (2,)) > 1:
+                raise too_large()  # siblings along a window may take different shares
+            stays = last.drains if last.level else last.tile
+            parents = _trips(counter, tensor, 0, above, (0, 1, 2))
+            events = (row.fills + stays - last.fills) if last.level else row.fills + stays - first_fills
+            offsets = _trips(counter, tensor, above, here, (1, 2))
+            first_fills = (events // parents - stays // parents + first_fills) // offsets
+            reads = writes = (row.reads - row.fills) // instances + first_fills
+        last = row if tensor.written else last
+        use[row.level][0] += reads * tensor.bits
+        use[row.level][1] += writes * tensor.bits
+    return tuple(Busiest(read, written, read + written) for read, written in use)
+
+
+def _trips(counter: Counter, tensor: TensorModel, low: int, high: int, kinds: tuple[int, ...]) -> int:
+    """Return the product of the trips of loops over dims of these kinds on fan-outs low <= fan-out < high."""
+    return prod(
+        loop.trips for loop in counter.nest.loops if low <= loop.fanout < high and tensor.kinds[loop.dim] in kinds
+    )
 
 
 def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
@@ -64,7 +105,7 @@ def candidates(counter: Counter, fans: int) -> Iterator[dict[int, int]]:
     loops: list[Loop] = []
     digits: list[tuple[int, ...]] = []
     for dim, chain in enumerate(counter.nest.chains):
-        doubtful = not counter.nest.dim_divides(dim) and _may_be_busier(counter, dim)
+        doubtful = not counter.nest.even[dim] and _may_be_busier(counter, dim)
         links = tuple((loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.EACH, 0) for loop in chain)
         for loop, found in zip(chain, runs(counter.model.extents[dim], links), strict=True):
             if loop.fanout != TEMPORAL and loop.fanout < fans:
@@ -160,19 +201,26 @@ def _come_back(
     if len(dims) > 1:
         return 0
     (own,) = dims
-    scene = counter.scene(tensor, parent, node, Siblings.MERGED, pins)
+    scene = counter.scene(tensor, (parent, node), Siblings.MERGED, pins, Clock.MACHINE)
+    idle = {dim for dim, kind in enumerate(tensor.kinds) if not kind}
     target = tuple(pins[loop.position] for loop in siblings)
     total = 0
-    for carry in scene.carries:
-        times = scene.kept_singles_by_clock(carry)
-        for dim, kind in enumerate(tensor.kinds):
-            if kind or not times:
-                continue
-            times *= sum(
-                often
-                for often, first in _first_back(counter, scene, dim, carry[dim], siblings)
-                if (first == target if dim == own else first is None or first > target)
-            )
+    outside = {dim: sum(loop.dim == dim for loop in scene.above) for dim in range(len(tensor.kinds))}
+    for carry in reversed(scene.above):
+        outside[carry.dim] -= 1
+        times = 1
+        for dim in range(len(tensor.kinds)):
+            cut = Cut(outside[dim], dim == carry.dim)
+            if dim in idle:
+                times *= sum(
+                    often
+                    for often, first in _first_back(counter, scene, dim, cut, siblings)
+                    if (first == target if dim == own else first is None or first > target)
+                )
+            elif dim in scene.lines:
+                times *= 0 if cut.moved else scene.lines[dim].still(cut.outside)
+            else:
+                times *= counter.model.extents[dim]
         total += times
     return total
 
@@ -181,7 +229,7 @@ def _first_back(
     counter: Counter, scene: Scene, dim: int, cut: Cut, siblings: list[Loop]
 ) -> Iterator[tuple[int, tuple[int, ...] | None]]:
     """Yield (how often, digits of the first sibling along one dim that works now and did not before, None for none)."""
-    extent, chain = scene.extents[dim], scene.chains[dim]
+    extent, chain = counter.model.extents[dim], scene.chains[dim]
     loops = counter.nest.chains[dim][: len(chain)]
     kinds: list[tuple[int, ...]] = []
     for digits in all_siblings(extent, chain):

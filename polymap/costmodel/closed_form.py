@@ -60,12 +60,13 @@ def count_closed_form(workload: Workload, arch: Architecture, mapping: Mapping) 
     if nest is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
     try:
-        if nest.divides:
+        if all(nest.even):
             rows, busy = count_uniform(model, machine, nest)
             steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
         else:
             counter = Counter(model, machine, nest)
-            rows, busy, steps = counter.rows(), busiest_of_levels(counter), counter.steps()
+            rows, steps = counter.rows(), counter.steps()
+            busy = busiest_of_levels(counter, rows)
     except BudgetError:
         return None
     return _counts(model, machine, rows, busy, steps)

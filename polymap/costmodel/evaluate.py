@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from polymap.arch.machine import Architecture
 from polymap.costmodel.assemble import assemble, capacity_violations
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Cost, Counts
+from polymap.costmodel.symbolic_formula import Formula
 from polymap.errors import BudgetError, Problem
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.mapping import Mapping
@@ -21,7 +25,7 @@ def evaluate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
     """
     check_mapping(workload, arch, mapping)
     counts, method = _counted(workload, arch, mapping)
-    return assemble(workload, arch, counts, _violations(workload, arch, mapping, counts), method)
+    return _cost(workload, arch, mapping, counts, method)
 
 
 def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
@@ -30,13 +34,24 @@ def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
 
     check_mapping(workload, arch, mapping)
     counts = count_by_simulation(workload, arch, mapping)
-    return assemble(workload, arch, counts, _violations(workload, arch, mapping, counts), "simulation")
+    return _cost(workload, arch, mapping, counts, "simulation")
 
 
 def violations(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
     check_mapping(workload, arch, mapping)
     return _violations(workload, arch, mapping, _counted(workload, arch, mapping)[0])
+
+
+def _cost(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, method: str) -> Cost:
+    cost = assemble(workload, arch, counts, _violations(workload, arch, mapping, counts), method)
+    return replace(cost, formulas=partial(_formula, workload, arch, mapping))
+
+
+def _formula(workload: Workload, arch: Architecture, mapping: Mapping, level: str, tensor: str) -> Formula:
+    from polymap.costmodel.symbolic import formula  # sympy is loaded by those who ask for a formula
+
+    return formula(workload, arch, mapping, level, tensor)
 
 
 def _counted(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Counts, str]:

@@ -6,14 +6,15 @@ kept parts. docs/closed_form.md says when two such loads are equal.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from math import prod
 
-from polymap.costmodel.digits import Clock, Cut
-from polymap.costmodel.groups import TensorModel, Window
-from polymap.costmodel.progression import Nest, Placed, too_large
-from polymap.costmodel.scene import Scene
+from polymap.costmodel.digits import Clock
+from polymap.costmodel.progression import Placed, Shape, same, too_large
+from polymap.costmodel.scene import Axes
 from polymap.costmodel.window_sums import (
+    Cuts,
     Load,
     classes,
     distinct_news,
@@ -27,20 +28,21 @@ _MAX_LISTED = 100_000
 Step = tuple[int, list[Load]]  # how often, and what the siblings load
 
 
-def distinct_elements(scene: Scene, window: Window) -> int:
-    """Return the elements of the distinct tiles of siblings, over all steps."""
+@lru_cache(maxsize=1 << 15)
+def distinct_elements(axes: Axes) -> int:
+    """Return the elements of the distinct tiles of siblings along one window, over all steps."""
     return sum(
-        times * distinct_tiles(loads(window, siblings, whole=True))
-        for times, siblings in classes(scene, window, None, Clock.OWN)
+        times * distinct_tiles(loads(axes, siblings, whole=True)) for times, siblings in classes(axes, None, Clock.OWN)
     )
 
 
-def elements_not_read(scene: Scene, tensor: TensorModel, carry: tuple[Cut, ...]) -> int:
+@lru_cache(maxsize=1 << 15)
+def elements_not_read(windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
     """Return how many elements fewer than those of the distinct tiles are read, over the windows' steps of one carry
     at which everything else stands still."""
     steps = [
-        [(times, loads(window, siblings, whole=False)) for times, siblings in classes(scene, window, carry, Clock.OWN)]
-        for window in tensor.windows
+        [(times, loads(axes, siblings, whole=False)) for times, siblings in classes(axes, cut, Clock.OWN)]
+        for axes, cut in zip(windows, cuts, strict=True)
     ]
     if len(steps) == 1:
         return sum(times * (distinct_tiles(found) - distinct_news(found)) for times, found in steps[0])
@@ -92,7 +94,8 @@ def _listed(steps: list[list[Step]]) -> int:
         if all(_kind(found) != "mixed" for _, found in combination):
             continue
         times = prod(count for count, _ in combination)
-        siblings = [_one_by_one(found) for _, found in combination]
+        known: list[Shape] = []
+        siblings = [_one_by_one(found, known) for _, found in combination]
         if prod(len(each) for each in siblings) > _MAX_LISTED:
             raise too_large()
         read = {_load(parts) for parts in product(*siblings)}
@@ -103,21 +106,28 @@ def _listed(steps: list[list[Step]]) -> int:
 Part = tuple[Placed, Placed | None]  # tile, and what of it is new
 
 
-def _one_by_one(found: list[Load]) -> set[Part]:
+def _one_by_one(found: list[Load], known: list[Shape]) -> set[Part]:
+    """Return what each sibling holds and loads. known: shapes seen so far, one for all forms of a set."""
     listed: set[Part] = set()
     for load in found:
-        count = prod(many for _, many in load.runs)
-        if count > _MAX_LISTED or not _is_nest(load.tile) or (load.new is not None and not _is_nest(load.new)):
+        if prod(many for _, many in load.runs) > _MAX_LISTED:
             raise too_large()
+        tile = _known(load.tile.shape, known)
+        part = None if load.new is None else _known(load.new.shape, known)
         for digits in product(*(range(many) for _, many in load.runs)):
             at = load.base + sum(digit * stride for digit, (stride, _) in zip(digits, load.runs, strict=True))
-            new = None if load.new is None else Placed(load.new.low + at, load.new.shape)
-            listed.add((Placed(load.tile.low + at, load.tile.shape), new))
+            new = None if load.new is None or part is None else Placed(load.new.low + at, part)
+            listed.add((Placed(load.tile.low + at, tile), new))
     return listed
 
 
-def _is_nest(placed: Placed) -> bool:
-    return isinstance(placed.shape, Nest)
+def _known(shape: Shape, known: list[Shape]) -> Shape:
+    """Return the shape first seen for a set."""
+    for other in known:
+        if same(Placed(0, other), Placed(0, shape)):
+            return other
+    known.append(shape)
+    return shape
 
 
 def _load(parts: tuple[Part, ...]) -> tuple[int, tuple[Part | Placed, ...]]:

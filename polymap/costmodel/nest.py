@@ -15,7 +15,7 @@ TEMPORAL = -1
 class Loop(NamedTuple):
     """One loop of more than one iteration. trips: nominal. fanout: index among the machine's, or TEMPORAL.
 
-    position: in the tree. enclosing: the smallest tile above, or the extent.
+    position: in the tree.
     """
 
     dim: int
@@ -23,7 +23,6 @@ class Loop(NamedTuple):
     trips: int
     fanout: int
     position: int
-    enclosing: int
 
 
 class Node(NamedTuple):
@@ -54,18 +53,14 @@ class MachineModel:
 class Nest:
     """loops: outermost first, those of one iteration left out. chains: the loops of each dim.
 
-    divides: whether every tile divides the enclosing one. holders: per tensor its nodes, the outermost level first,
-    the compute unit last.
+    even: per dim, whether every tile divides the enclosing one. holders: per tensor its nodes, the outermost level
+    first, the compute unit last.
     """
 
     loops: tuple[Loop, ...]
     chains: tuple[tuple[Loop, ...], ...]
-    divides: bool
+    even: tuple[bool, ...]
     holders: tuple[tuple[Node, ...], ...]
-
-    def dim_divides(self, dim: int) -> bool:
-        """Return whether every tile of one dim divides the enclosing one."""
-        return all(loop.enclosing % loop.tile == 0 for loop in self.chains[dim])
 
 
 def machine_model(arch: Architecture) -> MachineModel:
@@ -92,7 +87,7 @@ def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Ne
     chains: list[list[Loop]] = [[] for _ in tiles]
     loops: list[Loop] = []
     holders: list[list[Node]] = [[Node(0, -1, 0)] for _ in tensors]
-    divides = True
+    even = [True] * len(tiles)
     for position, node in enumerate(mapping.nodes):
         match node:
             case Temporal() | Spatial():
@@ -103,9 +98,9 @@ def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Ne
                 trips, rest = divmod(enclosing, tile)
                 if rest:
                     trips += 1
-                    divides = False
+                    even[dim] = False
                 fanout = machine.fanouts[node.fanout] if isinstance(node, Spatial) else TEMPORAL
-                loop = Loop(dim, tile, trips, fanout, position, enclosing)
+                loop = Loop(dim, tile, trips, fanout, position)
                 tiles[dim] = tile
                 loops.append(loop)
                 chains[dim].append(loop)
@@ -122,6 +117,6 @@ def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Ne
     return Nest(
         tuple(loops),
         tuple(tuple(chain) for chain in chains),
-        divides,
+        tuple(even),
         tuple((*nodes, end) for nodes in holders),
     )

@@ -2,128 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
 
-from polymap.costmodel.digits import Clock, Cut, Part, Track, clipped, places, spread
+from polymap.costmodel.digits import Clock, Part, clipped, places, spread
 from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.messages import distinct_elements, elements_not_read
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
 from polymap.costmodel.progression import too_large
-from polymap.costmodel.scene import Pins, Scene, Siblings, always, none_starts, none_stops
+from polymap.costmodel.scene import NO_PINS, Judge, Pins, Scene, Siblings, always, none_starts, none_stops
 from polymap.costmodel.tally import Row
-from polymap.costmodel.window_digits import window_classes
-from polymap.costmodel.window_sums import all_elements, held, kept_elements, siblings_are_apart
-
-NO_PINS: Pins = {}
+from polymap.costmodel.window_sums import all_elements, first_tile, kept_elements, siblings_are_apart
 
 
 class Counter:
     """Counts one mapping. pins: count only what the instances with these digits of spatial loops do."""
 
+    __slots__ = ("_scenes", "machine", "model", "nest")
+
     def __init__(self, model: WorkloadModel, machine: MachineModel, nest: Nest) -> None:
         self.model, self.machine, self.nest = model, machine, nest
+        self._scenes: dict[tuple[int, Node, int, Siblings, Clock, Judge], Scene] = {}
 
-    def scene(self, tensor: TensorModel, parent: Node, node: Node, siblings: Siblings, pins: Pins) -> Scene:
-        return Scene(self.model.extents, self.nest, self.machine, tensor, parent, node, siblings, pins)
+    def scene(
+        self,
+        tensor: TensorModel,
+        between: tuple[Node, Node],
+        siblings: Siblings,
+        pins: Pins = NO_PINS,
+        clock: Clock = Clock.OWN,
+        judge: Judge = always,
+    ) -> Scene:
+        parent, node = between
+        key = (tensor.index, node, 0 if siblings is Siblings.APART else parent.fans, siblings, clock, judge)
+        found = None if pins else self._scenes.get(key)
+        if found is None:
+            found = Scene(self.model.extents, self.machine, self.nest, tensor, between, siblings, pins, clock, judge)
+            if not pins:
+                self._scenes[key] = found
+        return found
 
     def fills(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many elements of a read-only tensor enter the node's instances."""
-        scene = self.scene(tensor, parent, node, Siblings.APART, pins)
-        total = scene.whole() * prod(all_elements(scene, window) for window in tensor.windows)
-        for carry in scene.carries:
-            kept = scene.kept_by_itself(carry)
-            for window in tensor.windows:
-                if kept:
-                    kept *= kept_elements(scene, window, carry, Clock.OWN)
-            total -= kept
-        return total
+        scene = self.scene(tensor, (parent, node), Siblings.APART, pins)
+        total = scene.whole * prod(all_elements(axes) for axes in scene.axes)
+        return total - _kept(scene, Clock.OWN)
 
     def messages(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many elements the parent's instances read for what the node loads."""
-        scene = self.scene(tensor, parent, node, Siblings.MULTICAST, pins)
-        total = scene.whole() * prod(distinct_elements(scene, window) for window in tensor.windows)
+        scene = self.scene(tensor, (parent, node), Siblings.MULTICAST, pins)
+        total = scene.whole * prod(distinct_elements(axes) for axes in scene.axes)
         if node.level < 0:
             return tensor.reads * total
-        if tensor.windows and self._unites_unevenly(scene):
+        if not scene.axes:
+            return total - sum(kept for kept, _ in scene.carries())
+        if self._unites_unevenly(scene):
             raise too_large()
-        for carry in scene.carries:
-            kept = scene.kept_by_itself(carry)
-            if kept and tensor.windows:
-                kept *= elements_not_read(scene, tensor, carry)
-            total -= kept
-        return total
+        return total - sum(kept * elements_not_read(scene.axes, cuts) for kept, cuts in scene.carries())
 
     def _unites_unevenly(self, scene: Scene) -> bool:
         """Return whether siblings united along a single may differ in whether they load, beside siblings along a
         window that are merged where their loads are equal."""
-        united = any(part is Part.UNITED for dim in scene.tensor.singles for _, part, _ in scene.chains[dim])
-        merged = any(
-            part is Part.MERGED
-            for window in scene.tensor.windows
-            for dim, _ in window.terms
+        united = any(
+            part is Part.UNITED
+            for dim in scene.tensor.singles
+            if not self.nest.even[dim]
             for _, part, _ in scene.chains[dim]
         )
-        return united and merged and not self.nest.divides
+        return united and any(
+            part is Part.MERGED for axes in scene.axes for _, _, chain in axes for _, part, _ in chain
+        )
 
     def entries(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many elements of a written tensor enter the node's instances."""
-        return self._moves(tensor, parent, node, Siblings.APART, pins, none_starts)
+        return self._moves(tensor, (parent, node), Siblings.APART, pins, none_starts)
 
     def events(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return the same with the siblings merged that enter an element in one step."""
-        return self._moves(tensor, parent, node, Siblings.MERGED, pins, none_starts)
+        return self._moves(tensor, (parent, node), Siblings.MERGED, pins, none_starts)
 
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
-        return self._moves(tensor, parent, node, Siblings.ADDED, pins, none_stops)
+        return self._moves(tensor, (parent, node), Siblings.ADDED, pins, none_stops)
 
     def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many of the events bring an element only to siblings that come back while the first one stays."""
-        scene = self.scene(tensor, parent, node, Siblings.MERGED, pins)
-        return self._kept(scene, always) - self._kept(scene, none_starts)
+        stay, all_stay = (
+            _kept(self.scene(tensor, (parent, node), Siblings.MERGED, pins, Clock.MACHINE, judge), Clock.MACHINE)
+            for judge in (always, none_starts)
+        )
+        return stay - all_stay
 
     def _moves(
-        self,
-        tensor: TensorModel,
-        parent: Node,
-        node: Node,
-        siblings: Siblings,
-        pins: Pins,
-        holds: Callable[[tuple[Track, ...]], bool],
+        self, tensor: TensorModel, between: tuple[Node, Node], siblings: Siblings, pins: Pins, judge: Judge
     ) -> int:
-        scene = self.scene(tensor, parent, node, siblings, pins)
-        if node.level < 0:
-            return scene.whole() * prod(distinct_elements(scene, window) for window in tensor.windows)
-        self._check_windows(tensor, parent, node)
-        total = scene.whole() * prod(all_elements(scene, window) for window in tensor.windows)
-        return total - self._kept(scene, holds)
+        scene = self.scene(tensor, between, siblings, pins, Clock.MACHINE, judge)
+        if between[1].level < 0:
+            return scene.whole * prod(distinct_elements(axes) for axes in scene.axes)
+        if scene.axes:
+            self._check_windows(tensor, between)
+        total = scene.whole * prod(all_elements(axes) for axes in scene.axes)
+        return total - _kept(scene, Clock.MACHINE)
 
-    def _kept(self, scene: Scene, holds: Callable[[tuple[Track, ...]], bool]) -> int:
-        """Return the elements that stay from step to step, on the machine's clock."""
-        total = 0
-        for carry in scene.carries:
-            kept = scene.kept_by_clock(carry, holds)
-            for window in scene.tensor.windows:
-                if kept:
-                    kept *= kept_elements(scene, window, carry, Clock.MACHINE)
-            total += kept
-        return total
-
-    def _check_windows(self, tensor: TensorModel, parent: Node, node: Node) -> None:
+    def _check_windows(self, tensor: TensorModel, between: tuple[Node, Node]) -> None:
         """Raise BudgetError unless each element of a written tensor with windows is held through one offset at a time,
         and the siblings along dims that it lacks always work together."""
-        if not tensor.windows:
-            return
-        scene = self.scene(tensor, parent, node, Siblings.MERGED, NO_PINS)
-        merged = [any(part is Part.MERGED for _, part, _ in chain) for chain in scene.chains]
-        for dim, kind in enumerate(tensor.kinds):
-            if kind == 0 and merged[dim] and not self.nest.dim_divides(dim):
+        scene = self.scene(tensor, between, Siblings.MERGED)
+        merged = {dim for dim, chain in scene.chains.items() if any(part is Part.MERGED for _, part, _ in chain)}
+        if any(not tensor.kinds[dim] and not self.nest.even[dim] for dim in merged):
+            raise too_large()
+        for window, axes in zip(tensor.windows, scene.axes, strict=True):
+            if any(dim in merged for dim, _ in window.terms) and not siblings_are_apart(axes):
                 raise too_large()
-        for window in tensor.windows:
-            if any(merged[dim] for dim, _ in window.terms) and not siblings_are_apart(scene, window):
-                raise too_large()
+
+    def tile(self, tensor: TensorModel, node: Node) -> int:
+        """Return the size of the largest tile: that of the first step in the first instance."""
+        scene = self.scene(tensor, (node, node), Siblings.APART)
+        total = prod(first_tile(axes) for axes in scene.axes)
+        for dim in tensor.singles:
+            branches = ((self.model.extents[dim], 1),)
+            for tile, part, _ in scene.chains[dim]:
+                branches = spread(branches, tile) if part is Part.FREE else clipped(branches, 0, tile)
+            total *= sum(length * many for length, many in branches)
+        return total
 
     def steps(self) -> int:
         """Return how many steps there are: those of the first instance, which works whenever any does."""
@@ -133,49 +135,23 @@ class Counter:
             total *= places(links, len(links), extent)
         return total
 
-    def tile(self, tensor: TensorModel, node: Node) -> int:
-        """Return the size of the largest tile: that of the first step in the first instance."""
-        scene = self.scene(tensor, node, node, Siblings.APART, NO_PINS)
-        first = [
-            tuple((tile, Part.PINNED, 0) if part is Part.EACH else (tile, part, pin) for tile, part, pin in chain)
-            for chain in scene.chains
-        ]
-        total = 1
-        for dim in tensor.singles:
-            branches = ((self.model.extents[dim], 1),)
-            for tile, part, _ in first[dim]:
-                branches = spread(branches, tile) if part is Part.FREE else clipped(branches, 0, tile)
-            total *= sum(length * many for length, many in branches)
-        for window in tensor.windows:
-            tracks = [
-                window_classes(self.model.extents[dim], first[dim], Cut(0, moved=False), Clock.OWN)[0][1][0]
-                for dim, _ in window.terms
-            ]
-            found = held(window, tuple(tracks))
-            assert found is not None, "the first instance works in the first step"
-            total *= found.size
-        return total
-
     def rows(self) -> list[Row]:
-        """Return the rows of all tensors; their busiest instances are left to `busiest`."""
+        """Return the rows of all tensors."""
         found: list[Row] = []
         for tensor, nodes in zip(self.model.tensors, self.nest.holders, strict=True):
             found += self.written_rows(tensor, nodes) if tensor.written else self._read_rows(tensor, nodes)
         return found
 
-    def _read_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> list[Row]:
-        rows: list[Row] = []
+    def _read_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row]:
         fills = 0
         for node, below in pairwise(nodes):
             reads = self.messages(tensor, node, below)
-            rows.append(Row(node.level, tensor.index, reads, fills, fills, 0, self.tile(tensor, node)))
+            yield Row(node.level, tensor.index, reads, fills, fills, 0, self.tile(tensor, node))
             if below.level >= 0:
                 fills = self.fills(tensor, node, below)
-        return rows
 
-    def written_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> list[Row]:
-        """Return the rows of the target from entries, entry events and arrivals (docs/closed_form.md)."""
-        rows: list[Row] = []
+    def written_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row]:
+        """Yield the rows of the target from entries, entry events and arrivals (docs/closed_form.md)."""
         entries = fills = 0
         for number, (node, below) in enumerate(pairwise(nodes)):
             tile = self.tile(tensor, node)
@@ -183,11 +159,20 @@ class Counter:
             if number == 0:
                 entries = tile
                 fills = tile if tensor.initial and not tensor.overwritten else 0
-                rows.append(Row(node.level, tensor.index, arrivals - entries + fills, arrivals, 0, 0, tile))
+                yield Row(node.level, tensor.index, arrivals - entries + fills, arrivals, 0, 0, tile)
             else:
                 parent = nodes[number - 1]
                 fills += self.events(tensor, parent, node) - entries
                 entries = self.entries(tensor, parent, node)
-                moved = arrivals + fills
-                rows.append(Row(node.level, tensor.index, moved, moved, fills, entries, tile))
-        return rows
+                yield Row(node.level, tensor.index, arrivals + fills, arrivals + fills, fills, entries, tile)
+
+
+def _kept(scene: Scene, clock: Clock) -> int:
+    """Return the elements that stay from step to step, over all carries and instances."""
+    total = 0
+    for kept, cuts in scene.carries():
+        for axes, cut in zip(scene.axes, cuts, strict=True):
+            if kept:
+                kept *= kept_elements(axes, cut, clock)
+        total += kept
+    return total

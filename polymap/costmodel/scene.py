@@ -1,10 +1,15 @@
-"""One node of one tensor under tiles that need not divide: its chains of digits, and sums over its carries."""
+"""One node of one tensor where tiles need not divide: what its loops mean to it, and sums over its carries.
+
+A carry is the innermost temporal loop that steps on; the loops inside it start again. Along each dim what happens at a
+carry depends only on how many of the dim's temporal loops are outside of it, so each dim is a `Line` of two functions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from functools import cached_property
+from math import prod
+from typing import Protocol
 
 from polymap.costmodel.digits import (
     Chain,
@@ -22,6 +27,9 @@ from polymap.costmodel.groups import TensorModel
 from polymap.costmodel.nest import TEMPORAL, Loop, MachineModel, Nest, Node
 
 Pins = Mapping[int, int]  # position of a spatial loop -> the one digit of it that counts
+Judge = Callable[[tuple[Track, ...]], bool]  # of what siblings have now and had before
+Axes = tuple[tuple[int, int, Chain], ...]  # of a window: coefficient, extent, chain per dim
+NO_PINS: Pins = {}
 
 
 class Siblings(Enum):
@@ -31,97 +39,6 @@ class Siblings(Enum):
     MERGED = "merged"
     MULTICAST = "multicast"
     ADDED = "added"
-
-
-class Scene:
-    """chains: per dim of the workload. carries: per temporal loop above the node, innermost first, the cut of each
-    dim. pins hold spatial loops to one digit: along singles all of them, so that only elements with that digit count;
-    along other dims those that name an instance, of the node where siblings are apart, else of the parent."""
-
-    def __init__(
-        self,
-        extents: tuple[int, ...],
-        nest: Nest,
-        machine: MachineModel,
-        tensor: TensorModel,
-        parent: Node,
-        node: Node,
-        siblings: Siblings,
-        pins: Pins,
-    ) -> None:
-        self.extents = extents
-        self.tensor = tensor
-        self._nest = nest
-        self._node = node
-        parts = _parts(machine, parent, node, siblings)
-        pinned = node.fans if siblings is Siblings.APART else parent.fans
-        self.chains: tuple[Chain, ...] = tuple(
-            _chain([_link(loop, node, parts, pins, len(parts) if kind == 1 else pinned) for loop in chain])
-            for kind, chain in zip(tensor.kinds, nest.chains, strict=True)
-        )
-
-    @cached_property
-    def times(self) -> tuple[int, ...]:
-        """Return per dim how many temporal loops stand above the node."""
-        return tuple(sum(part is Part.TIME for _, part, _ in chain) for chain in self.chains)
-
-    @cached_property
-    def carries(self) -> list[tuple[Cut, ...]]:
-        outside = list(self.times)
-        carries: list[tuple[Cut, ...]] = []
-        for loop in reversed(self._nest.loops):
-            if loop.fanout == TEMPORAL and loop.position < self._node.position:
-                outside[loop.dim] -= 1
-                carries.append(tuple(Cut(cut, dim == loop.dim) for dim, cut in enumerate(outside)))
-        return carries
-
-    def whole(self) -> int:
-        """Return the elements along singles, times the working places along dims that the tensor lacks, over all
-        steps and instances."""
-        total = 1
-        for dim, kind in enumerate(self.tensor.kinds):
-            if kind == 1:
-                total *= all_indices(self.extents[dim], self.chains[dim])
-            elif kind == 0:
-                total *= places(self.chains[dim], self.times[dim], self.extents[dim])
-        return total
-
-    def kept_by_itself(self, carry: tuple[Cut, ...]) -> int:
-        """Return the same for the steps of one carry at which the singles stand still, each instance on its own
-        clock."""
-        total = 1
-        for dim, kind in enumerate(self.tensor.kinds):
-            cut, moved = carry[dim]
-            chain, extent = self.chains[dim], self.extents[dim]
-            if kind == 1:
-                total *= 0 if moved else kept_indices(extent, chain, cut, Clock.OWN)
-            elif kind == 0:
-                total *= places(chain, cut + moved, extent) - (places(chain, cut, extent) if moved else 0)
-            if not total:
-                break
-        return total
-
-    def kept_singles_by_clock(self, carry: tuple[Cut, ...]) -> int:
-        """Return the elements along singles that stand still at the steps of one carry, on the machine's clock."""
-        total = 1
-        for dim in self.tensor.singles:
-            cut, moved = carry[dim]
-            total *= 0 if moved else kept_indices(self.extents[dim], self.chains[dim], cut, Clock.MACHINE)
-        return total
-
-    def kept_by_clock(self, carry: tuple[Cut, ...], holds: Callable[[tuple[Track, ...]], bool]) -> int:
-        """Return the same on the machine's clock, for steps at which the siblings that work satisfy `holds`."""
-        total = 1
-        for dim, kind in enumerate(self.tensor.kinds):
-            cut, moved = carry[dim]
-            chain, extent = self.chains[dim], self.extents[dim]
-            if kind == 1:
-                total *= 0 if moved else kept_indices(extent, chain, cut, Clock.MACHINE)
-            elif kind == 0:
-                total *= sum(times for times, tracks in changes(extent, chain, carry[dim]) if holds(tracks))
-            if not total:
-                break
-        return total
 
 
 def always(_: tuple[Track, ...]) -> bool:
@@ -137,6 +54,182 @@ def none_starts(tracks: tuple[Track, ...]) -> bool:
 def none_stops(tracks: tuple[Track, ...]) -> bool:
     """Return whether every sibling that worked before works now."""
     return all(now > 0 for now, before in tracks if before > 0)
+
+
+class Line(Protocol):
+    """One dim: its elements, or the places that work where the tensor lacks it, over all steps (`whole`), and those
+    kept at a carry of another dim (`still`) or of this one (`moving`) with `outside` of its temporal loops outside."""
+
+    whole: int
+
+    def still(self, outside: int) -> int: ...
+
+    def moving(self, outside: int) -> int: ...
+
+
+class EvenSingle:
+    """A dim that elements tell, all its tiles dividing: kept only while none of its loops moves."""
+
+    __slots__ = ("_times", "whole")
+
+    def __init__(self, extent: int, loops: tuple[Loop, ...], chain: Chain) -> None:
+        pinned = prod(loop.trips for loop, link in zip(loops, chain, strict=False) if link[1] is Part.PINNED)
+        self.whole = extent // pinned
+        self._times = sum(part is Part.TIME for _, part, _ in chain)
+
+    def still(self, outside: int) -> int:
+        return self.whole if outside == self._times else 0
+
+    def moving(self, outside: int) -> int:
+        return 0
+
+
+class EvenIdle:
+    """A dim that the tensor lacks, all its tiles dividing: every place works in every step."""
+
+    __slots__ = ("_places", "whole")
+
+    def __init__(self, loops: tuple[Loop, ...], chain: Chain) -> None:
+        self._places = [1]
+        for loop, (_, part, _) in zip(loops, chain, strict=False):
+            if part is Part.EACH:
+                self._places = [places * loop.trips for places in self._places]
+            elif part is Part.TIME:
+                self._places.append(self._places[-1] * loop.trips)
+        self.whole = self._places[-1]
+
+    def still(self, outside: int) -> int:
+        return self._places[outside]
+
+    def moving(self, outside: int) -> int:
+        return self._places[outside + 1] - self._places[outside]
+
+
+class RaggedSingle:
+    """A dim that elements tell: tiles of different digits are disjoint, so a tile is kept whole or not at all."""
+
+    __slots__ = ("_chain", "_clock", "_extent", "whole")
+
+    def __init__(self, extent: int, chain: Chain, clock: Clock) -> None:
+        self._extent, self._chain, self._clock = extent, chain, clock
+        self.whole = all_indices(extent, chain)
+
+    def still(self, outside: int) -> int:
+        return kept_indices(self._extent, self._chain, outside, self._clock)
+
+    def moving(self, outside: int) -> int:
+        return 0
+
+
+class RaggedIdle:
+    """A dim that the tensor lacks, on each instance's own clock: an idle instance keeps what it has."""
+
+    __slots__ = ("_chain", "_extent", "whole")
+
+    def __init__(self, extent: int, chain: Chain) -> None:
+        self._extent, self._chain = extent, chain
+        self.whole = places(chain, sum(part is Part.TIME for _, part, _ in chain), extent)
+
+    def still(self, outside: int) -> int:
+        return places(self._chain, outside, self._extent)
+
+    def moving(self, outside: int) -> int:
+        return self.still(outside + 1) - self.still(outside)
+
+
+class JudgedIdle(RaggedIdle):
+    """The same on the machine's clock: an idle instance holds nothing, and a judge says which steps count."""
+
+    __slots__ = ("_judge",)
+
+    def __init__(self, extent: int, chain: Chain, judge: Judge) -> None:
+        super().__init__(extent, chain)
+        self._judge = judge
+
+    def still(self, outside: int) -> int:
+        return self._sum(Cut(outside, moved=False))
+
+    def moving(self, outside: int) -> int:
+        return self._sum(Cut(outside, moved=True))
+
+    def _sum(self, cut: Cut) -> int:
+        return sum(times for times, tracks in changes(self._extent, self._chain, cut) if self._judge(tracks))
+
+
+class Scene:
+    """lines: of the singles and of the dims that the tensor lacks. whole: their product. axes: of the windows."""
+
+    __slots__ = ("_outside", "above", "axes", "chains", "lines", "tensor", "whole")
+
+    def __init__(
+        self,
+        extents: tuple[int, ...],
+        machine: MachineModel,
+        nest: Nest,
+        tensor: TensorModel,
+        between: tuple[Node, Node],
+        siblings: Siblings,
+        pins: Pins,
+        clock: Clock,
+        judge: Judge,
+    ) -> None:
+        parent, node = between
+        self.tensor = tensor
+        self.above = [loop for loop in nest.loops if loop.fanout == TEMPORAL and loop.position < node.position]
+        self.chains: dict[int, Chain] = {}
+        self.lines: dict[int, Line] = {}
+        self.whole = 1
+        parts = _parts(machine, parent, node, siblings)
+        pinned = node.fans if siblings is Siblings.APART else parent.fans
+        for dim, loops in enumerate(nest.chains):
+            kind, extent = tensor.kinds[dim], extents[dim]
+            chain = _chain(loops, node, parts, pins, len(parts) if kind == 1 else pinned) if loops else ()
+            self.chains[dim] = chain
+            if kind == 2:
+                continue
+            if not chain:
+                self.whole *= extent if kind else 1
+                continue
+            if nest.even[dim]:
+                line: Line = EvenSingle(extent, loops, chain) if kind else EvenIdle(loops, chain)
+            elif kind:
+                line = RaggedSingle(extent, chain, clock)
+            else:
+                line = RaggedIdle(extent, chain) if clock is Clock.OWN else JudgedIdle(extent, chain, judge)
+            self.lines[dim] = line
+            self.whole *= line.whole
+        self.axes: tuple[Axes, ...] = tuple(
+            tuple((factor, extents[dim], self.chains[dim]) for dim, factor in window.terms) for window in tensor.windows
+        )
+
+    def carries(self) -> Iterator[tuple[int, tuple[tuple[Cut, ...], ...]]]:
+        """Yield (what the lines keep, the cuts of each window's dims) per carry at which they keep anything."""
+        outside: dict[int, int] = {}
+        for loop in self.above:
+            outside[loop.dim] = outside.get(loop.dim, 0) + 1
+        factors = {dim: line.whole for dim, line in self.lines.items()}
+        fixed = self.whole // prod(factors.values()) if self.whole else 0
+        for dim, line in self.lines.items():
+            factors[dim] = line.still(outside.get(dim, 0))
+        for loop in reversed(self.above):
+            dim = loop.dim
+            outside[dim] -= 1
+            line = self.lines.get(dim)
+            if line is not None:
+                factors[dim] = line.moving(outside[dim])
+            kept = fixed * prod(factors.values())
+            if kept:
+                yield (
+                    kept,
+                    tuple(
+                        tuple(Cut(outside.get(each, 0), each == dim) for each, _ in window.terms)
+                        for window in self.tensor.windows
+                    ),
+                )
+            if line is not None:
+                factors[dim] = line.still(outside[dim])
+                if self.tensor.kinds[dim] == 1 and not factors[dim]:
+                    return  # further out every carry moves this dim
 
 
 def _parts(machine: MachineModel, parent: Node, node: Node, siblings: Siblings) -> tuple[Part, ...]:
@@ -156,17 +249,19 @@ def _parts(machine: MachineModel, parent: Node, node: Node, siblings: Siblings) 
     return tuple(parts)
 
 
-def _link(loop: Loop, node: Node, parts: tuple[Part, ...], pins: Pins, pinned: int) -> Link:
-    """Return what one loop is to the node. pinned: pins count for loops over so many fan-outs, the outermost first."""
-    if loop.fanout == TEMPORAL:
-        return loop.tile, Part.TIME if loop.position < node.position else Part.FREE, 0
-    if loop.position in pins and loop.fanout < pinned:
-        return loop.tile, Part.PINNED, pins[loop.position]
-    return loop.tile, parts[loop.fanout], 0
-
-
-def _chain(links: list[Link]) -> Chain:
-    """Return the links without the FREE ones inside all others: their digits span what the others leave."""
-    while links and links[-1][1] is Part.FREE:
-        links.pop()
-    return tuple(links)
+def _chain(loops: tuple[Loop, ...], node: Node, parts: tuple[Part, ...], pins: Pins, pinned: int) -> Chain:
+    """Return what the loops of one dim are to the node, without the FREE ones inside all others (their digits span
+    what the others leave). pinned: pins count for loops over so many fan-outs, the outermost first."""
+    links: list[Link] = []
+    last = 0
+    for loop in loops:
+        if loop.fanout == TEMPORAL:
+            part, pin = Part.TIME if loop.position < node.position else Part.FREE, 0
+        elif loop.position in pins and loop.fanout < pinned:
+            part, pin = Part.PINNED, pins[loop.position]
+        else:
+            part, pin = parts[loop.fanout], 0
+        links.append((loop.tile, part, pin))
+        if part is not Part.FREE:
+            last = len(links)
+    return tuple(links[:last])

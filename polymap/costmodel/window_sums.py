@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 
-from polymap.costmodel.digits import Clock, Cut
-from polymap.costmodel.groups import Window
+from polymap.costmodel.digits import Clock, Cut, Part
 from polymap.costmodel.progression import (
     Placed,
     Shape,
@@ -19,10 +19,11 @@ from polymap.costmodel.progression import (
     translated_sum,
     union,
 )
-from polymap.costmodel.scene import Scene
+from polymap.costmodel.scene import Axes
 from polymap.costmodel.window_digits import Class, Track, window_classes
 
 Tracks = tuple[Track, ...]  # one per dim of the window
+Cuts = tuple[Cut, ...]  # likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,12 @@ class Load:
         return Placed(placed.low + self.base + least, shape)
 
 
-def classes(
-    scene: Scene, window: Window, carry: tuple[Cut, ...] | None, clock: Clock
-) -> Iterator[tuple[int, list[Tracks]]]:
+def classes(axes: Axes, cuts: Cuts | None, clock: Clock) -> Iterator[tuple[int, list[Tracks]]]:
     """Yield (how often, siblings) of each kind of step of a carry; None: of all steps, each compared with itself."""
     per_dim: list[tuple[Class, ...]] = []
-    for dim, _ in window.terms:
-        cut = Cut(scene.times[dim], moved=False) if carry is None else carry[dim]
-        per_dim.append(window_classes(scene.extents[dim], scene.chains[dim], cut, clock))
+    for number, (_, extent, chain) in enumerate(axes):
+        cut = cuts[number] if cuts else Cut(sum(part is Part.TIME for _, part, _ in chain), moved=False)
+        per_dim.append(window_classes(extent, chain, cut, clock))
     for kinds in product(*per_dim):
         times = 1
         for count, _ in kinds:
@@ -60,14 +59,17 @@ def classes(
         yield times, list(product(*(tracks for _, tracks in kinds)))
 
 
-def held(window: Window, tracks: Tracks, *, before: bool = False) -> Placed | None:
+def held(axes: Axes, tracks: Tracks, *, before: bool = False) -> Placed | None:
     """Return the tile of siblings now (or before), the offset of the tile now taken as 0; None where it is empty."""
-    shift = -sum(factor * track.rise for (_, factor), track in zip(window.terms, tracks, strict=True)) if before else 0
+    shift = 0
+    if before:
+        for (factor, _, _), track in zip(axes, tracks, strict=True):
+            shift -= factor * track.rise
     pieces: list[Placed] = []
     for combination in product(*(track.pieces for track in tracks)):
         low = shift
         steps: list[tuple[int, int]] = []
-        for (_, factor), piece in zip(window.terms, combination, strict=True):
+        for (factor, _, _), piece in zip(axes, combination, strict=True):
             length = piece.before if before else piece.now
             if not length:
                 break
@@ -85,20 +87,33 @@ def common(one: Placed, other: Placed | None) -> int:
     return overlap(one.shape, other.shape, other.low - one.low) if other else 0
 
 
-def all_elements(scene: Scene, window: Window) -> int:
+@lru_cache(maxsize=1 << 15)
+def first_tile(axes: Axes) -> int:
+    """Return the elements of the first tile of the first instance."""
+    first = tuple(
+        (factor, extent, tuple((tile, Part.PINNED if part is Part.EACH else part, pin) for tile, part, pin in chain))
+        for factor, extent, chain in axes
+    )
+    ((_, (tracks,)),) = classes(first, (Cut(0, moved=False),) * len(axes), Clock.OWN)
+    return _now(first, tracks).size
+
+
+@lru_cache(maxsize=1 << 15)
+def all_elements(axes: Axes) -> int:
     """Return the elements of all tiles, over all steps and instances."""
     return sum(
-        times * _many(tracks) * _now(window, tracks).size
-        for times, siblings in classes(scene, window, None, Clock.OWN)
+        times * _many(tracks) * _now(axes, tracks).size
+        for times, siblings in classes(axes, None, Clock.OWN)
         for tracks in siblings
     )
 
 
-def kept_elements(scene: Scene, window: Window, carry: tuple[Cut, ...], clock: Clock) -> int:
+@lru_cache(maxsize=1 << 15)
+def kept_elements(axes: Axes, cuts: Cuts, clock: Clock) -> int:
     """Return the elements that tiles keep, over the steps of one carry and all instances."""
     return sum(
-        times * _many(tracks) * common(_now(window, tracks), held(window, tracks, before=True))
-        for times, siblings in classes(scene, window, carry, clock)
+        times * _many(tracks) * common(_now(axes, tracks), held(axes, tracks, before=True))
+        for times, siblings in classes(axes, cuts, clock)
         for tracks in siblings
     )
 
@@ -108,13 +123,13 @@ def _many(tracks: Tracks) -> int:
     return prod(count for track in tracks for _, count in (*track.key_steps, *track.united_steps))
 
 
-def _now(window: Window, tracks: Tracks) -> Placed:
-    tile = held(window, tracks)
+def _now(axes: Axes, tracks: Tracks) -> Placed:
+    tile = held(axes, tracks)
     assert tile is not None, "only siblings that work now have tracks"
     return tile
 
 
-def loads(window: Window, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
+def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
     """Return what the messages of one step are made of, UNITED siblings united.
 
     whole: nothing was held before.
@@ -127,29 +142,29 @@ def loads(window: Window, siblings: Iterable[Tracks], *, whole: bool) -> list[Lo
         tiles: list[Placed] = []
         news: list[Placed] = []
         for tracks in members:
-            tile = _now(window, tracks)
-            last = None if whole else held(window, tracks, before=True)
+            tile = _now(axes, tracks)
+            last = None if whole else held(axes, tracks, before=True)
             new = difference(tile, last) if last is not None and common(tile, last) else tile
-            tiles.append(_united(window, tracks, tile))
+            tiles.append(_united(axes, tracks, tile))
             if new is not None:
-                news.append(_united(window, tracks, new))
+                news.append(_united(axes, tracks, new))
         whole_tile = union(tiles)
         whole_new = union(news)
         assert whole_tile is not None
         runs = [
             (factor * stride, count)
-            for (_, factor), (_, steps) in zip(window.terms, key, strict=True)
+            for (factor, _, _), (_, steps) in zip(axes, key, strict=True)
             for stride, count in steps
         ]
-        base = sum(factor * low for (_, factor), (low, _) in zip(window.terms, key, strict=True))
+        base = sum(factor * low for (factor, _, _), (low, _) in zip(axes, key, strict=True))
         found.append(Load(whole_tile, whole_new, base, tuple(runs)))
     return found
 
 
-def _united(window: Window, tracks: Tracks, placed: Placed) -> Placed:
+def _united(axes: Axes, tracks: Tracks, placed: Placed) -> Placed:
     low = placed.low
     steps: list[tuple[int, int]] = []
-    for (_, factor), track in zip(window.terms, tracks, strict=True):
+    for (factor, _, _), track in zip(axes, tracks, strict=True):
         low += factor * track.united
         steps += [(factor * stride, count) for stride, count in track.united_steps]
     return translated_sum(Placed(low, placed.shape), steps)
@@ -212,12 +227,13 @@ def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool
     return True
 
 
-def siblings_are_apart(scene: Scene, window: Window) -> bool:
-    """Return whether no two siblings of one step hold a common element. The scene has them MERGED."""
-    for _, siblings in classes(scene, window, None, Clock.OWN):
+@lru_cache(maxsize=1 << 15)
+def siblings_are_apart(axes: Axes) -> bool:
+    """Return whether no two siblings of one step, MERGED in these axes, hold a common element."""
+    for _, siblings in classes(axes, None, Clock.OWN):
         apart = 0
         spread: list[Placed] = []
-        for load in loads(window, siblings, whole=True):
+        for load in loads(axes, siblings, whole=True):
             apart += load.tile.size * prod(count for _, count in load.runs)
             spread.append(translated_sum(Placed(load.tile.low + load.base, load.tile.shape), load.runs))
         together = union(spread)
