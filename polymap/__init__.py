@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
     from polymap.codegen.lower import Form as Form
     from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
+    from polymap.costmodel.batch import CostArrays as CostArrays, evaluate_many as evaluate_many
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
     from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
     from polymap.errors import (
@@ -80,6 +81,7 @@ _HOME = {
     "polymap.arch.presets": ("load_arch", "preset_names"),
     "polymap.codegen.lower": ("Form",),
     "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
+    "polymap.costmodel.batch": ("CostArrays", "evaluate_many"),
     "polymap.costmodel.cost": ("Cost", "Traffic"),
     "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
     "polymap.errors": (
