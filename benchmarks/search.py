@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ def peer_cases() -> list[Case]:
     found: list[Case] = []
     for entry in json.loads(PEERS_FILE.read_text(encoding="utf-8"))["cases"]:
         value = "no answer" if entry["peer_value"] is None else f"{entry['peer_value']:.10g}"
-        said = f"{value} in {entry['peer_cpu_s']} s ({entry['peer'].split(' (')[0].split(':')[0]})"
+        said = f"{value} in {entry['peer_cpu_s']} s ({re.split(r'[(:;,]', entry['peer'])[0].strip()})"
         found.append(Case(entry["id"], entry["workload"], entry["arch"], entry["objective"], peer=said))
     return found
 

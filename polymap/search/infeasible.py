@@ -26,7 +26,8 @@ def clashes(workload: Workload, arch: Architecture) -> tuple[str, ...]:
                 )
         found = _smallest_overflow(required, level)
         if found:
-            return (*(f"{level.name} must hold {tensor.name} (must_hold)" for tensor in found), _capacity(found, level))
+            capacity = _capacity(found, tuple(required), level)
+            return (*(f"{level.name} must hold {tensor.name} (must_hold)" for tensor in found), capacity)
     return ()
 
 
@@ -48,11 +49,12 @@ def _smallest_overflow(required: list[Tensor], level: MemoryLevel) -> tuple[Tens
     return ()
 
 
-def _capacity(chosen: tuple[Tensor, ...], level: MemoryLevel) -> str:
-    need = _need(chosen, level)
+def _capacity(chosen: tuple[Tensor, ...], required: tuple[Tensor, ...], level: MemoryLevel) -> str:
+    need, enough = _need(chosen, level), _need(required, level)
     times = f" x buffering {level.buffering}" if level.buffering > 1 else ""
     parts = " + ".join(f"{tensor.name} {tensor.bits}" for tensor in chosen)
+    rest = "" if len(chosen) == len(required) else " for all that it must hold"
     return (
         f"{level.name} has capacity_bits {level.capacity_bits}, "
-        f"and one element each needs {parts}{times} = {need} bits; {need} would be enough"
+        f"and one element each needs {parts}{times} = {need} bits; {enough} would be enough{rest}"
     )
