@@ -1,0 +1,201 @@
+"""Least loads through windows, against walking every loop order; and below every place of the spatial loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from polymap.search.lattice import divisors, prime_factors
+from polymap.search.problem import IndexGroup
+from polymap.search.windows import UNREACHED, Crossing, WindowModel, least_loads, window_model
+
+Loops = tuple[tuple[str, int], ...]  # (dim, trips), innermost first; "" for a dim that the tensor lacks
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A spatial loop over a dim: factor, the temporal extent inside it, whether it chooses the node's instance."""
+
+    factor: int
+    place: int
+    fixed: bool
+
+
+def index(side: Side | None, temporal: int, sibling: int) -> int:
+    """Return the index of a dim from its temporal index and the sibling's number."""
+    if side is None:
+        return temporal
+    return temporal % side.place + side.place * (sibling + side.factor * (temporal // side.place))
+
+
+def tile_at(group: IndexGroup, sides: dict[str, Side], tile: dict[str, int], corner: dict[str, int]) -> set[int]:
+    """Return the elements of the node's tile whose temporal indices start at `corner`; of instance 0."""
+    ranges: list[set[int]] = []
+    for dim in group.dims:
+        side = sides.get(dim)
+        siblings = range(side.factor) if side is not None and not side.fixed else range(1)
+        inside = range(corner[dim], corner[dim] + tile[dim])
+        ranges.append({index(side, t, sibling) for t in inside for sibling in siblings})
+    return {sum(c * i for c, i in zip(group.coefficients, point, strict=True)) for point in product(*ranges)}
+
+
+def loads(group: IndexGroup, sides: dict[str, Side], tile: dict[str, int], loops: Loops) -> int:
+    """Return what a node loads when the loops run, by walking them."""
+    held: set[int] = set()
+    total = 0
+    for counters in product(*(range(trips) for _, trips in reversed(loops))):
+        corner, step = dict.fromkeys(tile, 0), dict(tile)
+        for (dim, trips), counter in zip(loops, reversed(counters), strict=True):
+            if dim:
+                corner[dim] += counter * step[dim]
+                step[dim] *= trips
+        now = tile_at(group, sides, tile, corner)
+        total += len(now - held)
+        held = now
+    return total
+
+
+def all_orders(tile: dict[str, int], extents: dict[str, int], repeat: int) -> Iterator[Loops]:
+    """Yield every sequence of loops of prime length from the tile to the extents, no other dim's loop innermost."""
+    steps = [(dim, p) for dim in tile for p, e in prime_factors(extents[dim] // tile[dim]) for _ in range(e)]
+    steps += [("", p) for p, e in prime_factors(repeat) for _ in range(e)]
+    yield from (order for order in set(permutations(steps)) if not order or order[0][0])
+
+
+def reaches(tile: dict[str, int], sides: dict[str, Side], loops: Loops) -> bool:
+    """Return whether some place between two loops has the temporal extents that the spatial loops need inside."""
+    for dim, side in sides.items():
+        extent, met = tile[dim], {tile[dim]}
+        for name, trips in loops:
+            extent *= trips if name == dim else 1
+            met.add(extent)
+        if side.place > tile[dim] and side.place not in met:
+            return False
+    return True
+
+
+def points_of(model: WindowModel) -> list[dict[str, int]]:
+    return [model.lattice.point(place) for place in np.ndindex(model.lattice.shape)]
+
+
+def model_of(group: IndexGroup, extents: dict[str, int], crossings: dict[str, Crossing]) -> WindowModel:
+    through = tuple((crossings[dim],) if dim in crossings else () for dim in group.dims)
+    return window_model((group,), tuple(extents.items()), through)
+
+
+WINDOWS = [
+    ((1, 1), {"p": 4, "r": 3}),
+    ((1, 1), {"p": 8, "r": 2}),
+    ((2, 1), {"p": 4, "r": 3}),
+    ((3, 1), {"p": 4, "r": 2}),
+    ((1, 2), {"p": 6, "r": 3}),
+    ((1, -1), {"p": 6, "r": 3}),
+    ((2, 3), {"p": 4, "r": 4}),
+]
+
+
+@pytest.mark.parametrize(("coefficients", "extents"), WINDOWS)
+def test_least_loads_are_the_least_over_all_loop_orders(coefficients: tuple[int, int], extents: dict[str, int]) -> None:
+    group = IndexGroup(tuple(extents), coefficients)
+    model = model_of(group, extents, {})
+    top, repeat = len(model.size) - 1, 4
+    found = least_loads(model, top, repeat)
+    for t, tile in enumerate(points_of(model)):
+        assert model.size[t] == len(tile_at(group, {}, tile, dict.fromkeys(tile, 0)))
+        for m, times in enumerate(divisors(repeat)):
+            if t == top:
+                assert found[t, m] == times * model.size[t]
+                continue
+            walked = min(loads(group, {}, tile, order) for order in all_orders(tile, extents, times))
+            assert found[t, m] == walked, (tile, times)
+
+
+@pytest.mark.parametrize(("coefficients", "extents"), WINDOWS[:4])
+def test_least_loads_below_a_smaller_tile_count_only_what_is_inside(
+    coefficients: tuple[int, int], extents: dict[str, int]
+) -> None:
+    group = IndexGroup(tuple(extents), coefficients)
+    model = model_of(group, extents, {})
+    points = points_of(model)
+    for outer, outside in enumerate(points):
+        found = least_loads(model, outer, 1)[:, 0]
+        for t, tile in enumerate(points):
+            if any(outside[dim] % tile[dim] for dim in tile):
+                assert found[t] == UNREACHED
+            else:
+                assert found[t] == min(loads(group, {}, tile, order) for order in all_orders(tile, outside, 1))
+
+
+CROSSED = [
+    ((1, 1), {"p": 4, "r": 3}, {"p": (2, True)}),
+    ((1, 1), {"p": 4, "r": 3}, {"p": (2, False)}),
+    ((1, 1), {"p": 4, "r": 2}, {"p": (3, False), "r": (2, True)}),
+    ((2, 1), {"p": 4, "r": 2}, {"p": (2, True)}),
+    ((2, 1), {"p": 4, "r": 3}, {"p": (2, False)}),
+    ((1, 2), {"p": 4, "r": 2}, {"r": (2, False)}),
+    ((1, -1), {"p": 4, "r": 3}, {"p": (2, False)}),
+]
+
+
+@pytest.mark.parametrize("above", [False, True])
+@pytest.mark.parametrize(("coefficients", "extents", "factors"), CROSSED)
+def test_least_loads_are_a_bound_for_every_place_of_the_spatial_loops(
+    coefficients: tuple[int, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]], above: bool
+) -> None:
+    group = IndexGroup(tuple(extents), coefficients)
+    crossings = {dim: Crossing(factor, fixed, may_stand_above=above) for dim, (factor, fixed) in factors.items()}
+    model = model_of(group, extents, crossings)
+    repeat, tight, walked = 2, 0, 0
+    found = least_loads(model, len(model.size) - 1, repeat)
+    for t, tile in enumerate(points_of(model)):
+        for sides in sides_of(tile, extents, factors, above=above):
+            assert model.size[t] <= len(tile_at(group, sides, tile, dict.fromkeys(tile, 0)))
+            for m, times in enumerate(divisors(repeat)):
+                orders = [order for order in all_orders(tile, extents, times) if reaches(tile, sides, order)]
+                if orders:
+                    least = min(loads(group, sides, tile, order) for order in orders)
+                    assert found[t, m] <= least, (tile, sides, times)
+                    tight, walked = tight + (found[t, m] == least), walked + 1
+    assert walked
+    assert tight
+
+
+def sides_of(
+    tile: dict[str, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]], *, above: bool
+) -> Iterator[dict[str, Side]]:
+    """Yield every legal place of the spatial loops: fixed ones outside the tile, others inside (or, above, outside)."""
+    choices: list[list[tuple[str, Side]]] = []
+    for dim, (factor, fixed) in factors.items():
+        places = divisors(extents[dim])
+        inside = [y for y in places if tile[dim] % y == 0 and not fixed]
+        outside = [y for y in places if y % tile[dim] == 0 and (fixed or above)]
+        choices.append([(dim, Side(factor, y, fixed)) for y in sorted({*inside, *outside})])
+    yield from (dict(sides) for sides in product(*choices))
+
+
+@pytest.mark.parametrize(("coefficients", "extents", "factors"), CROSSED[:5])
+def test_decided_places_give_the_loads_of_exactly_these_places(
+    coefficients: tuple[int, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]]
+) -> None:
+    group = IndexGroup(tuple(extents), coefficients)
+    for y in product(*(divisors(extents[dim]) for dim in factors)):
+        places = dict(zip(factors, y, strict=True))
+        crossings = {
+            dim: Crossing(factor, fixed, may_stand_above=True, place=places[dim])
+            for dim, (factor, fixed) in factors.items()
+        }
+        sides = {dim: Side(factor, places[dim], fixed) for dim, (factor, fixed) in factors.items()}
+        model = model_of(group, extents, crossings)
+        found = least_loads(model, len(model.size) - 1, 1)
+        for t, tile in enumerate(points_of(model)):
+            if t == len(model.size) - 1 or any(places[d] % tile[d] and tile[d] % places[d] for d in places):
+                continue
+            if any(side.fixed and side.place % tile[dim] for dim, side in sides.items()):
+                continue  # a spatial loop that chooses the instance cannot stand inside the node's tile
+            orders = [order for order in all_orders(tile, extents, 1) if reaches(tile, sides, order)]
+            assert orders
+            assert found[t, 0] == min(loads(group, sides, tile, order) for order in orders), (tile, places)
