@@ -69,12 +69,13 @@ def count_closed_form(workload: Workload, arch: Architecture, mapping: Mapping) 
             busy = busiest_of_levels(counter, rows)
     except BudgetError:
         return None
-    return _counts(model, machine, rows, busy, steps)
+    return counts_of(model, machine, rows, busy, steps)
 
 
-def _counts(
+def counts_of(
     model: WorkloadModel, machine: MachineModel, rows: list[Row], busy: tuple[Busiest, ...], steps: int
 ) -> Counts:
+    """Return the counts that rows, busiest instances and steps make up."""
     names = machine.level_names
     held = [0] * len(names)
     for row in rows:

@@ -1,0 +1,83 @@
+"""The closed form and the simulator, which share no code, count the same in random cases with every feature."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter as Tally
+
+import pytest
+
+from polymap.costmodel.busiest import busiest_of_levels
+from polymap.costmodel.closed_form import count_closed_form, counts_of
+from polymap.costmodel.groups import workload_model
+from polymap.costmodel.nest import machine_model, nest_of
+from polymap.costmodel.ragged import Counter
+from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.uniform import count_uniform
+from polymap.errors import BudgetError
+from tests.case_features import BOX_FEATURES
+from tests.cases import random_case, random_general_case
+
+
+def answered(seeds: range) -> tuple[Tally[str], int]:
+    """Hold the closed form against the simulator; return how often each feature was met, and how many had no answer."""
+    met: Tally[str] = Tally()
+    unanswered = 0
+    for seed in seeds:
+        case = random_case(random.Random(seed))
+        counts = count_closed_form(case.workload, case.arch, case.mapping)
+        if counts is None:
+            unanswered += 1
+            continue
+        assert counts == count_by_simulation(case.workload, case.arch, case.mapping), f"random_case seed {seed}"
+        met.update(case.features)
+    return met, unanswered
+
+
+def test_closed_form_counts_equal_simulated_counts() -> None:
+    met, unanswered = answered(range(450))
+    assert unanswered < 30
+    assert all(met[feature] >= 35 for feature in BOX_FEATURES), met
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(100))
+def test_closed_form_counts_equal_simulated_counts_in_a_hundred_thousand_cases(block: int) -> None:
+    met, unanswered = answered(range(1000 * (block + 1), 1000 * (block + 2)))
+    assert unanswered < 60
+    assert all(met[feature] >= 80 for feature in BOX_FEATURES), met
+
+
+def test_the_closed_form_says_nothing_or_the_simulated_counts_of_programs_beyond_an_accumulation_in_a_box() -> None:
+    answers = 0
+    for seed in range(250):
+        case = random_general_case(random.Random(seed))
+        counts = count_closed_form(case.workload, case.arch, case.mapping)
+        if counts is not None:
+            answers += 1
+            assert counts == count_by_simulation(case.workload, case.arch, case.mapping), f"seed {seed}"
+    assert answers >= 10
+
+
+def test_the_way_for_partial_tiles_counts_dividing_tiles_like_the_way_for_those() -> None:
+    both = 0
+    for seed in range(500):
+        case = random_case(random.Random(seed))
+        model, machine = workload_model(case.workload), machine_model(case.arch)
+        assert model is not None
+        nest = nest_of(model, machine, case.mapping)
+        assert nest is not None
+        if not all(nest.even):
+            continue
+        try:
+            rows, busy = count_uniform(model, machine, nest)
+        except BudgetError:
+            continue
+        counter = Counter(model, machine, nest)
+        general = counter.rows()
+        assert (general, busiest_of_levels(counter, general)) == (rows, busy), f"random_case seed {seed}"
+        assert counts_of(model, machine, general, busy, counter.steps()) == count_closed_form(
+            case.workload, case.arch, case.mapping
+        )
+        both += 1
+    assert both >= 150
