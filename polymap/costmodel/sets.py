@@ -27,7 +27,7 @@ def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) ->
         scenes = [_counted(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]
         instances = sum(leaf.rows.count() for leaf in tree.leaves)
         steps = sum(leaf.rows.computed({name: leaf.at(name) for name in leaf.clock}).count() for leaf in tree.leaves)
-        peaks = [_peak(workload, arch, tree, scenes, level) for level in range(len(arch.levels))]
+        peaks = [_peak(arch, tree, scenes, level) for level in range(len(arch.levels))]
     return Counts(instances, steps, _traffic(workload, arch, tree, ledger), _uses(workload, arch, tree, ledger, peaks))
 
 
@@ -48,13 +48,8 @@ def _is_read(workload: Workload, tensor: Tensor) -> bool:
     return any(access.tensor == tensor.name for each in workload.statements for access in each.reads)
 
 
-def _peak(workload: Workload, arch: Architecture, tree: Tree, scenes: list[Scene], level: int) -> int:
-    held = [
-        (flow.place, flow.tile, scene.tensor.bits, flow.by_itself)
-        for scene in scenes
-        for flow in scene.flows.values()
-        if flow.place.level == level
-    ]
+def _peak(arch: Architecture, tree: Tree, scenes: list[Scene], level: int) -> int:
+    held = [(flow, scene.tensor.bits) for scene in scenes for flow in scene.flows.values() if flow.place.level == level]
     return peak_bits(tree, held, len(arch.fanouts)) if held else 0
 
 

@@ -1,14 +1,26 @@
-"""The most bits that one instance of a level holds at one time."""
+"""The most bits that one instance of a level holds at one time.
+
+Where a level's places stand on one way through the tree, what an instance holds in a step is a sum of products of
+numbers that few columns each decide: its maximum needs only the different values of these. Elsewhere, and where an
+idle instance may keep a tile beside later ones of others, the steps are walked.
+"""
 
 from __future__ import annotations
 
-from polymap.costmodel.sets_flow import united
+from itertools import combinations, permutations
+
+from polymap.costmodel.sets_flow import Flow, before, united
+from polymap.costmodel.sets_join import largest_sum
 from polymap.costmodel.sets_tree import Leaf, Place, Tree
+from polymap.errors import BudgetError, Problem
 from polymap.poly.affine import Affine
-from polymap.poly.tables import Columns, Table, Tally
+from polymap.poly.tables import Table
+
+MAX_WALKED = 3_000_000
 
 Clock = tuple[int, ...]
 Coordinates = tuple[int, ...]
+Held = tuple[Flow, int]  # a place of the level, and the bits of an element
 
 
 def coordinates(place: Place, digits: tuple[int, ...], fanouts: int) -> Coordinates:
@@ -19,36 +31,74 @@ def coordinates(place: Place, digits: tuple[int, ...], fanouts: int) -> Coordina
     return tuple(position)
 
 
-def peak_bits(tree: Tree, held: list[tuple[Place, Table, int, bool]], fanouts: int) -> int:
-    """Return the peak of one level. held: per place of it, its tile, the bits of an element, and whether an idle
-    instance keeps what it has."""
-    sizes = [_sizes(place, tile, fanouts) for place, tile, _, _ in held]
-    depth = max(len(place.clock) for place, _, _, _ in held)
+def peak_bits(tree: Tree, held: list[Held], fanouts: int) -> int:
+    """Return the peak of one level, below whose places all of `held` stand."""
+    if all(_on_one_way(one, other) for (one, _), (other, _) in combinations(held, 2)):
+        terms = [
+            (bits * scale, parts)
+            for flow, bits in held
+            for scale, parts in flow.tile.terms((*flow.place.clock, *flow.lanes))
+        ]
+        if not any(_keeps_beside(one, other) for (one, _), (other, _) in permutations(held, 2)):
+            return largest_sum(terms)
+    return _walked(tree, held, fanouts)
+
+
+def _on_one_way(one: Flow, other: Flow) -> bool:
+    depth = min(len(one.place.clock), len(other.place.clock))
+    return one.place.clock[:depth] == other.place.clock[:depth] and one.lanes == other.lanes
+
+
+def _keeps_beside(keeper: Flow, other: Flow) -> bool:
+    """Return whether some instance keeps a tile from before the step in which the other place's tile becomes new.
+
+    It does where it works there, has worked before, and does not work in the first step.
+    """
+    box = len(keeper.leaves) == len(keeper.tree.leaves) == 1 and not keeper.leaves[0].statement.constraints
+    if box or not keeper.by_itself:
+        return False  # in a box an instance that works in a view works in its first step
+    clock, lanes = keeper.place.clock, keeper.lanes
+    depth = min(len(clock), len(other.place.clock))
+    works = keeper.tile.keep((*lanes, *clock))
+    starts = keeper.views.first(clock[:depth], clock[depth:])
+    new = other.tile.keep((*lanes, *clock[:depth]))
+    late = new.minus(works.join(starts).keep(new.columns))
+    if late.is_empty():
+        return False
+    names = before(clock[:depth])
+    earlier = works.keep(new.columns).rename(names)
+    return not late.join(earlier).less(tuple(names.values()), tuple(names)).is_empty()
+
+
+def _walked(tree: Tree, held: list[Held], fanouts: int) -> int:
+    """Return the peak by walking the steps at which some tile of the level becomes new."""
+    sizes = [_sizes(flow.place, flow.tile, fanouts) for flow, _ in held]
+    depth = max(len(flow.place.clock) for flow, _ in held)
     now: list[dict[Coordinates, int]] = [{} for _ in held]
     stands: list[Clock | None] = [None for _ in held]
     most = 0
     for view in _views(tree, depth):
-        for number, (place, _, bits, keeps) in enumerate(held):
-            at = view[: len(place.clock)]
+        for number, (flow, bits) in enumerate(held):
+            at = view[: len(flow.place.clock)]
             if at == stands[number]:
                 continue
             stands[number] = at
             found = {where: bits * size for where, size in sizes[number].get(at, {}).items()}
-            now[number] = {**now[number], **found} if keeps else found
+            now[number] = {**now[number], **found} if flow.by_itself else found
         total: dict[Coordinates, int] = {}
         for amounts in now:
             for where, amount in amounts.items():
                 total[where] = total.get(where, 0) + amount
-        most = max(most, *total.values(), 0) if total else most
+        most = max(most, *total.values()) if total else most
     return most
 
 
 def _sizes(place: Place, tile: Table, fanouts: int) -> dict[Clock, dict[Coordinates, int]]:
     depth = len(place.clock)
-    columns: Columns = (*place.clock, *(lane.column for lane in place.lanes))
-    tally: Tally = tile.tally(columns)
+    columns = (*place.clock, *(lane.column for lane in place.lanes))
+    _check_length(tile.keep(columns))
     sizes: dict[Clock, dict[Coordinates, int]] = {}
-    for key, size in tally.items():
+    for key, size in tile.tally(columns).items():
         sizes.setdefault(key[:depth], {})[coordinates(place, key[depth:], fanouts)] = size
     return sizes
 
@@ -62,4 +112,13 @@ def _views(tree: Tree, depth: int) -> list[Clock]:
         values = [leaf.at(column) for column in clock] + [Affine()] * (depth - len(clock))
         return leaf.rows.computed(dict(zip(names, values, strict=True)))
 
-    return sorted(united(shown(leaf) for leaf in tree.leaves).tally(names))
+    views = united(shown(leaf) for leaf in tree.leaves)
+    _check_length(views)
+    return sorted(views.tally(names))
+
+
+def _check_length(rows: Table) -> None:
+    length = rows.count()
+    if length > MAX_WALKED:
+        what = f"the peak of a level needs {length:,} tiles looked at one by one, more than {MAX_WALKED:,}"
+        raise BudgetError(Problem("PM499", what, "Smaller extents or larger tiles would help."))

@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import islpy as isl
 
-from polymap.poly.budget import integer
-from polymap.poly.sets import value
+from polymap.poly.scan import Constraints, scan
 
 _SET = isl.dim_type.set
 
 Tally = dict[tuple[int, ...], int]
 
 
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A number of points per value of some dims, as a product: `scale`, times for each part the number that the values
+    of its dims have there (zero where they are not listed)."""
+
+    scale: int
+    parts: tuple[tuple[tuple[int, ...], Tally], ...]
+
+
+def terms_of(points: isl.Set, positions: Sequence[int] = ()) -> list[Term]:
+    """Return terms whose sum is the number of points for each value of the dims at `positions`.
+
+    The set is bounded. Call inside `with budget():`. Raises BudgetError where dims that interact have too many points.
+    """
+    return [term for piece in _disjoint(points) for term in _term(piece, positions)]
+
+
 def tally_of(points: isl.Set, positions: Sequence[int] = ()) -> Tally:
     """Return how many points there are for each value of the dims at `positions`; values without points are left out.
 
-    The set is bounded. Call inside `with budget():`.
+    As for `terms_of`.
     """
     total: Tally = {}
-    for piece in _disjoint(points):
-        _add_piece(total, piece, positions)
+    for term in terms_of(points, positions):
+        places = [position for dims, _ in term.parts for position in dims]
+        order = [places.index(position) for position in positions]
+        for choice in product(*(tally.items() for _, tally in term.parts)):
+            values = tuple(number for numbers, _ in choice for number in numbers)
+            key = tuple([values[place] for place in order])
+            total[key] = total.get(key, 0) + term.scale * prod([number for _, number in choice])
     return total
 
 
@@ -36,68 +59,17 @@ def _disjoint(points: isl.Set) -> Iterator[isl.BasicSet]:
             yield piece.lift().flatten() if piece.dim(isl.dim_type.div) else piece
 
 
-def _add_piece(total: Tally, piece: isl.BasicSet, positions: Sequence[int]) -> None:
-    factors: list[list[tuple[tuple[int, ...], int]]] = []
-    places: list[int] = []
+def _term(piece: isl.BasicSet, positions: Sequence[int]) -> Iterator[Term]:
+    """Yield the piece as a term (nothing if it is empty)."""
+    constraints = Constraints.of(piece)
+    parts: list[tuple[tuple[int, ...], Tally]] = []
     scale = 1
-    for component in components(piece):
-        part = isl.Set.from_basic_set(_only(piece, component))
-        wanted = [position for position in positions if position in component]
+    for component in constraints.components():
+        wanted = tuple(position for position in positions if position in component)
+        tally = scan(constraints, component, wanted)
         if wanted:
-            places += wanted
-            factors.append(list(_count_each(part, [component.index(position) for position in wanted])))
+            parts.append((wanted, tally))
         else:
-            scale *= integer(part.count_val())
-    if not scale:
-        return
-    order = [places.index(position) for position in positions]
-    for choice in product(*factors):
-        values = tuple(number for numbers, _ in choice for number in numbers)
-        amount = scale
-        for _, number in choice:
-            amount *= number
-        key = tuple(values[place] for place in order)
-        total[key] = total.get(key, 0) + amount
-
-
-def _count_each(part: isl.Set, wanted: list[int]) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield every value of the wanted dims with the number of points that have it."""
-    if not wanted:
-        number = integer(part.count_val())
-        if number:
-            yield (), number
-        return
-    first, *rest = wanted
-    low, high = integer(part.dim_min_val(first)), integer(part.dim_max_val(first))
-    for number in range(low, high + 1):
-        fixed = part.fix_val(_SET, first, value(number))
-        if fixed.is_empty():
-            continue
-        if len(wanted) == part.dim(_SET):  # every dim is named: one point per value of all
-            yield from (((number, *others), 1) for others, _ in _count_each(fixed, rest))
-        else:
-            yield from (((number, *others), amount) for others, amount in _count_each(fixed, rest))
-
-
-def components(piece: isl.BasicSet) -> list[list[int]]:
-    """Return the dims of a set without existentials in groups that no constraint joins, each in order."""
-    size = piece.dim(_SET)
-    group = list(range(size))
-    for constraint in piece.get_constraints():
-        members = [position for position in range(size) if constraint.involves_dims(_SET, position, 1)]
-        for member in members[1:]:
-            old, new = group[member], group[members[0]]
-            if old != new:
-                group = [new if each == old else each for each in group]
-    found: dict[int, list[int]] = {}
-    for position in range(size):
-        found.setdefault(group[position], []).append(position)
-    return list(found.values())
-
-
-def _only(piece: isl.BasicSet, dims: list[int]) -> isl.BasicSet:
-    """Return a piece on some of its dims that nothing joins to the others."""
-    for position in reversed(range(piece.dim(_SET))):
-        if position not in dims:
-            piece = piece.project_out(_SET, position, 1)
-    return piece
+            scale *= tally.get((), 0)
+    if scale and all(tally for _, tally in parts):
+        yield Term(scale, tuple(parts))

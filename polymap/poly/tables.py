@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polymap.poly.affine import Affine, dim
-from polymap.poly.factors import Tally as Tally, tally_of
+from polymap.poly.factors import Tally as Tally, tally_of, terms_of
 from polymap.poly.sets import function, integer_set, tuple_space, value
 
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
@@ -124,6 +124,13 @@ class Table:
     def tally(self, columns: Sequence[str] = ()) -> Tally:
         """Return how many rows there are for each value of some columns (values without rows are left out)."""
         return tally_of(self.points, tuple(self.columns.index(name) for name in columns))
+
+    def terms(self, columns: Sequence[str]) -> list[tuple[int, list[tuple[Columns, Tally]]]]:
+        """Return the same as sums of products: per term a factor, and columns with a number per value of them."""
+        return [
+            (term.scale, [(tuple(self.columns[at] for at in dims), tally) for dims, tally in term.parts])
+            for term in terms_of(self.points, tuple(self.columns.index(name) for name in columns))
+        ]
 
     def count(self) -> int:
         """Return the number of rows."""

@@ -1,0 +1,105 @@
+"""The largest value of a sum of products whose factors are tables over shared columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from polymap.errors import BudgetError, Problem
+from polymap.poly.tables import Columns, Tally
+
+Part = tuple[Columns, Tally]
+SumTerm = tuple[int, list[Part]]  # a factor, times for each part its value (0 where it lists none)
+Vector = tuple[int, ...]  # a value per term
+
+MAX_VECTORS = 100_000
+_FEW = 400
+
+
+def largest_sum(terms: list[SumTerm]) -> int:
+    """Return the largest sum of the terms over all values of the columns; no part has a negative value."""
+    best: set[Vector] = {tuple(factor for factor, _ in terms)}
+    for group in _groups(terms):
+        factors = _undominated(_vectors(terms, group))
+        if len(best) * len(factors) > MAX_VECTORS:
+            what = f"the peak of a level has {len(best) * len(factors):,} candidates, more than {MAX_VECTORS:,}"
+            raise BudgetError(Problem("PM494", what, "Fewer loops with partial tiles or fewer conditions would help."))
+        best = _undominated(
+            tuple(one * other for one, other in zip(vector, factor, strict=True))
+            for vector in best
+            for factor in factors
+        )
+    return max((sum(vector) for vector in best), default=0)
+
+
+def _groups(terms: list[SumTerm]) -> list[frozenset[str]]:
+    """Return the columns in groups that no part joins."""
+    groups: list[frozenset[str]] = []
+    for _, parts in terms:
+        for columns, _ in parts:
+            touching = [group for group in groups if group & set(columns)]
+            groups = [group for group in groups if group not in touching]
+            groups.append(frozenset(columns).union(*touching))
+    return groups
+
+
+def _vectors(terms: list[SumTerm], group: frozenset[str]) -> set[Vector]:
+    """Return what the terms' products over a group of columns may be at once (or less: the largest are among them)."""
+    every = [(number, *part) for number, (_, parts) in enumerate(terms) for part in parts if group & set(part[0])]
+    parts = [(part[0], *_shared(part, [other for other in every if other is not part])) for part in every]
+    bound: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {(): {(): {(1,) * len(terms)}}}
+    for number, columns, tally in sorted(parts, key=lambda part: -len(part[1])):
+        wider: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {}
+        for names, rows in bound.items():
+            _extend(wider, names, rows, number, columns, tally)
+        bound = wider
+    return {vector for rows in bound.values() for vectors in rows.values() for vector in vectors}
+
+
+def _shared(part: tuple[int, Columns, Tally], others: list[tuple[int, Columns, Tally]]) -> Part:
+    """Return a part over the columns that others have too, with its largest value for each."""
+    _, columns, tally = part
+    kept = [at for at, name in enumerate(columns) if any(name in other[1] for other in others)]
+    if len(kept) == len(columns):
+        return columns, tally
+    largest: Tally = {}
+    for values, number in tally.items():
+        key = tuple([values[at] for at in kept])
+        largest[key] = max(number, largest.get(key, 0))
+    return tuple(columns[at] for at in kept), largest
+
+
+def _extend(
+    wider: dict[Columns, dict[tuple[int, ...], set[Vector]]],
+    names: Columns,
+    rows: dict[tuple[int, ...], set[Vector]],
+    number: int,
+    columns: Columns,
+    tally: Tally,
+) -> None:
+    """Add the rows joined with one more part, and those where the part is zero."""
+    new = tuple(name for name in columns if name not in names)
+    common = tuple(name for name in columns if name in names)
+    index: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
+    for values, amount in tally.items():
+        by_name = dict(zip(columns, values, strict=True))
+        key = tuple([by_name[name] for name in common])
+        index.setdefault(key, []).append((tuple([by_name[name] for name in new]), amount))
+    places = [names.index(name) for name in common]
+    joined, zero = wider.setdefault((*names, *new), {}), wider.setdefault(names, {})
+    for values, vectors in rows.items():
+        matches = index.get(tuple([values[place] for place in places]), [])
+        for extra, amount in matches:
+            scaled = {(*vector[:number], vector[number] * amount, *vector[number + 1 :]) for vector in vectors}
+            joined.setdefault((*values, *extra), set()).update(scaled)
+        if new or not matches:
+            none = {(*vector[:number], 0, *vector[number + 1 :]) for vector in vectors}
+            zero.setdefault(values, set()).update(none)
+
+
+def _undominated(vectors: Iterable[Vector]) -> set[Vector]:
+    """Return the vectors without those that another one exceeds or equals everywhere (not all of these if many)."""
+    kept: list[Vector] = []
+    for vector in sorted(set(vectors), key=sum, reverse=True):
+        if not any(all(a >= b for a, b in zip(other, vector, strict=True)) for other in kept[:_FEW]):
+            kept.append(vector)
+    return set(kept)
