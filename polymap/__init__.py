@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from polymap.costmodel.batch import CostArrays as CostArrays, evaluate_many as evaluate_many
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
     from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
+    from polymap.costmodel.symbolic import formula as formula
+    from polymap.costmodel.symbolic_formula import Formula as Formula
     from polymap.errors import (
         ArchError as ArchError,
         BudgetError as BudgetError,
@@ -84,6 +86,8 @@ _HOME = {
     "polymap.costmodel.batch": ("CostArrays", "evaluate_many"),
     "polymap.costmodel.cost": ("Cost", "Traffic"),
     "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
+    "polymap.costmodel.symbolic": ("formula",),
+    "polymap.costmodel.symbolic_formula": ("Formula",),
     "polymap.errors": (
         "ArchError", "BudgetError", "CompilerError", "InputError", "MappingError", "MissingPackageError",
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",

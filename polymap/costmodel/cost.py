@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from polymap.costmodel.symbolic_formula import Formula
 from polymap.display import Shown
+from polymap.errors import BudgetError, Problem
 from polymap.schedules.violation import Violation
 
 
@@ -54,7 +57,8 @@ class Cost(Shown):
     """The answer to "what does this mapping cost"; printed as the table of the command line's `evaluate`.
 
     energy_by_level_pj and occupancy_bits: (name, value) pairs, outermost first (the compute unit last in the energy;
-    the outermost level has no occupancy). bottleneck: the level or compute unit that decides the latency.
+    the outermost level has no occupancy). bottleneck: the level or compute unit that decides the latency. formulas:
+    how `formula` answers; no part of the value.
     """
 
     legal: bool
@@ -69,3 +73,14 @@ class Cost(Shown):
     latency_cycles: int
     utilization: float
     bottleneck: str
+    formulas: Callable[[str, str], Formula] | None = field(default=None, repr=False, compare=False)
+
+    def formula(self, level: str, tensor: str) -> Formula:
+        """Return what `tensor` moves at `level` as sympy expressions in the mapping's tiles, and where they hold.
+
+        Raises OptionError where the level does not hold the tensor, BudgetError where there is no such formula.
+        """
+        if self.formulas is None:
+            what = "this cost does not know its mapping"
+            raise BudgetError(Problem("PM496", what, "Use the cost that evaluate() or simulate() returned."))
+        return self.formulas(level, tensor)
