@@ -14,9 +14,10 @@ from math import prod
 
 from polymap.schedules.mapping import Mapping
 from polymap.search.chain import Block, ChainNode, Placed, blocks_of, group_factor, tree_of, trips_of
+from polymap.search.lowering import lowered_chains
 from polymap.search.problem import TensorTerm
 from polymap.search.tables import Tables
-from polymap.search.traffic import WindowNode, weights_of, window_overlap, window_size
+from polymap.search.traffic import WindowNode, compute_node, window_node, window_overlap, window_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,18 @@ def best_leaf(
     fixed: the cost of everything but the window tensor, per component. free_bits: per level, what the other tensors
     leave.
     """
+    leaves = [_leaf(tables, other, fixed, free_bits) for other in lowered_chains(tables, chain)]
+    known = [leaf for leaf in leaves if leaf is not None]
+    return min(known, key=lambda leaf: _leaf_value(tables, leaf), default=None)
+
+
+def _leaf_value(tables: Tables, leaf: Leaf) -> int:
+    return tables.measure.value(_with_start(tables, leaf.parts), tables.compute_cycles)
+
+
+def _leaf(
+    tables: Tables, chain: tuple[ChainNode, ...], fixed: tuple[int, ...], free_bits: tuple[int | None, ...]
+) -> Leaf | None:
     blocks = blocks_of(tables, chain)
     window = next((term for term in tables.problem.terms if term.is_window), None)
     if window is None:
@@ -63,8 +76,8 @@ def _fits(
     for node in chain:
         free = free_bits[node.level]
         if node.tensor == window.index and free is not None:
-            seen = WindowNode(node.level, node.tile, ())
-            if window_size(tables, window, seen, placed.groups) * window.tensor.bits > free:
+            seen = WindowNode(node.parent, node.level, node.tile, ())
+            if window_size(tables, window, seen, placed.groups)[0] * window.tensor.bits > free:
                 return False
     return True
 
@@ -119,19 +132,19 @@ def _best_orders(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...], 
     labels: list[Label] = [(tuple(0 for _ in tables.measure.components), ())]
     for block in reversed(blocks):
         if block.node is not None and block.node.tensor == window.index:
-            node = weights_of(tables, window, block.node, placed.groups)
+            node = window_node(tables, window, block.node, placed.groups)
             nodes.append(node)
-            size = window_size(tables, window, node, placed.groups)
-            labels = [
-                (tuple(v + w * size for v, w in zip(vector, node.weights, strict=True)), orders)
-                for vector, orders in labels
-            ]
+            cost = node.cost(window_size(tables, window, node, placed.groups))
+            labels = [(_added(vector, cost), orders) for vector, orders in labels]
         labels = _through_block(tables, window, block, placed, nodes, labels)
-    final = weights_of(tables, window, None, placed.groups, holder=_holder(blocks, window))
+    final = compute_node(tables, window, _holder(blocks, window), placed.groups)
+    each = final.cost(window_size(tables, window, final, placed.groups))
     steps = prod(tables.context.tiles[0])
-    return [
-        (tuple(v + w * steps for v, w in zip(vector, final.weights, strict=True)), orders) for vector, orders in labels
-    ]
+    return [(_added(vector, tuple(cost * steps for cost in each)), orders) for vector, orders in labels]
+
+
+def _added(first: Vector, second: Vector) -> Vector:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 def _holder(blocks: tuple[Block, ...], window: TensorTerm) -> int:
@@ -164,11 +177,9 @@ def _through_block(
                 if subset >> position & 1 or not _may_add(d, subset, todo, barriers):
                     continue
                 trips = block.outer[d] // block.inner[d]
-                kept = [window_overlap(tables, window, node, placed.groups, inside, d) for node in nodes]
-                after = tuple(
-                    trips * v - (trips - 1) * sum(k * node.weights[c] for k, node in zip(kept, nodes, strict=True))
-                    for c, v in enumerate(vector)
-                )
+                kept = [node.cost(window_overlap(tables, window, node, placed.groups, inside, d)) for node in nodes]
+                saved = tuple(sum(one) for one in zip(*kept, strict=True))
+                after = tuple(trips * v - (trips - 1) * k for v, k in zip(vector, saved, strict=True))
                 front = fronts.setdefault(subset | 1 << position, [])
                 _keep(front, (after, (d, *path), orders))
     return [(vector, (path, *orders)) for vector, path, orders in fronts[(1 << len(todo)) - 1]]

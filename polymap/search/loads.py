@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -11,7 +11,8 @@ from polymap.search.lattice import IntArray, Lattice, divisors
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread
-from polymap.search.windows import WindowModel, least_loads, most_saved, window_model
+from polymap.search.window_paths import WindowModel, least_loads, most_saved, window_model
+from polymap.search.windows import Count, Crossing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +28,18 @@ class Setting:
     steps: int
 
 
-def node_loads(setting: Setting, term: TensorTerm, level: int, *, above: bool) -> tuple[IntArray, IntArray]:
-    """Return (loads in the whole run, elements held) of one instance of a node at every tile.
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeLoads:
+    """Of one instance of a node in the whole run, at every tile: elements loaded, elements read at the parent for one
+    message of its siblings (the same where no fan-out unites), elements held."""
+
+    fills: IntArray
+    reads: IntArray
+    held: IntArray
+
+
+def node_loads(setting: Setting, term: TensorTerm, parent: int, level: int, *, above: bool) -> NodeLoads:
+    """Return what a node of `level` loads from level `parent`.
 
     above: the node stands below spatial loops over fan-outs below its level (windows: their index sets have gaps).
     """
@@ -43,14 +54,28 @@ def node_loads(setting: Setting, term: TensorTerm, level: int, *, above: bool) -
         if dim not in windows:
             trips = trips * (setting.whole[dim] // lattice.values[dim])
     if not windows:
-        return held * trips, held
-    model = window_model(
-        tuple(g for g in term.groups if g.is_window),
-        tuple((dim, setting.whole[dim]) for dim in windows),
-        tuple(spread.crossings(dim, level, above=above) for dim in windows),
-    )
-    loads = _window_loads(setting, term, model)
-    return held * loads, held * model.size[_place_in(setting, model)]
+        return NodeLoads(held * trips, held * trips, held)
+    seen = tuple(spread.crossings(dim, parent, level, above=above) for dim in windows)
+    fills = _model(setting, term, tuple(tuple(_unmerged(one) for one in crossing) for crossing in seen), Count.FILLS)
+    loads = held * _window_loads(setting, term, fills)
+    size = held * fills.size[_place_in(setting, fills)]
+    if not spread.unites(parent, level):
+        return NodeLoads(loads, loads, size)
+    reads = _model(setting, term, seen, Count.READS)
+    return NodeLoads(loads, held * _window_loads(setting, term, reads), size)
+
+
+def _unmerged(crossing: Crossing) -> Crossing:
+    """Return the crossing without how siblings merge, which fills do not see."""
+    return replace(crossing, parts=((crossing.factor, None),))
+
+
+def _model(
+    setting: Setting, term: TensorTerm, crossings: tuple[tuple[Crossing, ...], ...], count: Count
+) -> WindowModel:
+    groups = tuple(group for group in term.groups if group.is_window)
+    dims = [dim for group in groups for dim in group.dims]
+    return window_model(groups, tuple((dim, setting.whole[dim]) for dim in dims), crossings, count)
 
 
 def _place_in(setting: Setting, model: WindowModel) -> IntArray:

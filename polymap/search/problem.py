@@ -48,7 +48,7 @@ class TensorTerm:
 
 @dataclass(frozen=True, slots=True)
 class FanoutClass:
-    """Fan-outs that stand between the same two levels and merge alike: only the product of their factors counts.
+    """Neighbouring fan-outs between the same two levels that merge alike: only the product of their factors counts.
 
     below: index of the first level below them (the number of levels where there is none).
     """
@@ -153,13 +153,22 @@ def _joined(axes: list[dict[str, int]], extents: dict[str, int]) -> IndexGroup:
 
 
 def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
-    found: dict[tuple[int, Multicast, bool], list[int]] = {}
+    found: list[FanoutClass] = []
     fanouts: list[Fanout] = []
     below = 0
     for node in arch.nodes:
         if isinstance(node, MemoryLevel):
             below += 1
         elif isinstance(node, Fanout):
-            found.setdefault((below, node.multicast, node.reduction), []).append(len(fanouts))
+            new = FanoutClass(below, node.multicast, node.reduction, (len(fanouts),))
             fanouts.append(node)
-    return tuple(FanoutClass(*key, tuple(members)) for key, members in found.items())
+            last = found[-1] if found else None
+            if last is not None and (last.below, last.multicast, last.reduction) == (
+                below,
+                node.multicast,
+                node.reduction,
+            ):
+                found[-1] = FanoutClass(below, node.multicast, node.reduction, (*last.fanouts, *new.fanouts))
+            else:
+                found.append(new)
+    return tuple(found)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.arch.machine import Multicast
-from polymap.search.problem import FanoutClass, IndexGroup, Problem, TensorTerm
+from polymap.search.problem import FanoutClass, Problem, TensorTerm
 from polymap.search.structure import Structure
-from polymap.search.windows import Crossing, least_offsets
+from polymap.search.windows import Crossing
 
 Places = tuple[tuple[tuple[int, str], int], ...]
 
@@ -29,13 +29,6 @@ class Spread:
         d = self.problem.dims.index(dim)
         return prod(row[d] for one, row in self._rows() if after < one.below <= upto)
 
-    def merged_factor(self, dim: str, after: int, upto: int) -> int:
-        """Return the same over the fan-outs that merge equal loads."""
-        d = self.problem.dims.index(dim)
-        return prod(
-            row[d] for one, row in self._rows() if after < one.below <= upto and one.multicast is not Multicast.NONE
-        )
-
     def instances(self, upto: int) -> int:
         """Return the number of instances of a level, as far as they are used."""
         return prod(prod(row) for one, row in self._rows() if one.below <= upto)
@@ -44,8 +37,8 @@ class Spread:
         return tuple(zip(self.problem.classes, self.structure.classes, strict=True))
 
     def shared_messages(self, term: TensorTerm, after: int, upto: int) -> int:
-        """Return how many messages one parent instance sends when all siblings load, but for the window groups: all
-        siblings along fan-outs that merge nothing, and along the others one per distinct tile."""
+        """Return how many elements one parent instance reads per element that a sibling loads, but for the window
+        groups: all siblings' along fan-outs that merge nothing, and along the others those of different tiles."""
         total = 1
         for one, row in self._rows():
             if after < one.below <= upto:
@@ -59,13 +52,21 @@ class Spread:
             one.multicast is Multicast.UNION and prod(row) > 1 for one, row in self._rows() if after < one.below <= upto
         )
 
-    def crossings(self, dim: str, level: int, *, above: bool) -> tuple[Crossing, ...]:
-        """Return the spatial loops over a dim as a node of `level` sees them (above: it may stand below free ones)."""
+    def crossings(self, dim: str, after: int, level: int, *, above: bool) -> tuple[Crossing, ...]:
+        """Return the spatial loops over a dim as a node of `level` sees them, loaded from level `after`.
+
+        above: the node may stand below loops over fan-outs below its level.
+        """
+        d = self.problem.dims.index(dim)
         found: list[Crossing] = []
         for below in self.groups():
-            factor = self.group_factor(dim, below)
-            if factor > 1:
-                found.append(Crossing(factor, below <= level, above, self.places.get((below, dim))))
+            parts = tuple(
+                (row[d], one.multicast if after < below <= level else None)
+                for one, row in reversed(self._rows())
+                if one.below == below and row[d] > 1
+            )
+            if parts:
+                found.append(Crossing(parts, below <= level, above, self.places.get((below, dim))))
         return tuple(found)
 
     def groups(self) -> tuple[int, ...]:
@@ -76,29 +77,6 @@ class Spread:
         """Return the dim's factor over one group."""
         d = self.problem.dims.index(dim)
         return prod(row[d] for one, row in self._rows() if one.below == below)
-
-    def offsets(self, group: IndexGroup, after: int, upto: int, temporal: dict[str, int], tile: dict[str, int]) -> int:
-        """Return the fewest distinct tiles of the siblings between two levels along a window group, for the temporal
-        tile `tile` of its dims."""
-        if self.unites(after, upto):
-            return 1
-        loops = tuple(
-            tuple(
-                (self.group_factor(dim, below), self._merged(dim, below, after, upto), self.places.get((below, dim)))
-                for below in self.groups()
-            )
-            for dim in group.dims
-        )
-        extents = tuple(temporal[dim] for dim in group.dims)
-        return least_offsets(group.coefficients, extents, tuple(tile[dim] for dim in group.dims), loops)
-
-    def _merged(self, dim: str, below: int, after: int, upto: int) -> int:
-        d = self.problem.dims.index(dim)
-        return prod(
-            row[d]
-            for one, row in self._rows()
-            if one.below == below and after < below <= upto and one.multicast is not Multicast.NONE
-        )
 
 
 @dataclass(frozen=True, slots=True)

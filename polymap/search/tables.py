@@ -15,11 +15,12 @@ from math import prod
 import numpy as np
 
 from polymap.search.lattice import IntArray, Lattice, lattice_below
-from polymap.search.loads import Setting, node_loads, window_index
+from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
 from polymap.search.objective import Component, Measure
-from polymap.search.problem import Problem, TensorTerm
+from polymap.search.problem import IndexGroup, Problem, TensorTerm
 from polymap.search.spread import Context, Spread
 from polymap.search.structure import Structure
+from polymap.search.windows import least_messages, least_size
 
 FORBIDDEN = 1 << 60
 
@@ -28,8 +29,8 @@ FORBIDDEN = 1 << 60
 class Edge:
     """One storage node of a tensor: from state `source` to state `target`, held by `level`, loaded from `parent`.
 
-    costs: per component. costs_crossed: the same where the node stands below spatial loops of fan-outs below its level
-    (None: no different). bits: held by one instance (fewest).
+    costs: per component. costs_crossed: the same where the node may stand below spatial loops of fan-outs below its
+    level (None: no different). bits: held by one instance (fewest).
     """
 
     source: int
@@ -115,44 +116,55 @@ def _read_edges(setting: Setting, term: TensorTerm, parents: list[int], level: i
     spread, last = setting.spread, setting.problem.level_count
     windows = [dim for g in term.groups if g.is_window for dim in g.dims]
     free = any(spread.factor(dim, level, last) > 1 for dim in windows)
-    plain = node_loads(setting, term, level, above=False)
-    crossed = node_loads(setting, term, level, above=True) if free else None
     found: list[Edge] = []
     for parent in parents:
         messages = _messages(setting, term, parent, level)
-        costs = _read_costs(setting, term, parent, level, messages, plain[0])
-        bits = plain[1] * term.tensor.bits
-        apart = None if crossed is None else crossed[1] * term.tensor.bits
-        other = costs if crossed is None else _read_costs(setting, term, parent, level, messages, crossed[0])
-        found.append(_edge(setting, (parent, level), (parent, level), (costs, other), (bits, apart)))
+        plain = node_loads(setting, term, parent, level, above=False)
+        costs = _read_costs(setting, term, parent, level, messages, plain)
+        other, apart = None, None
+        if free:
+            crossed = node_loads(setting, term, parent, level, above=True)
+            other = _read_costs(setting, term, parent, level, messages, crossed)
+            apart = crossed.held * term.tensor.bits
+        bits = plain.held * term.tensor.bits, apart
+        found.append(_edge(setting, term, (parent, level), (parent, level), (costs, other), bits))
     return found
 
 
-def _standing(setting: Setting, level: int, costs: tuple[IntArray, ...], *, above: bool) -> tuple[IntArray, ...]:
-    """Return the costs, FORBIDDEN where the node cannot stand: spatial loops over fan-outs above its level are outside
-    its tile; those below its level are inside (or, with `above`, outside) it."""
-    if not setting.context.places:
-        return costs
+def _standing(
+    setting: Setting, term: TensorTerm, level: int, costs: tuple[IntArray, ...], *, above: bool
+) -> tuple[IntArray, ...]:
+    """Return the costs, FORBIDDEN where the node cannot stand.
+
+    Spatial loops over fan-outs above its level are outside its tile, along its own dims: along others the node is
+    charged as if it stood above loops that do not change its tile, which may be outside. For a window tensor those
+    below its level are inside its tile (or, with `above`, outside).
+    """
     ok = np.ones((1,) * len(setting.lattice.shape), dtype=bool)
     for (below, dim), place in setting.context.places:
         tile = setting.lattice.values[dim]
-        ok = ok & (place % tile == 0 if below <= level or above else tile % place == 0)
-    return tuple(np.where(ok, cost, FORBIDDEN) for cost in costs)
+        if dim in term.dims and below <= level:
+            ok = ok & (place % tile == 0)
+        elif dim in term.dims and term.is_window:
+            ok = ok & (place % tile == 0 if above else tile % place == 0)
+    return costs if ok.all() else tuple(np.where(ok, cost, FORBIDDEN) for cost in costs)
 
 
 def _edge(
     setting: Setting,
+    term: TensorTerm,
     states: tuple[int, int],
     levels: tuple[int, int],
-    costs: tuple[tuple[IntArray, ...], tuple[IntArray, ...]],
+    costs: tuple[tuple[IntArray, ...], tuple[IntArray, ...] | None],
     bits: tuple[IntArray, IntArray | None],
 ) -> Edge:
-    """Return the edge with its costs below and above free spatial loops, FORBIDDEN where it cannot stand."""
-    plain = _standing(setting, levels[1], costs[0], above=False)
-    crossed = None
-    if costs[1] is not costs[0] or setting.context.places:
-        crossed = _standing(setting, levels[1], costs[1], above=True)
-    return Edge(*states, *levels, plain, crossed, *bits)
+    """Return the edge with its costs below free spatial loops and, crossed, at the cheaper of both sides of them."""
+    plain = _standing(setting, term, levels[1], costs[0], above=False)
+    if costs[1] is None or bits[1] is None:
+        return Edge(*states, *levels, plain, None, bits[0], None)
+    inside = _standing(setting, term, levels[1], costs[1], above=True)
+    crossed = tuple(np.minimum(a, b) for a, b in zip(plain, inside, strict=True))
+    return Edge(*states, *levels, plain, crossed, bits[0], np.minimum(bits[0], bits[1]))
 
 
 def _messages(setting: Setting, term: TensorTerm, parent: int, level: int) -> IntArray:
@@ -162,14 +174,20 @@ def _messages(setting: Setting, term: TensorTerm, parent: int, level: int) -> In
     for group in term.groups:
         if group.is_window and any(setting.spread.factor(d, parent, level) > 1 for d in group.dims):
             inner = lattice_below(tuple((dim, dict(setting.lattice.extents)[dim]) for dim in group.dims))
-            points = [inner.point(index) for index in np.ndindex(inner.shape)]
-            known = [setting.spread.offsets(group, parent, level, setting.whole, point) for point in points]
+            points = [tuple(inner.point(index).values()) for index in np.ndindex(inner.shape)]
+            known = [_group_messages(setting, group, parent, level, point) for point in points]
             total = total * np.array(known, dtype=np.int64)[window_index(setting.lattice, inner)]
     return total
 
 
+def _group_messages(setting: Setting, group: IndexGroup, parent: int, level: int, tile: tuple[int, ...]) -> int:
+    extents = tuple(setting.whole[dim] for dim in group.dims)
+    crossings = tuple(setting.spread.crossings(dim, parent, level, above=True) for dim in group.dims)
+    return least_messages(group.coefficients, extents, tile, crossings)
+
+
 def _read_costs(
-    setting: Setting, term: TensorTerm, parent: int, level: int, messages: IntArray, loads: IntArray
+    setting: Setting, term: TensorTerm, parent: int, level: int, messages: IntArray, loads: NodeLoads
 ) -> tuple[IntArray, ...]:
     found: list[IntArray] = []
     for component in setting.measure.components:
@@ -178,17 +196,19 @@ def _read_costs(
         if not component.busiest:
             written *= setting.spread.instances(level)
             read = read * setting.spread.instances(parent)
-        found.append(loads * (written + read))
+        found.append(loads.fills * written + loads.reads * read)
     return tuple(found)
 
 
 def _read_final(setting: Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
     spread, last = setting.spread, setting.problem.level_count
     messages = spread.shared_messages(term, holder, last)
-    ones = dict.fromkeys(setting.problem.dims, 1)
     for group in term.groups:
         if group.is_window:
-            messages *= spread.offsets(group, holder, last, setting.whole, ones)
+            messages *= _group_messages(setting, group, holder, last, (1,) * len(group.dims))
+            extents = tuple(setting.whole[dim] for dim in group.dims)
+            crossings = tuple(spread.crossings(dim, holder, last, above=True) for dim in group.dims)
+            messages *= least_size(group.coefficients, extents, crossings)
     found: list[int] = []
     for component in setting.measure.components:
         read = component.read[holder][term.index] * messages * setting.steps
@@ -224,7 +244,8 @@ def _output_edge(
     setting: Setting, term: TensorTerm, source: int, target: int, parent: int, rest: tuple[int, ...]
 ) -> Edge:
     spread, level = setting.spread, rest[0]
-    stays, size = node_loads(setting, term, level, above=False)
+    node = node_loads(setting, term, parent, level, above=False)
+    stays, size = node.fills, node.held
     shared, apart, relevant = _siblings(spread, term, parent, level)
     zero = zero_starts(term)
     costs: list[IntArray] = []
@@ -239,8 +260,9 @@ def _output_edge(
             credit = (total - merged) * sum(both[inner] for inner in rest)
             cost = total * both[level] + merged * apart * both[parent] - credit - zero * both[level]
         costs.append(np.asarray(cost, dtype=np.int64))
-    own = tuple(costs)
-    return _edge(setting, (source, target), (parent, level), (own, own), (size * term.tensor.bits, None))
+    return _edge(
+        setting, term, (source, target), (parent, level), (tuple(costs), None), (size * term.tensor.bits, None)
+    )
 
 
 def _output_final(setting: Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:

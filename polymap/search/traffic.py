@@ -4,75 +4,83 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
-from polymap.arch.machine import Multicast
 from polymap.search.chain import ChainNode
-from polymap.search.problem import IndexGroup, TensorTerm
+from polymap.search.problem import TensorTerm
 from polymap.search.spread import Spread
 from polymap.search.tables import Tables
-from polymap.search.windows import Crossing, DimStep, dim_step, form_set, overlap
+from polymap.search.windows import Count, Crossing, DimStep, dim_step, tile_counts, tile_messages
 
 Groups = tuple[tuple[int, tuple[int, ...]], ...]
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowNode:
-    """A storage node of the window tensor: its level, its temporal tile, and the cost of one load per component."""
+    """A storage node of the window tensor (or the compute unit): the level that loads it, its level and temporal tile,
+    and per component the cost of one element filled here and of one read for it at the parent."""
 
+    parent: int
     level: int
     tile: tuple[int, ...]
-    weights: tuple[int, ...]
+    weights: tuple[Pair, ...]
+
+    def cost(self, amounts: Pair) -> tuple[int, ...]:
+        """Return the cost per component of (elements filled, elements read for one message)."""
+        return tuple(fill * amounts[0] + read * amounts[1] for fill, read in self.weights)
 
 
-def weights_of(tables: Tables, term: TensorTerm, node: ChainNode | None, groups: Groups, holder: int = 0) -> WindowNode:
-    """Return the node with its weights; for node None the compute unit reading from level `holder`."""
+def window_node(tables: Tables, term: TensorTerm, node: ChainNode, groups: Groups) -> WindowNode:
+    """Return a chain's node with its weights."""
+    return _weighted(tables, term, WindowNode(node.parent, node.level, node.tile, ()), groups)
+
+
+def compute_node(tables: Tables, term: TensorTerm, holder: int, groups: Groups) -> WindowNode:
+    """Return the compute unit as a node of single elements that reads from level `holder`."""
+    ones = tuple(1 for _ in tables.problem.dims)
+    return _weighted(tables, term, WindowNode(holder, tables.problem.level_count, ones, ()), groups)
+
+
+def _weighted(tables: Tables, term: TensorTerm, node: WindowNode, groups: Groups) -> WindowNode:
     spread = Spread(tables.problem, tables.structure, tables.context.places)
-    last = tables.problem.level_count
-    parent, level = (holder, last) if node is None else (node.parent, node.level)
-    messages = spread.shared_messages(term, parent, level)
+    messages = spread.shared_messages(term, node.parent, node.level)
     for group in term.groups:
         if group.is_window:
-            messages *= _offsets(tables, group, parent, level, groups)
-    weights: list[int] = []
+            messages *= tile_messages(group.coefficients, _steps(tables, node, groups, node.tile, group.dims))
+    weights: list[Pair] = []
     for component in tables.measure.components:
-        written = 0 if node is None else component.write[level][term.index]
-        read = messages * component.read[parent][term.index]
+        is_memory = node.level < tables.problem.level_count
+        written = component.write[node.level][term.index] if is_memory else 0
+        read = messages * component.read[node.parent][term.index]
         if not component.busiest:
-            written *= spread.instances(level)
-            read *= spread.instances(parent)
-        weights.append(written + read)
-    tile = tuple(1 for _ in tables.problem.dims) if node is None else node.tile
-    return WindowNode(level, tile, tuple(weights))
+            written *= spread.instances(node.level)
+            read *= spread.instances(node.parent)
+        weights.append((written, read))
+    return WindowNode(node.parent, node.level, node.tile, tuple(weights))
 
 
-def _offsets(tables: Tables, group: IndexGroup, after: int, upto: int, groups: Groups) -> int:
-    """Return the number of distinct tiles of the siblings between two levels along a window group."""
-    between = [one.below for one in tables.problem.classes if after < one.below <= upto]
-    kinds = {one.multicast for one in tables.problem.classes if after < one.below <= upto}
-    if Multicast.UNION in kinds:
-        return 1
-    offsets = {0}
-    for dim, coefficient in zip(group.dims, group.coefficients, strict=True):
-        d = tables.problem.dims.index(dim)
-        spread = 1
-        for below, tile in groups:
-            factor = _merged_factor(tables, below, d)
-            if below in between:
-                step = coefficient * tile[d] * spread
-                offsets = {offset + step * i for offset in offsets for i in range(factor)}
-            spread *= _factor(tables, below, d)
-    return len(offsets)
+def _steps(
+    tables: Tables, node: WindowNode, groups: Groups, inside: tuple[int, ...], dims: tuple[str, ...]
+) -> tuple[DimStep, ...]:
+    return tuple(_dim(tables, node, groups, inside, dim) for dim in dims)
 
 
-def _factor(tables: Tables, below: int, d: int) -> int:
-    rows = zip(tables.problem.classes, tables.structure.classes, strict=True)
-    return prod(row[d] for one, row in rows if one.below == below)
+def _dim(tables: Tables, node: WindowNode, groups: Groups, inside: tuple[int, ...], dim: str) -> DimStep:
+    d = tables.problem.dims.index(dim)
+    spread = Spread(tables.problem, tables.structure, ())
+    known = dict(zip(_busy(spread, dim), spread.crossings(dim, node.parent, node.level, above=True), strict=True))
+    crossings: list[Crossing] = []
+    order: list[tuple[int, int]] = []
+    for below, tile in groups:
+        if below in known:
+            order.append((len(crossings), tile[d]))
+            crossings.append(known[below])
+    return _step(node.tile[d], inside[d], tuple(crossings), tuple(order))
 
 
-def _merged_factor(tables: Tables, below: int, d: int) -> int:
-    rows = zip(tables.problem.classes, tables.structure.classes, strict=True)
-    return prod(row[d] for one, row in rows if one.below == below and one.multicast is not Multicast.NONE)
+def _busy(spread: Spread, dim: str) -> list[int]:
+    """Return the fan-out groups over which the dim is spread, in the order of Spread.crossings."""
+    return [below for below in spread.groups() if spread.group_factor(dim, below) > 1]
 
 
 @lru_cache(maxsize=100_000)
@@ -80,26 +88,15 @@ def _step(tile: int, inside: int, crossings: tuple[Crossing, ...], order: tuple[
     return dim_step(tile, inside, crossings, order)
 
 
-def _dim(tables: Tables, node: WindowNode, groups: Groups, inside: tuple[int, ...], dim: str) -> DimStep:
-    d = tables.problem.dims.index(dim)
-    crossings: list[Crossing] = []
-    order: list[tuple[int, int]] = []
-    for below, tile in groups:
-        factor = _factor(tables, below, d)
-        if factor > 1:
-            order.append((len(crossings), tile[d]))
-            crossings.append(Crossing(factor, below <= node.level, may_stand_above=True))
-    return _step(node.tile[d], inside[d], tuple(crossings), tuple(order))
-
-
-def window_size(tables: Tables, term: TensorTerm, node: WindowNode, groups: Groups) -> int:
-    """Return the elements that one instance of the node holds."""
-    total = _plain_size(tables, term, node)
+def window_size(tables: Tables, term: TensorTerm, node: WindowNode, groups: Groups) -> Pair:
+    """Return the elements that one instance of the node holds, and those of one message that loads it whole."""
+    fills = reads = _plain_size(tables, term, node)
     for group in term.groups:
         if group.is_window:
-            steps = [_dim(tables, node, groups, node.tile, dim) for dim in group.dims]
-            total *= form_set(group.coefficients, tuple(step.indices for step in steps)).bit_count()
-    return total
+            steps = _steps(tables, node, groups, node.tile, group.dims)
+            fills *= tile_counts(group.coefficients, steps, Count.FILLS)[0]
+            reads *= tile_counts(group.coefficients, steps, Count.READS)[0]
+    return fills, reads
 
 
 def _plain_size(tables: Tables, term: TensorTerm, node: WindowNode) -> int:
@@ -116,24 +113,26 @@ def _plain_size(tables: Tables, term: TensorTerm, node: WindowNode) -> int:
 
 def window_overlap(
     tables: Tables, term: TensorTerm, node: WindowNode, groups: Groups, inside: tuple[int, ...], carried: int
-) -> int:
-    """Return the elements that stay when a loop over dim number `carried` goes on around loops up to `inside`."""
+) -> Pair:
+    """Return the elements that need no fill, and no read, when a loop over dim number `carried` goes on around loops up
+    to `inside`."""
     name = tables.problem.dims[carried]
     for group in term.groups:
         if not group.is_window:
             d = tables.problem.dims.index(group.dims[0])
             if d == carried or inside[d] > node.tile[d]:
-                return 0
-    total = _plain_size(tables, term, node)
+                return 0, 0
+    fills = reads = _plain_size(tables, term, node)
     for group in term.groups:
         if group.is_window:
-            steps = [_dim(tables, node, groups, inside, dim) for dim in group.dims]
-            elements = form_set(group.coefficients, tuple(step.indices for step in steps))
-            back = sum(c * step.reach for c, step in zip(group.coefficients, steps, strict=True))
-            distance = -back
-            if name in group.dims:
-                position = group.dims.index(name)
-                step, c = steps[position], group.coefficients[position]
-                distance = c * step.carried - (back - c * step.reach)
-            total *= overlap(elements, distance)
-    return total
+            steps = _steps(tables, node, groups, inside, group.dims)
+            fills *= _kept(group.coefficients, group.dims, steps, name, Count.FILLS)
+            reads *= _kept(group.coefficients, group.dims, steps, name, Count.READS)
+    return fills, reads
+
+
+def _kept(
+    coefficients: tuple[int, ...], dims: tuple[str, ...], steps: tuple[DimStep, ...], carried: str, count: Count
+) -> int:
+    _, outside, own = tile_counts(coefficients, steps, count)
+    return own[dims.index(carried)] if carried in dims else outside

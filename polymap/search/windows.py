@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from itertools import pairwise, permutations, product
 from math import prod
 
 import numpy as np
 
-from polymap.search.lattice import IntArray, Lattice, divisors, lattice_below, prime_factors
+from polymap.arch.machine import Multicast
+from polymap.search.lattice import IntArray, Lattice, divisors, lattice_below
 from polymap.search.problem import IndexGroup
 
 UNREACHED = 1 << 50
@@ -26,21 +28,35 @@ UNREACHED = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A spatial loop over one dim: its factor, whether it chooses the instance of the node, whether it may (or, fixed,
-    must) stand above the node; place: the temporal extent of the dim inside it, None while that is open."""
+    """The spatial loops over one dim in one group of fan-outs, as a node sees them.
 
-    factor: int
+    parts: (factor, how siblings' loads are merged towards the node's parent; None: not between the two), innermost
+    first. fixed: they choose the instance of the node. may_stand_above: they may (fixed ones must) stand above the
+    node. place: the temporal extent of the dim inside them, None while that is open.
+    """
+
+    parts: tuple[tuple[int, Multicast | None], ...]
     fixed: bool
     may_stand_above: bool
     place: int | None = None
 
+    @property
+    def factor(self) -> int:
+        return prod(factor for factor, _ in self.parts)
+
 
 @dataclass(frozen=True, slots=True)
 class DimStep:
-    """A dim seen from a node: its index set (a bit mask), the distance from the last index of one pass to the first of
-    the next when it is carried, and from the first to the last index of a pass."""
+    """A dim seen from a node. Sets are bit masks.
+
+    indices: its index set. united: offsets of siblings whose loads become one message. distinct: offsets of siblings
+    that share a message only if it is equal. carried: the distance from the last index of one pass to the first of the
+    next; reach: from the first to the last index of a pass.
+    """
 
     indices: int
+    united: int
+    distinct: int
     carried: int
     reach: int
 
@@ -83,36 +99,35 @@ def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Cross
 
 
 def dim_step(tile: int, inside: int, crossings: tuple[Crossing, ...], order: Order) -> DimStep:
-    """Return one dim as a node sees it when the spatial loops stand as `order` says, innermost first."""
-    indices, reach, spread = 1, 0, 1
-    passed = 1
-    pending = list(order)
-    while passed < inside or (pending and pending[0][1] <= inside):
-        if pending and pending[0][1] == passed:
-            index, _ = pending.pop(0)
-            one = crossings[index]
-            if not one.fixed:
-                indices = _spread(indices, one.factor, passed * spread)
-            spread *= one.factor
-            continue
-        # The next boundary at which the stride or the meaning of a loop changes.
-        stops = [inside, *(place for _, place in pending if place <= inside), *((tile,) if passed < tile else ())]
-        stop = min(place for place in stops if place > passed)
-        trips = stop // passed
-        if passed < tile:
-            indices = _spread(indices, trips, passed * spread)
-        else:
-            reach += (trips - 1) * passed * spread
-        passed = stop
-    for index, place in pending:
-        # Free spatial loops above all that was passed still belong to the node's index set.
-        one = crossings[index]
+    """Return one dim as a node sees it when the spatial loops stand as `order` says, innermost first.
+
+    A loop's stride is the extent inside it: of the temporal loops, times the factors of the spatial loops.
+    """
+    indices, reach = 1, 0
+    siblings: dict[Multicast | None, int] = dict.fromkeys((*Multicast, None), 1)
+    inner = 1
+    for index, place in order:
+        one, step = crossings[index], place * inner
         if not one.fixed:
-            inner = 1
-            for other, _ in order[: [item[0] for item in order].index(index)]:
-                inner *= crossings[other].factor
-            indices = _spread(indices, one.factor, place * inner)
-    return DimStep(indices, inside * spread - reach, reach)
+            indices = _spread(indices, one.factor, step)
+        for factor, merge in one.parts if one.fixed else ():
+            siblings[merge] = _spread(siblings[merge], factor, step)
+            step *= factor
+        inner *= one.factor
+    stops = sorted({1, tile, inside, *(place for _, place in order if place <= inside)})
+    for start, stop in pairwise(stops):
+        stride = start * _factors(crossings, order, start)
+        if stop <= tile:
+            indices = _spread(indices, stop // start, stride)
+        else:
+            reach += (stop // start - 1) * stride
+    carried = inside * _factors(crossings, order, inside) - reach
+    return DimStep(indices, siblings[Multicast.UNION], siblings[Multicast.IDENTICAL], carried, reach)
+
+
+def _factors(crossings: tuple[Crossing, ...], order: Order, extent: int) -> int:
+    """Return the product of the spatial loops inside a temporal extent."""
+    return prod(crossings[index].factor for index, place in order if place <= extent)
 
 
 def _spread(indices: int, count: int, stride: int) -> int:
@@ -139,10 +154,72 @@ def form_set(coefficients: tuple[int, ...], index_sets: tuple[int, ...]) -> int:
     return total
 
 
+class Count(Enum):
+    """What is counted: elements written into a node (fills), or read for it at its parent where messages unite."""
+
+    FILLS = "fills"
+    READS = "reads"
+
+
+def tile_counts(coefficients: tuple[int, ...], steps: tuple[DimStep, ...], count: Count) -> tuple[int, int, list[int]]:
+    """Return (elements of a tile, elements that need no new message across a loop outside the group, the same across a
+    loop over each dim of the group).
+
+    READS: of the union of siblings P = A + O; across a loop, what is not reached by the new parts: P without Q,
+    Q = (A without the tile before) + O.
+    """
+    elements = form_set(coefficients, tuple(step.indices for step in steps))
+    offsets = 1 if count is Count.FILLS else form_set(coefficients, tuple(step.united for step in steps))
+    back = [c * step.reach for c, step in zip(coefficients, steps, strict=True)]
+    moves = [-sum(back)]
+    moves.extend(c * step.carried - (sum(back) - own) for c, step, own in zip(coefficients, steps, back, strict=True))
+    stays = [_stays(elements, offsets, move) for move in moves]
+    return _sum_size(elements, offsets), stays[0], stays[1:]
+
+
 @lru_cache(maxsize=400_000)
-def overlap(elements: int, distance: int) -> int:
-    """Return how many elements a set (a bit mask) shares with itself moved by `distance`."""
-    return (elements & (elements >> abs(distance))).bit_count()
+def _stays(elements: int, offsets: int, move: int) -> int:
+    """Return how many elements of `elements` + `offsets` no new part reaches when the tile has moved by `move`."""
+    before = elements >> move if move >= 0 else elements << -move
+    if offsets == 1:
+        return (elements & before).bit_count()
+    return _sum_size(elements, offsets) - _sum_size(elements & ~before, offsets)
+
+
+@lru_cache(maxsize=100_000)
+def _sum_size(first: int, second: int) -> int:
+    total = 0
+    while second:
+        low = second & -second
+        total |= first << (low.bit_length() - 1)
+        second ^= low
+    return total.bit_count()
+
+
+def tile_messages(coefficients: tuple[int, ...], steps: tuple[DimStep, ...]) -> int:
+    """Return the number of different loads among the siblings that share a message where it is equal."""
+    return form_set(coefficients, tuple(step.distinct for step in steps)).bit_count()
+
+
+@lru_cache(maxsize=100_000)
+def least_messages(
+    coefficients: tuple[int, ...],
+    extents: tuple[int, ...],
+    tile: tuple[int, ...],
+    crossings: tuple[tuple[Crossing, ...], ...],
+) -> int:
+    """Return the fewest different loads along a group, over all ways in which the spatial loops may cross."""
+    options = [dim_steps(e, t, t, crossing) for e, t, crossing in zip(extents, tile, crossings, strict=True)]
+    return min(tile_messages(coefficients, steps) for steps in product(*options))
+
+
+@lru_cache(maxsize=100_000)
+def least_size(
+    coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: tuple[tuple[Crossing, ...], ...]
+) -> int:
+    """Return the fewest elements that one message of single elements may have."""
+    options = [dim_steps(e, 1, 1, crossing) for e, crossing in zip(extents, crossings, strict=True)]
+    return min(tile_counts(coefficients, steps, Count.READS)[0] for steps in product(*options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,224 +238,23 @@ class GroupTables:
 
 @lru_cache(maxsize=512)
 def group_tables(
-    group: IndexGroup, extents: tuple[int, ...], crossings: tuple[tuple[Crossing, ...], ...]
+    group: IndexGroup, extents: tuple[int, ...], crossings: tuple[tuple[Crossing, ...], ...], count: Count
 ) -> GroupTables:
     """Return the tables of a group; `extents` are the temporal extents of its dims, `crossings` per dim."""
     lattice = lattice_below(tuple(zip(group.dims, extents, strict=True)))
     points = [tuple(lattice.point(index).values()) for index in np.ndindex(lattice.shape)]
-    count = len(points)
-    size = np.full(count, UNREACHED, dtype=np.int64)
-    kept = np.zeros((count, count), dtype=np.int64)
-    carried = {dim: np.zeros((count, count), dtype=np.int64) for dim in group.dims}
+    total = len(points)
+    size = np.full(total, UNREACHED, dtype=np.int64)
+    kept = np.zeros((total, total), dtype=np.int64)
+    carried = {dim: np.zeros((total, total), dtype=np.int64) for dim in group.dims}
     for t, tile in enumerate(points):
         for x, inside in enumerate(points):
             if any(b % a for a, b in zip(tile, inside, strict=True)):
                 continue
-            seen = _group_steps(group, extents, crossings, tile, inside)
+            options = [dim_steps(*one) for one in zip(extents, tile, inside, crossings, strict=True)]
+            seen = [tile_counts(group.coefficients, steps, count) for steps in product(*options)]
             size[t] = min(size[t], min(step[0] for step in seen))
             kept[x, t] = max(step[1] for step in seen)
             for position, dim in enumerate(group.dims):
                 carried[dim][x, t] = max(step[2][position] for step in seen)
     return GroupTables(lattice, size, kept, carried)
-
-
-def _group_steps(
-    group: IndexGroup,
-    extents: tuple[int, ...],
-    crossings: tuple[tuple[Crossing, ...], ...],
-    tile: tuple[int, ...],
-    inside: tuple[int, ...],
-) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Return (size, kept, carried per dim) for every combination of crossings."""
-    options = [
-        dim_steps(extent, t, x, crossing)
-        for extent, t, x, crossing in zip(extents, tile, inside, crossings, strict=True)
-    ]
-    found: list[tuple[int, int, tuple[int, ...]]] = []
-    for steps in product(*options):
-        elements = form_set(group.coefficients, tuple(step.indices for step in steps))
-        back = [c * step.reach for c, step in zip(group.coefficients, steps, strict=True)]
-        total = sum(back)
-        ahead = tuple(
-            overlap(elements, c * step.carried - (total - own))
-            for c, step, own in zip(group.coefficients, steps, back, strict=True)
-        )
-        found.append((elements.bit_count(), overlap(elements, total), ahead))
-    return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WindowModel:
-    """All index groups of a window tensor together, over the lattice of all window dims (flat indices).
-
-    tiles[T]: temporal tiles. size[T]: fewest elements. kept[X, T], carried[dim][X, T]: most elements kept across a loop
-    outside loops that reach X (over a dim that is in no window; over a window dim). below[X]: the tiles that divide X.
-    """
-
-    lattice: Lattice
-    tiles: IntArray
-    size: IntArray
-    kept: IntArray
-    carried: dict[str, IntArray]
-    below: tuple[IntArray, ...]
-    strides: tuple[int, ...]
-
-
-@lru_cache(maxsize=48)
-def window_model(
-    groups: tuple[IndexGroup, ...],
-    extents: tuple[tuple[str, int], ...],
-    crossings: tuple[tuple[Crossing, ...], ...],
-) -> WindowModel:
-    """Return the model of window `groups`; extents and crossings per dim of all groups, in that order."""
-    lattice = lattice_below(extents)
-    of_dim = dict(zip((dim for dim, _ in extents), crossings, strict=True))
-    temporal = dict(extents)
-    points = [lattice.point(index) for index in np.ndindex(lattice.shape)]
-    tiles = np.array([list(point.values()) for point in points], dtype=np.int64)
-    size = np.ones(len(points), dtype=np.int64)
-    kept = np.ones((len(points), len(points)), dtype=np.int64)
-    carried = {dim: kept.copy() for dim, _ in extents}
-    for group in groups:
-        own = group_tables(group, tuple(temporal[d] for d in group.dims), tuple(of_dim[d] for d in group.dims))
-        place = np.array([_flat(own.lattice, point) for point in points])
-        pairs = np.ix_(place, place)
-        size *= own.size[place]
-        kept *= own.kept[pairs]
-        for dim in carried:
-            carried[dim] *= own.carried[dim][pairs] if dim in own.carried else own.kept[pairs]
-    below = tuple(np.flatnonzero((tile % tiles == 0).all(axis=1)) for tile in tiles)
-    strides = tuple(int(np.prod(lattice.shape[axis + 1 :], dtype=np.int64)) for axis in range(len(lattice.shape)))
-    return WindowModel(lattice, tiles, size, kept, carried, below, strides)
-
-
-def _flat(lattice: Lattice, point: dict[str, int]) -> int:
-    inner = {dim: point[dim] for dim, _ in lattice.extents}
-    return int(np.ravel_multi_index(lattice.index(inner), lattice.shape)) if lattice.shape else 0
-
-
-@lru_cache(maxsize=1024)
-def least_loads(model: WindowModel, outer: int, repeat: int) -> IntArray:
-    """Return loads[T, m] under loops that reach the tile `outer` (flat index), for repeats m = divisors(repeat)[m].
-
-    m: iterations of loops over dims that the tensor lacks, none of them directly above the node. UNREACHED where T
-    does not divide `outer`.
-    """
-    repeats = divisors(repeat)
-    # Element [m] of `others` lists (index of m / prime, prime): a loop over a dim that the tensor lacks.
-    others = [[(repeats.index(m // p), p) for p, _ in prime_factors(m)] for m in repeats]
-    count = len(model.size)
-    best: dict[int, IntArray] = {}
-    for x in _points(model.below[outer]):
-        here = np.full((count, len(repeats)), UNREACHED, dtype=np.int64)
-        here[x, 0] = model.size[x]
-        for before, prime, dim in _steps_to(model, x):
-            rows = model.below[before]
-            old = best[before][rows]
-            saved = (prime - 1) * model.carried[dim][before, rows]
-            here[rows] = np.minimum(here[rows], np.maximum(prime * old - saved[:, None], old))
-        rows: IntArray = model.below[x][model.below[x] != x]
-        for m, sources in enumerate(others):
-            for source, prime in sources:
-                old = here[rows, source]
-                saved = (prime - 1) * model.kept[x, rows]
-                here[rows, m] = np.minimum(here[rows, m], np.maximum(prime * old - saved, old))
-        best[x] = np.minimum(here, UNREACHED)
-    # Nothing but other dims' loops above: each pass loads the whole tile again.
-    best[outer][outer] = model.size[outer] * np.array(repeats, dtype=np.int64)
-    return best[outer]
-
-
-def _iterations(model: WindowModel, inner: int, outer: int) -> int:
-    """Return the iterations of loops over window dims from the tile `inner` to `outer`."""
-    ends = zip(model.tiles[outer].tolist(), model.tiles[inner].tolist(), strict=True)
-    return prod(int(a) // int(b) for a, b in ends)
-
-
-def _points(flat: IntArray) -> list[int]:
-    return [int(x) for x in flat]
-
-
-def _steps_to(model: WindowModel, x: int) -> Iterator[tuple[int, int, str]]:
-    """Yield (point before, prime, dim) for every loop of prime length that reaches x."""
-    rest = x
-    for stride, (dim, prime) in zip(model.strides, model.lattice.axes, strict=True):
-        if rest // stride:
-            yield x - stride, prime, dim
-        rest %= stride
-
-
-@lru_cache(maxsize=4096)
-def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: int) -> IntArray:
-    """Return, per tile T dividing `inner`, the most loads that overlaps save in loops from `inner` to `outer`.
-
-    repeat: iterations of loops over other dims among them; after: iterations of everything outside. A loop of n
-    iterations saves (n - 1) x overlap in each pass of what is outside it.
-    """
-    repeats = divisors(repeat)
-    rows = model.below[inner]
-    window = _iterations(model, inner, outer)
-    best: dict[tuple[int, int], IntArray] = {}
-    for x in _points(model.below[outer]):
-        if (model.tiles[x] % model.tiles[inner]).any():
-            continue
-        done = _iterations(model, inner, x)
-        for m, passed in enumerate(repeats):
-            left = window // done * (repeat // passed) * after
-            saved = np.zeros(len(rows), dtype=np.int64)
-            for before, prime, dim in _steps_to(model, x):
-                if (before, m) in best:
-                    gain = (prime - 1) * left * model.carried[dim][before, rows]
-                    np.maximum(saved, best[before, m] + gain, out=saved)
-            for prime, _ in prime_factors(passed):
-                gain = (prime - 1) * left * model.kept[x, rows]
-                np.maximum(saved, best[x, repeats.index(passed // prime)] + gain, out=saved)
-            best[x, m] = saved
-    total = np.zeros(len(model.size), dtype=np.int64)
-    total[rows] = best[outer, len(repeats) - 1]
-    return total
-
-
-@lru_cache(maxsize=100_000)
-def least_offsets(
-    coefficients: tuple[int, ...],
-    extents: tuple[int, ...],
-    tile: tuple[int, ...],
-    loops: tuple[tuple[tuple[int, int, int | None], ...], ...],
-) -> int:
-    """Return the fewest distinct offsets of siblings along a linear form.
-
-    loops: per dim and fan-out group (outermost first) the factor, the part of it whose siblings may share a message,
-    and the temporal extent inside (None: any multiple of the tile).
-    """
-    choices: list[list[frozenset[int]]] = []
-    for coefficient, extent, own, groups in zip(coefficients, extents, tile, loops, strict=True):
-        found: dict[frozenset[int], None] = {}
-        for places in product(*(_open_places(extent, own, factor, place) for factor, _, place in groups)):
-            for order in permutations(range(len(groups))):
-                if all(places[b] % places[a] == 0 for a, b in pairwise(order)):
-                    found[_offsets(coefficient, [(groups[g][0], groups[g][1], places[g]) for g in order])] = None
-        choices.append(list(found))
-    return min(len(_sumset(sets)) for sets in product(*choices))
-
-
-def _open_places(extent: int, tile: int, factor: int, place: int | None) -> list[int]:
-    if factor == 1:
-        return [1]
-    return [y for y in divisors(extent) if y % tile == 0] if place is None else [place]
-
-
-def _offsets(coefficient: int, loops: list[tuple[int, int, int]]) -> frozenset[int]:
-    offsets, spread = {0}, 1
-    for factor, shared, place in loops:
-        step = coefficient * place * spread
-        offsets = {offset + step * i for offset in offsets for i in range(shared)}
-        spread *= factor
-    return frozenset(offsets)
-
-
-def _sumset(sets: tuple[frozenset[int], ...]) -> set[int]:
-    total = {0}
-    for one in sets:
-        total = {a + b for a in total for b in one}
-    return total
