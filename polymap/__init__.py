@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
     from polymap.costmodel.batch import CostArrays as CostArrays, evaluate_many as evaluate_many
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
+    from polymap.costmodel.crossover import Crossover as Crossover, Family as Family, crossover as crossover
     from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
     from polymap.costmodel.symbolic import formula as formula
     from polymap.costmodel.symbolic_formula import Formula as Formula
@@ -85,6 +86,7 @@ _HOME = {
     "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
     "polymap.costmodel.batch": ("CostArrays", "evaluate_many"),
     "polymap.costmodel.cost": ("Cost", "Traffic"),
+    "polymap.costmodel.crossover": ("Crossover", "Family", "crossover"),
     "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
     "polymap.costmodel.symbolic": ("formula",),
     "polymap.costmodel.symbolic_formula": ("Formula",),
