@@ -147,6 +147,9 @@ def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> 
         components.append(_energy_component(workload, arch, scale))
     if goal in (Goal.LATENCY, Goal.EDP) or (goal is Goal.ENERGY and leak):
         components.extend(_bandwidth_components(workload, arch))
+    if not components:
+        # Nothing limits the machine but compute: a component that is always zero still tells what fits.
+        components.append(_bits_component(workload, arch, "", busiest=False))
     fixed = arch.compute.pj * instances * scale
     return Measure(goal, tuple(components), scale, int(fixed), int(leak), arch.overlap)
 
