@@ -207,7 +207,7 @@ class _Run:
         return self.rng.random() < math.exp(-rise / heat)
 
     def _breed(self) -> None:
-        """Cross and change the winners of small tournaments; the better half of each generation lives on."""
+        """Cross and change the winners of small tournaments; the best of each generation live on."""
         drawn = [plain_genome(self.ground), *(random_genome(self.ground, self.rng) for _ in range(POPULATION - 1))]
         people = [(self._worth(genome), genome) for genome in drawn]
         while True:
@@ -218,7 +218,12 @@ class _Run:
                 for _ in range(self.rng.choice((0, 1, 1, 2))):
                     child = neighbour(self.ground, child, self.rng)
                 children.append((self._worth(child), child))
-            people = sorted([*people, *children], key=lambda one: one[0])[:POPULATION]
+            # One of each worth: equals would crowd out everybody else.
+            distinct = {worth: (worth, genome) for worth, genome in (*children, *people)}
+            people = [distinct[worth] for worth in sorted(distinct)[:POPULATION]]
+            while len(people) < 3:
+                genome = random_genome(self.ground, self.rng)
+                people.append((self._worth(genome), genome))
 
     def _worth(self, genome: Genome) -> float:
         value = self.score(genome)
