@@ -46,8 +46,6 @@ def _all_alike(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
             first_fills = row.tile if tensor.initial and not tensor.overwritten else 0
         elif tensor.written and last is not None:
             above, here = fans[last.level], fans[row.level]
-            if row.fills and _trips(counter, tensor, 0, here, (2,)) > 1:
-                raise too_large()  # siblings along a window may take different shares
             stays = last.drains if last.level else last.tile
             parents = _trips(counter, tensor, 0, above, (0, 1, 2))
             events = (row.fills + stays - last.fills) if last.level else row.fills + stays - first_fills
@@ -75,8 +73,6 @@ def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
         for number, node in enumerate(nodes)
         if node.level == level
     ]
-    if any(_is_lopsided(counter, tensor, nodes) for tensor, _, nodes in here):
-        raise too_large()
     best = Busiest()
     for pins in candidates(counter, fans):
         read = written = 0
@@ -86,14 +82,6 @@ def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
             written += writes * tensor.bits
         best = Busiest(max(best.read, read), max(best.written, written), max(best.moved, read + written))
     return best
-
-
-def _is_lopsided(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...]) -> bool:
-    """Return whether siblings along a window may take different shares of the partial sums."""
-    if not tensor.written or not tensor.windows:
-        return False
-    spread = any(0 <= loop.fanout < nodes[-2].fans and tensor.kinds[loop.dim] == 2 for loop in counter.nest.loops)
-    return spread and any(row.fills for row in counter.written_rows(tensor, nodes))
 
 
 def candidates(counter: Counter, fans: int) -> Iterator[dict[int, int]]:

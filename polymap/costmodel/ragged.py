@@ -13,7 +13,7 @@ from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
 from polymap.costmodel.progression import too_large
 from polymap.costmodel.scene import NO_PINS, Judge, Pins, Scene, Siblings, always, none_starts, none_stops
 from polymap.costmodel.tally import Row
-from polymap.costmodel.window_sums import all_elements, first_tile, kept_elements, siblings_are_apart
+from polymap.costmodel.window_sums import all_elements, first_tile, kept_elements
 
 
 class Counter:
@@ -100,21 +100,17 @@ class Counter:
         scene = self.scene(tensor, between, siblings, pins, Clock.MACHINE, judge)
         if between[1].level < 0:
             return scene.whole * prod(distinct_elements(axes) for axes in scene.axes)
-        if scene.axes:
-            self._check_windows(tensor, between)
         total = scene.whole * prod(all_elements(axes) for axes in scene.axes)
         return total - _kept(scene, Clock.MACHINE)
 
-    def _check_windows(self, tensor: TensorModel, between: tuple[Node, Node]) -> None:
-        """Raise BudgetError unless each element of a written tensor with windows is held through one offset at a time,
-        and the siblings along dims that it lacks always work together."""
-        scene = self.scene(tensor, between, Siblings.MERGED)
-        merged = {dim for dim, chain in scene.chains.items() if any(part is Part.MERGED for _, part, _ in chain)}
-        if any(not tensor.kinds[dim] and not self.nest.even[dim] for dim in merged):
-            raise too_large()
-        for window, axes in zip(tensor.windows, scene.axes, strict=True):
-            if any(dim in merged for dim, _ in window.terms) and not siblings_are_apart(axes):
-                raise too_large()
+    def _is_delicate(self, tensor: TensorModel, node: Node) -> bool:
+        """Return whether siblings may hold an element of a window through different offsets, or come back to it while
+        others hold it. Then an event need not follow an arrival, and no formula says who takes the partial sums."""
+        return bool(tensor.windows) and any(
+            tensor.kinds[loop.dim] == 2 or (tensor.kinds[loop.dim] == 0 and not self.nest.even[loop.dim])
+            for loop in self.nest.loops
+            if 0 <= loop.fanout < node.fans
+        )
 
     def tile(self, tensor: TensorModel, node: Node) -> int:
         """Return the size of the largest tile: that of the first step in the first instance."""
@@ -163,6 +159,8 @@ class Counter:
             else:
                 parent = nodes[number - 1]
                 fills += self.events(tensor, parent, node) - entries
+                if fills and self._is_delicate(tensor, node):
+                    raise too_large()
                 entries = self.entries(tensor, parent, node)
                 yield Row(node.level, tensor.index, arrivals + fills, arrivals + fills, fills, entries, tile)
 

@@ -206,11 +206,11 @@ def _written(
         else:
             enter = _entries(tensor, spot, shapes)
             lopsided = lopsided or any(spot.spread)
-            offsets = _disjoint_offsets(spot, shapes)
+            offsets = spot.apart * prod(trips for spread in spot.spread for _, _, trips in spread)
             first_fills = (enter * offsets - entries // spot.parents + first_fills) // offsets
             fills += enter * offsets * spot.parents - entries
             entries = enter * spot.instances
-            if lopsided and fills:
+            if lopsided and fills:  # siblings may share an element of a window, or take different shares
                 raise too_large()
         arrivals = _arrivals(machine, tensor, below, compute=number + 2 == len(nodes))
         if number == 0:
@@ -219,22 +219,6 @@ def _written(
         else:
             moved, busy = arrivals + fills, arrivals // spot.instances + first_fills
             yield Row(node.level, tensor.index, moved, moved, fills, entries, tile), (busy, busy)
-
-
-def _disjoint_offsets(spot: Spot, shapes: list[Shape]) -> int:
-    """Return how many siblings of one parent instance hold different elements.
-
-    Raises BudgetError where two of them hold a common element through different offsets in a window.
-    """
-    offsets = spot.apart
-    for shape, spread in zip(shapes, spot.spread, strict=True):
-        if spread:
-            steps = [(stride, trips) for _, stride, trips in spread]
-            apart = prod(trips for _, trips in steps)
-            if translated_sum(Placed(0, shape), steps).size != shape.size * apart:
-                raise too_large()
-            offsets *= apart
-    return offsets
 
 
 def _arrivals(machine: MachineModel, tensor: TensorModel, spot: Spot, *, compute: bool) -> int:

@@ -225,18 +225,3 @@ def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool
         elif not same(Placed(0, a), Placed(0, b)):
             return False
     return True
-
-
-@lru_cache(maxsize=1 << 15)
-def siblings_are_apart(axes: Axes) -> bool:
-    """Return whether no two siblings of one step, MERGED in these axes, hold a common element."""
-    for _, siblings in classes(axes, None, Clock.OWN):
-        apart = 0
-        spread: list[Placed] = []
-        for load in loads(axes, siblings, whole=True):
-            apart += load.tile.size * prod(count for _, count in load.runs)
-            spread.append(translated_sum(Placed(load.tile.low + load.base, load.tile.shape), load.runs))
-        together = union(spread)
-        if together is None or together.size != apart:
-            return False
-    return True

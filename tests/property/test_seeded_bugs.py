@@ -1,0 +1,321 @@
+"""Deliberate mistakes in the closed form are caught by a few hundred random cases: the tests can fail.
+
+Each mistake replaces one piece of source text; the closed form is loaded again with it, beside the true one, and must
+then differ from the simulator, fail, or no longer answer where it did.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import pytest
+
+from polymap.arch.machine import Architecture
+from polymap.costmodel import closed_form
+from polymap.costmodel.cost import Counts
+from polymap.costmodel.simulate import count_by_simulation
+from polymap.schedules.mapping import Mapping
+from polymap.workload.loopnest import Workload
+from tests.cases import Case, random_case
+
+Count = Callable[[Workload, Architecture, Mapping], Counts | None]
+
+PACKAGE = "polymap.costmodel"
+# In an order in which each imports only from those before it.
+MODULES = (
+    "progression",
+    "groups",
+    "nest",
+    "tally",
+    "uniform",
+    "digits",
+    "scene",
+    "window_digits",
+    "window_sums",
+    "messages",
+    "ragged",
+    "busiest",
+    "closed_form",
+)
+SEEDS = (*range(260), 319, 443, 462, 484, 525, 2495, 7682)  # the last ones: what some of the mistakes need
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    name: str
+    module: str
+    right: str
+    wrong: str
+
+
+BUGS = (
+    Bug("progressions merge across a gap", "progression", "stride <= small * many", "stride <= small * (many + 1)"),
+    Bug("interleaving progressions count as apart", "progression", "if stride <= span:", "if stride < 0:"),
+    Bug("an overlap counts too many pairs", "progression", " - max(0, difference)\n", "\n"),
+    Bug(
+        "an overlap forgets the outer digit",
+        "progression",
+        "{-(-(shift - span) // stride), (shift + span) // stride}",
+        "{0}",
+    ),
+    Bug(
+        "a union forgets to move residues",
+        "progression",
+        "divmod(residue + shift, shape.modulus)",
+        "divmod(residue, shape.modulus)",
+    ),
+    Bug("a difference is the whole", "progression", "_without(first[r], second.get(r, []))", "first[r]"),
+    Bug("axes are not told apart", "groups", "rows[other] = [a - factor * b", "rows[other] = [a + factor * b"),
+    Bug("coefficients lose their sign", "groups", "int(value * scale)", "abs(int(value * scale))"),
+    Bug(
+        "a storage node in place of the loop above it",
+        "nest",
+        "Node(level, position, fans)",
+        "Node(level, position - 1, fans)",
+    ),
+    Bug("nearly dividing tiles divide", "nest", "                if rest:\n", "                if rest > 1:\n"),
+    Bug(
+        "a window slides the other way",
+        "uniform",
+        "shifts[window] += factor * loop.tile",
+        "shifts[window] -= factor * loop.tile",
+    ),
+    Bug("a window wraps too far", "uniform", "loop.tile * (loop.trips - 1)", "loop.tile * loop.trips"),
+    Bug(
+        "a relevant loop changes nothing",
+        "uniform",
+        "            break  # from here",
+        "            continue  # from here",
+    ),
+    Bug(
+        "no multicast counts as multicast",
+        "uniform",
+        "        if machine.repeats[fanout]:\n            copies *= trips\n    shapes",
+        "        copies *= 1\n    shapes",
+    ),
+    Bug("union siblings read apart", "uniform", "together.append((stride, trips))", "alike.append((stride, trips))"),
+    Bug(
+        "adders where there are none",
+        "uniform",
+        "for fanout, trips in spot.idle if not machine.adds[fanout]",
+        "for fanout, trips in spot.idle if machine.adds[fanout]",
+    ),
+    Bug(
+        "every sibling takes the partial sum",
+        "uniform",
+        "fills += enter * offsets * spot.parents - entries",
+        "fills += enter * spot.instances - entries",
+    ),
+    Bug(
+        "the busiest takes no partial sums",
+        "uniform",
+        "arrivals // spot.instances + first_fills",
+        "arrivals // spot.instances",
+    ),
+    Bug("initial values are not read", "uniform", "reads = arrivals - entries + fills", "reads = arrivals - entries"),
+    Bug("shared window elements are not noticed", "uniform", "if lopsided and fills:", "if False:"),
+    Bug(
+        "the compute unit reads once per tensor step",
+        "uniform",
+        "copies * tensor.reads * spot.steps",
+        "copies * spot.steps // max(1, spot.parents)",
+    ),
+    Bug(
+        "the last tile is forgotten",
+        "digits",
+        "        if rest:\n            whole += 1",
+        "        if rest:\n            whole += 0",
+    ),
+    Bug("an instance's end ignores its own place", "digits", "        need += tile * digit\n", ""),
+    Bug(
+        "an idle instance loses what it has",
+        "digits",
+        "(branches[0][0] - need if clock is Clock.OWN else length)",
+        "length",
+    ),
+    Bug(
+        "an idle instance keeps partial sums",
+        "digits",
+        "(branches[0][0] - need if clock is Clock.OWN else length)",
+        "branches[0][0] - need",
+    ),
+    Bug(
+        "lower siblings are not part of the tile",
+        "digits",
+        "below[tile] = below.get(tile, 0) + whole * many",
+        "below[tile] = below.get(tile, 0) + many",
+    ),
+    Bug(
+        "partial siblings work everywhere",
+        "digits",
+        "return places(inside, cut, rest) if rest > 0 else 0",
+        "return places(inside, cut, max(1, rest))",
+    ),
+    Bug(
+        "the machine's last step is the first", "digits", "        last = -(-clock // tile) - 1\n", "        last = 0\n"
+    ),
+    Bug(
+        "predecessors are like their successors",
+        "digits",
+        "edges |= {length // tile + 1, -(-length // tile) + 1}",
+        "edges |= {1}",
+    ),
+    Bug(
+        "who stops and who starts",
+        "scene",
+        "return all(before > 0 for now, before in tracks if now > 0)",
+        "return all(now > 0 for now, before in tracks if before > 0)",
+    ),
+    Bug(
+        "a carry moves every place",
+        "scene",
+        "return self.still(outside + 1) - self.still(outside)",
+        "return self.still(outside + 1)",
+    ),
+    Bug(
+        "a carry further out keeps singles",
+        "scene",
+        "return self.whole if outside == self._times else 0",
+        "return self.whole",
+    ),
+    Bug("multicast where there is none", "scene", "Part.EACH if machine.repeats[fanout] else united", "united"),
+    Bug("union taken for identical", "scene", "Part.UNITED if machine.unites[fanout] else Part.MERGED", "Part.MERGED"),
+    Bug("adders everywhere", "scene", "merged = siblings is Siblings.MERGED or machine.adds[fanout]", "merged = True"),
+    Bug(
+        "spread tiles lose their outer digits",
+        "scene",
+        "        if part is not Part.FREE:\n            last = len(links)",
+        "        if part is Part.TIME or part is Part.EACH:\n            last = last if links[last:-1] else len(links)",
+    ),
+    Bug(
+        "a window rises the wrong way", "window_digits", "rise + (now - before) * tile", "rise + (before - now) * tile"
+    ),
+    Bug(
+        "a window's end ignores the instance's place",
+        "window_digits",
+        "(pieces[0].before - need - 1) // tile",
+        "(pieces[0].before - 1) // tile",
+    ),
+    Bug("pieces are not spread", "window_digits", "piece.base + digit * tile, steps", "piece.base, steps"),
+    Bug("siblings stand at one place", "window_digits", "bases[part] += first * tile", "bases[part] += 0"),
+    Bug(
+        "what was before is what is",
+        "window_sums",
+        "length = piece.before if before else piece.now",
+        "length = piece.now",
+    ),
+    Bug("equal tiles count once per kind", "window_sums", "if _equal(other, key):", "if False:"),
+    Bug(
+        "a kept part is read again",
+        "messages",
+        "times * (distinct_tiles(found) - distinct_news(found))",
+        "times * distinct_news(found)",
+    ),
+    Bug("parts of two windows count like one", "messages", "        elif parts > 1:", "        elif parts > 9:"),
+    Bug(
+        "siblings of two kinds are taken for one",
+        "messages",
+        'return kinds.pop() if len(kinds) == 1 else "mixed"',
+        "return min(kinds)",
+    ),
+    Bug(
+        "entries count drains twice",
+        "ragged",
+        "fills += self.events(tensor, parent, node) - entries",
+        "fills += self.entries(tensor, parent, node) - entries",
+    ),
+    Bug(
+        "the largest tile is a full one",
+        "ragged",
+        "total *= sum(length * many for length, many in branches)",
+        "total *= max(length * many for length, many in branches)",
+    ),
+    Bug(
+        "the first instance is always the busiest",
+        "busiest",
+        "tuple(first for first, _ in found) if doubtful else (0,)",
+        "(0,)",
+    ),
+    Bug(
+        "those that come back find nothing", "busiest", "        - counter.come_back(tensor, parent, node, pins)\n", ""
+    ),
+    Bug("the outermost level has a peak", "closed_form", "    held[0] = 0\n", ""),
+    Bug(
+        "spatial loops take time",
+        "closed_form",
+        "for loop in nest.loops if loop.fanout == TEMPORAL",
+        "for loop in nest.loops",
+    ),
+)
+
+
+@lru_cache(maxsize=1)
+def cases() -> tuple[tuple[Case, Counts, bool], ...]:
+    """Return cases, what the simulator counts, and whether the closed form answers."""
+    found: list[tuple[Case, Counts, bool]] = []
+    for seed in SEEDS:
+        case = random_case(random.Random(seed))
+        answer = closed_form.count_closed_form(case.workload, case.arch, case.mapping)
+        found.append((case, count_by_simulation(case.workload, case.arch, case.mapping), answer is not None))
+    return tuple(found)
+
+
+@cache
+def source(module: str) -> str:
+    return (Path(closed_form.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
+
+
+@cache
+def compiled(module: str) -> CodeType:
+    return compile(source(module), f"{module}.py", "exec", dont_inherit=True)
+
+
+@contextmanager
+def loaded_with(bug: Bug) -> Generator[Count, None, None]:
+    """Give the closed form with one mistake in it; the modules of the process stay as they are."""
+    names = [f"{PACKAGE}.{module}" for module in MODULES]
+    kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    try:
+        for module, name in zip(MODULES, names, strict=True):
+            fresh = ModuleType(name)
+            sys.modules[name] = fresh
+            text = source(module).replace(bug.right, bug.wrong)
+            code = (
+                compile(text, f"{module}.py", "exec", dont_inherit=True) if module == bug.module else compiled(module)
+            )
+            exec(code, fresh.__dict__)
+        yield sys.modules[f"{PACKAGE}.closed_form"].__dict__["count_closed_form"]
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(kept)
+
+
+def is_caught(count: Count) -> bool:
+    for case, truth, answered in cases():
+        try:
+            counts = count(case.workload, case.arch, case.mapping)
+        except Exception:  # noqa: BLE001 - whatever a mistake leads to
+            return True
+        if counts != truth and (answered or counts is not None):
+            return True
+    return False
+
+
+def test_the_true_closed_form_passes() -> None:
+    with loaded_with(Bug("none", "tally", "", "")) as count:
+        assert not is_caught(count)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_seeded_bug_is_caught(bug: Bug) -> None:
+    assert source(bug.module).count(bug.right) >= 1, "the text that the bug replaces is gone: write the bug anew"
+    with loaded_with(bug) as count:
+        assert is_caught(count)
