@@ -1,0 +1,157 @@
+"""How the time of a proof grows: with levels, dims, extents, and for extents that are prime.
+
+Each case runs in a process of its own, on one worker, dividing tiles, energy; CPU seconds include start-up.
+Run: python benchmarks/scaling.py [--limit SECONDS] [--plot FILE.svg] [SERIES ...]      (levels dims extent primes)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from search import run_child, shown
+
+SERIES = ("levels", "dims", "extent", "primes")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question: x is what the series varies."""
+
+    series: str
+    x: int
+    workload: dict[str, object]
+    arch: dict[str, object]
+
+    @property
+    def name(self) -> str:
+        return f"{self.series}:{self.x}"
+
+
+def machine(levels: int) -> dict[str, object]:
+    """Return a machine of so many levels, each inner one 16 times smaller, a fan-out of 16 above the innermost and
+    (from four levels on) one of 16 above the level before."""
+    nodes: list[dict[str, object]] = [{"level": "DRAM", "word_bits": 8, "read_pj": 200, "write_pj": 200}]
+    for number in range(1, levels):
+        inner = levels - 1 - number
+        if inner == 0 or (inner == 1 and levels >= 4):
+            nodes.append({"fanout": f"X{inner}", "size": 16})
+        bits, energy = 4096 * 16**inner, [1, 3, 6, 12][inner]
+        nodes.append(
+            {"level": f"L{inner}", "capacity_bits": bits, "word_bits": 8, "read_pj": energy, "write_pj": energy}
+        )
+    return {"name": f"levels{levels}", "nodes": [*nodes, {"compute": "MAC", "pj": 1}]}
+
+
+def gemm(extent: int, others: int = 64) -> dict[str, object]:
+    """Return a matrix product with m = extent."""
+    return {"einsum": "C[m,n] += A[m,k] * B[k,n]", "sizes": {"m": extent, "n": others, "k": others}}
+
+
+def many_dims(count: int) -> dict[str, object]:
+    """Return a product over so many dims of extent 8: a matrix product, then batch and further contracted dims."""
+    sizes = dict.fromkeys("mnkbcdef"[:count], 8)
+    out = ["m", "n", *("b" if count > 3 else "")]
+    contracted = ["k", *"cdef"[: max(0, count - 4)]]
+    left, right = ["m", *contracted, *out[2:]], [*contracted, "n", *out[2:]]
+    return {"einsum": f"C[{','.join(out)}] += A[{','.join(left)}] * B[{','.join(right)}]", "sizes": sizes}
+
+
+def all_cases() -> list[Case]:
+    """Return the cases of all series, each by rising x."""
+    cases = [Case("levels", levels, gemm(256), machine(levels)) for levels in (2, 3, 4, 5)]
+    cases += [Case("dims", dims, many_dims(dims), machine(3)) for dims in range(3, 9)]
+    cases += [Case("extent", 1 << power, gemm(1 << power, 1 << power), machine(3)) for power in range(6, 15)]
+    primes = (61, 127, 257, 521, 1031, 2053, 4099, 8209, 16411)
+    cases += [Case("primes", prime, gemm(prime, prime), machine(3)) for prime in primes]
+    return cases
+
+
+def structures_of(case: Case) -> int:
+    """Return the number of structures (how loops are spread over fan-outs) that CP-SAT lists, symmetric ones once."""
+    import polymap as pm
+    from polymap.search.problem import analyse
+    from polymap.search.structure import enumerate_structures
+    from polymap.search.symmetry import distinct_structures
+
+    problem = analyse(pm.workload_from_document(case.workload), pm.arch_from_document(case.arch))
+    return len(distinct_structures(problem, enumerate_structures(problem, lambda: False)[0]))
+
+
+def answer(case: Case, limit_s: float) -> dict[str, object]:
+    """Return what the search says of a case."""
+    import polymap as pm
+    from polymap.search.search import search
+
+    workload, arch = pm.workload_from_document(case.workload), pm.arch_from_document(case.arch)
+    # A clock of CPU seconds: a busy machine ends no search early.
+    result = search(workload, arch, "energy", "divide", limit_s, clock=time.process_time)
+    return {
+        "status": result.status,
+        "value": result.value,
+        "gap": result.gap,
+        "legal": result.space.legal,
+        "evaluated": result.space.evaluated,
+        "pruned": result.space.pruned,
+    }
+
+
+def report(cases: list[Case], limit_s: float) -> list[tuple[str, int, float]]:
+    """Print the table, a line as soon as it is known; return (series, x, CPU seconds) of what was proven."""
+    print(f"dividing tiles, energy, one worker; limit {limit_s:g} CPU s per case")
+    print(f"{'series':8}{'x':>7}{'structures':>11}{'legal trees':>13}{'status':>10}{'gap %':>7}{'CPU s':>8}{'MB':>6}")
+    proven: list[tuple[str, int, float]] = []
+    for case in cases:
+        said, cpu_s, megabytes = run_child(Path(__file__), case.name, limit_s)
+        gap, legal = said.get("gap"), said.get("legal")
+        percent = "-" if not isinstance(gap, int | float) else f"{100 * gap:.2f}"
+        trees = f"{legal:.1e}" if isinstance(legal, int) and legal < 1 << 1000 else shown(legal)
+        print(
+            f"{case.series:8}{case.x:>7}{structures_of(case):>11,}{trees:>13}{said['status']!s:>10}{percent:>7}"
+            f"{cpu_s:>8.2f}{megabytes:>6.0f}",
+            flush=True,
+        )
+        if said["status"] == "OPTIMAL":
+            proven.append((case.series, case.x, cpu_s))
+    return proven
+
+
+def plot(proven: list[tuple[str, int, float]], path: str) -> None:
+    """Draw one panel per series, both axes logarithmic where extents are varied."""
+    from matplotlib.figure import Figure
+
+    names = [name for name in SERIES if any(series == name for series, _, _ in proven)]
+    figure = Figure(figsize=(4 * len(names), 3.2), layout="constrained")
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for name, axes in zip(names, panels, strict=True):
+        points = [(x, cpu_s) for series, x, cpu_s in proven if series == name]
+        axes.plot(*zip(*points, strict=True), marker="o")
+        axes.set(title=name, xlabel=name, ylabel="CPU s", yscale="log")
+        if name in ("extent", "primes"):
+            axes.set_xscale("log", base=2)
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="how the time of a proof grows")
+    parser.add_argument("series", nargs="*", choices=[*SERIES, []], help="all where none is given")
+    parser.add_argument("--limit", type=float, default=30, help="CPU seconds per case")
+    parser.add_argument("--plot", help="also draw to this file (.svg, .png, .pdf; needs matplotlib)")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    cases = all_cases()
+    if options.child:
+        case = next(case for case in cases if case.name == options.child)
+        json.dump(answer(case, options.limit), sys.stdout)
+        return
+    proven = report([case for case in cases if not options.series or case.series in options.series], options.limit)
+    if options.plot:
+        plot(proven, options.plot)
+
+
+if __name__ == "__main__":
+    main()
