@@ -1,0 +1,219 @@
+"""The closed form: cases counted by hand, extents that nobody can walk, and where it says that it does not reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.cost import Counts, LevelUse
+from polymap.costmodel.evaluate import evaluate, simulate, violations
+from polymap.costmodel.groups import axis_forms
+from polymap.poly.affine import Affine, dim
+from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.workload.einsum import einsum
+from polymap.workload.loopnest import Access, Workload
+
+HUGE = 10**12
+GLB, RF = MemoryLevel("GLB"), MemoryLevel("RF")
+X = Fanout("X", HUGE)
+
+
+def machine(*nodes: Node) -> Architecture:
+    return Architecture("toy", (MemoryLevel("DRAM"), *nodes, ComputeUnit("MAC")))
+
+
+def count(workload: Workload, arch: Architecture, *nodes: MappingNode) -> Counts | None:
+    return count_closed_form(workload, arch, Mapping((*nodes, Compute("S"))))
+
+
+def counted(workload: Workload, arch: Architecture, *nodes: MappingNode) -> Counts:
+    counts = count(workload, arch, *nodes)
+    assert counts is not None
+    return counts
+
+
+def moved(counts: Counts, level: str, tensor: str) -> tuple[int, int, int, int]:
+    """Return (reads, writes, fills, drains)."""
+    (row,) = [row for row in counts.traffic if (row.level, row.tensor) == (level, tensor)]
+    return row.reads, row.writes, row.fills, row.drains
+
+
+def gemm(m: int, n: int, k: int) -> Workload:
+    return einsum("C[m,n] += A[m,k] * B[k,n]", m=m, n=n, k=k)
+
+
+def test_a_product_of_a_million_million_rows_is_counted_in_closed_form() -> None:
+    # B stays; per row of A its k elements come once; each C is drained once, never read.
+    counts = counted(
+        gemm(HUGE, HUGE, HUGE),
+        machine(RF),
+        Storage("RF", ("B",)),
+        Temporal("m", 1),
+        Storage("RF", ("A",)),
+        Temporal("n", 1),
+        Storage("RF", ("C",)),
+        Temporal("k", 1),
+    )
+    assert counts.instances == counts.steps == HUGE**3
+    assert moved(counts, "RF", "A") == (HUGE**3, HUGE**2, HUGE**2, 0)
+    assert moved(counts, "RF", "B") == (HUGE**3, HUGE**2, HUGE**2, 0)
+    assert moved(counts, "RF", "C") == (HUGE**3, HUGE**3, 0, HUGE**2)
+    assert moved(counts, "DRAM", "C") == (0, HUGE**2, 0, 0)
+    assert counts.uses[1].occupancy_bits == 8 * (HUGE**2 + HUGE + 1)
+
+
+def test_partial_tiles_of_a_million_million_indices_are_not_enumerated() -> None:
+    # m in tiles of 7 over instances, the last of 1 (10^12 = 7 * 142857142857 + 1): every instance reads B whole, in
+    # lock step: one message per element of B; C is accumulated k times and drained once.
+    tiles = -(-HUGE // 7)
+    counts = counted(
+        gemm(HUGE, 3, 5),
+        machine(X, RF),
+        Spatial("m", 7, "X"),
+        Temporal("m", 1),
+        Storage("RF", ("A", "C")),
+        Temporal("n", 1),
+        Temporal("k", 1),
+    )
+    assert 7 * (tiles - 1) + 1 == HUGE
+    assert counts.steps == 7 * 3 * 5
+    assert moved(counts, "DRAM", "A") == (5 * HUGE, 0, 0, 0)
+    assert moved(counts, "DRAM", "B") == (7 * 15, 0, 0, 0)
+    assert moved(counts, "RF", "C") == (15 * HUGE, 15 * HUGE, 0, 3 * HUGE)
+    assert counts.uses[1] == LevelUse("RF", 64, (7 * 15 + 7 * 15) * 8, (7 * 5 + 7 * 15) * 8, 8 * (210 + 140))
+
+
+def test_a_window_slides_over_a_million_million_places() -> None:
+    # I[2p+r], r < 5: per step 2 new elements; 2 * (10^12 - 1) + 5 in all. A tile of 3 places: 4 + 5 = 9 elements.
+    workload = einsum("O[p] += I[2*p+r] * W[r]", p=HUGE, r=5)
+    one = counted(workload, machine(RF), Temporal("p", 1), Storage("RF", ("I",)), Temporal("r", 1))
+    assert moved(one, "RF", "I")[2] == 2 * HUGE + 3
+    # In tiles of 3, the last of which has one place (10^12 = 3 * 333333333333 + 1), nothing is loaded twice either.
+    three = counted(workload, machine(RF), Temporal("p", 3), Storage("RF", ("I",)), Temporal("r", 1), Temporal("p", 1))
+    assert moved(three, "RF", "I")[2] == 2 * HUGE + 3
+    assert three.uses[1].occupancy_bits == 9 * 8
+
+
+def test_interleaved_progressions_of_a_million_million_elements_are_held() -> None:
+    # {2i + 3j}: all of 0 .. 5 (10^12 - 1) but the second and the second-last.
+    workload = einsum("C[k] += A[2*i+3*j] * B[k]", i=HUGE, j=HUGE, k=2)
+    counts = counted(workload, machine(RF), Temporal("k", 1), Storage("RF", ("A",)), Temporal("i", 1), Temporal("j", 1))
+    assert moved(counts, "RF", "A")[2] == 5 * (HUGE - 1) + 1 - 2
+
+
+def test_an_idle_instance_keeps_its_tile_until_it_works_again() -> None:
+    # m = 3 over two instances in tiles of 2: the second instance has one row, and idles at the second one; the whole
+    # is run twice (n). Rows change in the first instance only: it loads 2 + 2, the other 1.
+    workload = gemm(3, 2, 1)
+    nodes = (Temporal("n", 1), Spatial("m", 2, "X"), Temporal("m", 1), Storage("RF", ("A",)))
+    counts = counted(workload, machine(X, RF), *nodes)
+    assert moved(counts, "RF", "A") == (6, 5, 5, 0)
+
+
+def test_strides_and_differences_hold_what_exists() -> None:
+    strided = einsum("O[p] += I[3*p+r] * W[r]", p=4, r=2)
+    assert moved(counted(strided, machine(RF), Storage("RF", ("I",)), *both("p", "r")), "RF", "I")[2] == 8
+    negative = einsum("O[p] += I[p-r+2] * W[r]", p=16, r=3)
+    assert moved(counted(negative, machine(RF), Storage("RF", ("I",)), *both("p", "r")), "RF", "I")[2] == 18
+
+
+def both(*dims: str) -> tuple[Temporal, ...]:
+    return tuple(Temporal(name, 1) for name in dims)
+
+
+def test_siblings_along_a_window_share_halos_only_where_loads_are_united() -> None:
+    # p over 4 instances, r < 3 inside: tiles {0,1,2} .. {3,4,5}: 12 elements apart, 6 united.
+    workload = einsum("O[p] += I[p+r] * W[r]", p=4, r=3)
+    for policy, reads in ((Multicast.IDENTICAL, 12), (Multicast.UNION, 6), (Multicast.NONE, 12)):
+        arch = machine(replace(X, multicast=policy), RF)
+        counts = counted(workload, arch, Spatial("p", 1, "X"), Storage("RF", ("I",)), Temporal("r", 1))
+        assert moved(counts, "DRAM", "I") == (reads, 0, 0, 0)
+        assert moved(counts, "RF", "I") == (12, 12, 12, 0)
+
+
+def triangle() -> Workload:
+    workload = gemm(3, 3, 3)
+    (statement,) = workload.statements
+    return replace(workload, statements=(replace(statement, constraints=(dim("m") - dim("n"),)),))
+
+
+def temporary() -> Workload:
+    workload = gemm(3, 3, 3)
+    return replace(workload, tensors=tuple(replace(each, temporary=each.name == "C") for each in workload.tensors))
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        triangle(),
+        temporary(),
+        einsum("C[i,j] += A[i,k] * A[j,k]", i=2, j=2, k=2),
+        einsum("O[i] += A[i] * A[i+1]", i=3),
+    ],
+    ids=["a triangle", "a temporary output", "two accesses", "a stencil"],
+)
+def test_beyond_one_accumulation_over_a_box_there_is_no_answer(workload: Workload) -> None:
+    loops = tuple(Temporal(each.name, 1) for each in workload.dims)
+    assert count(workload, machine(), *loops) is None
+
+
+def test_a_branch_and_outputs_shared_through_a_window_have_no_answer() -> None:
+    workload = einsum("O[p+r] += I[p] * W[r]", p=3, r=2)
+    tree = Mapping((Branch(((Temporal("p", 1), Temporal("r", 1), Compute("S")),)),))
+    assert count_closed_form(workload, machine(), tree) is None
+    shared = (Spatial("p", 1, "X"), Storage("RF", ("O",)), Temporal("r", 1))
+    assert count(workload, machine(X, RF), *shared) is None
+
+
+def test_a_set_with_too_many_gaps_has_no_answer() -> None:
+    workload = einsum("C[k] += A[1000000*i+1000001*j] * B[k]", i=10**5, j=10**5, k=2)
+    assert count(workload, machine(RF), Storage("RF", ("A",)), *both("k", "i", "j")) is None
+
+
+def test_evaluate_says_how_it_counted_and_what_is_broken() -> None:
+    small = machine(replace(RF, capacity_bits=16))
+    loops = (Temporal("m", 1), Temporal("n", 1), Temporal("k", 1))
+    tight = Mapping((Storage("RF", ("A",)), *loops, Compute("S")))
+    cost = evaluate(gemm(2, 2, 2), small, tight)
+    assert (cost.method, cost.legal) == ("closed form", False)
+    assert [violation.kind for violation in cost.violations] == ["capacity"]
+    assert violations(gemm(2, 2, 2), small, tight) == cost.violations
+    walked = simulate(gemm(2, 2, 2), small, tight)
+    assert replace(walked, method=cost.method) == cost
+    assert walked.method == "simulation"
+
+
+def test_what_the_closed_form_does_not_reach_is_counted_with_sets() -> None:
+    tree = Mapping((Temporal("m", 1), Storage("RF", ("C",)), Temporal("n", 1), Temporal("k", 1), Compute("S")))
+    cost = evaluate(triangle(), machine(RF), tree)
+    assert cost.method == "sets"
+    assert replace(simulate(triangle(), machine(RF), tree), method="sets") == cost
+
+
+def test_an_element_tells_the_dims_that_no_other_dims_can_make_up_for() -> None:
+    extents = {"i": 4, "j": 5, "k": 6, "one": 1}
+    i, j, k = dim("i"), dim("j"), dim("k")
+
+    def forms(*axes: Affine) -> tuple[tuple[int, ...], list[tuple[tuple[int, int], ...]]]:
+        singles, windows = axis_forms(Access("A", axes), extents)
+        return singles, [window.terms for window in windows]
+
+    assert forms(i, i) == ((0,), [])
+    assert forms(i, i + j) == ((0, 1), [])
+    assert forms(i + j, i - j) == ((0, 1), [])
+    assert forms(i * 2 + j * 4, k + dim("one")) == ((2,), [((0, 1), (1, 2))])
+    assert forms(i + j, i * 2 + j * 2 + k) == ((2,), [((0, 1), (1, 1))])
+    assert forms() == ((), [])
+
+
+def test_forms_that_share_dims_become_one_that_tells_all_of_them() -> None:
+    extents = {"i": 4, "j": 5, "k": 6}
+    singles, (window,) = axis_forms(Access("A", (dim("i") + dim("j"), dim("j") + dim("k"))), extents)
+    assert singles == ()
+    points = [(i, j, k) for i in range(4) for j in range(5) for k in range(6)]
+    elements = {(i + j, j + k) for i, j, k in points}
+    values = {sum(factor * point[number] for number, factor in window.terms) for point in points}
+    assert len(values) == len(elements)
