@@ -9,7 +9,7 @@ from functools import cached_property
 from polymap.arch.machine import Architecture, Multicast
 from polymap.costmodel.sets_tree import Lane, Leaf, Place, Tree
 from polymap.poly.tables import Columns, Table, Tally
-from polymap.workload.loopnest import Tensor, accesses_of
+from polymap.workload.loopnest import Access, Tensor, accesses_of
 
 
 def before(columns: Columns) -> dict[str, str]:
@@ -146,11 +146,14 @@ def messages(arch: Architecture, loads: Table, holder: Place, lanes: Sequence[La
     return sent.join(senders.minus(repeated)).tally(above)
 
 
-def single_messages(arch: Architecture, reads: Table, holder: Place, leaf: Leaf) -> Tally:
+def single_messages(arch: Architecture, access: Access, holder: Place, leaf: Leaf) -> Tally:
     """Return the same for one read access of a statement, by which every instance loads one element in a step."""
     above = columns_of(holder.lanes)
     below = [lane for lane in leaf.lanes if lane.column not in above]
     kinds = {arch.fanouts[lane.fanout].multicast for lane in below}
+    if not kinds - {Multicast.NONE}:
+        return leaf.rows_by(above)
+    reads = leaf.touched(access, (*leaf.clock, *columns_of(leaf.lanes)))
     if {Multicast.UNION, Multicast.IDENTICAL} <= kinds:
         element = tuple(name for name in reads.columns if name.startswith("e"))
         return messages(arch, reads, holder, leaf.lanes, element)

@@ -39,8 +39,7 @@ def count_reads(scene: Scene) -> None:
         for access in leaf.statement.reads:
             if access.tensor == scene.tensor.name:
                 number = scene.holder(leaf)
-                reads = leaf.touched(access, (*leaf.clock, *columns_of(leaf.lanes)))
-                amounts = single_messages(scene.arch, reads, scene.tree.places[number], leaf)
+                amounts = single_messages(scene.arch, access, scene.tree.places[number], leaf)
                 scene.ledger.note(scene.ledger.reads, number, amounts)
 
 

@@ -74,7 +74,11 @@ class Leaf:
 
     def rows_by(self, lanes: Columns) -> Tally:
         """Return the number of instances per value of some lanes."""
-        return self.touched(Access("", tuple(dim(name) for name in self.index)), lanes).tally(lanes)
+        return self.rows.computed({name: self.at(name) for name in lanes} | self.digits()).tally(lanes)
+
+    def digits(self) -> dict[str, Affine]:
+        """Return every column of the rows under another name."""
+        return {f"{name}_digit": dim(name) for name in self.rows.columns}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
-"""The points of a bounded set without existentials, listed by numpy: dim after dim, each between the bounds that the
-dims before it leave, the last one only measured.
+"""The number of points of a bounded set without existentials: dim after dim, each between the bounds that the dims
+before it leave. What the dims so far mean to those to come is one number per constraint, and partial points for which
+these numbers are equal are counted together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -15,24 +18,28 @@ from polymap.errors import BudgetError, Problem
 from polymap.poly.budget import integer
 
 _SET = isl.dim_type.set
-MAX_POINTS = 20_000_000
+MAX_POINTS = 12_000_000
 _MAX_VALUE = 2**61
-_MAX_BOUND = 2**38
+_ROUNDS = 6
+_SMALL = 3_000
+_TRIED = 400
 
 Integers = NDArray[np.int64]
+Row = tuple[int, ...]  # coefficients per dim and a constant; their sum is >= 0
+Bounds = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """rows: coefficients per dim and a constant, each sum >= 0 (an equality is two rows). bounds: of each dim."""
+    """rows: an equality is two of them. bounds: of each dim, wide enough (exact where a dim stands alone)."""
 
-    rows: tuple[tuple[int, ...], ...]
-    bounds: tuple[tuple[int, int], ...]
+    rows: tuple[Row, ...]
+    bounds: Bounds
 
     @staticmethod
     def of(piece: isl.BasicSet) -> Constraints:
         """Return the constraints of a bounded set without existentials that is not empty."""
-        rows: list[tuple[int, ...]] = []
+        rows: list[Row] = []
         size = piece.dim(_SET)
         for constraint in piece.get_constraints():
             row = [integer(constraint.get_coefficient_val(_SET, position)) for position in range(size)]
@@ -40,11 +47,7 @@ class Constraints:
             rows.append(tuple(row))
             if constraint.is_equality():
                 rows.append(tuple(-number for number in row))
-        points = isl.Set.from_basic_set(piece)
-        bounds = tuple(
-            (integer(points.dim_min_val(position)), integer(points.dim_max_val(position))) for position in range(size)
-        )
-        return Constraints(tuple(rows), bounds)
+        return Constraints(tuple(rows), _bounds(piece, rows))
 
     def components(self) -> list[tuple[int, ...]]:
         """Return the dims in groups that no constraint joins, each in order."""
@@ -60,113 +63,215 @@ class Constraints:
             found[number] = (*found.get(number, ()), position)
         return list(found.values())
 
-    def about(self, component: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return the rows that involve a component."""
-        return [row for row in self.rows if any(row[position] for position in component)]
+
+def _bounds(piece: isl.BasicSet, rows: list[Row]) -> Bounds:
+    """Return bounds from the constraints one by one, again and again; isl's own where they give none."""
+    lows: list[int | None] = [None] * piece.dim(_SET)
+    highs: list[int | None] = [None] * piece.dim(_SET)
+    for _ in range(_ROUNDS):
+        changed = [row for row in rows if _narrow(row, lows, highs)]
+        if not changed:
+            break
+    points = isl.Set.from_basic_set(piece)
+    found: list[tuple[int, int]] = []
+    for position, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        least = integer(points.dim_min_val(position)) if low is None else low
+        most = integer(points.dim_max_val(position)) if high is None else high
+        found.append((least, most))
+    return tuple(found)
+
+
+def _narrow(row: Row, lows: list[int | None], highs: list[int | None]) -> bool:
+    """Narrow the bounds of each dim by one constraint; return whether any got narrower."""
+    most: dict[int, int | None] = {}
+    for position, factor in enumerate(row[:-1]):
+        if factor:
+            end = highs[position] if factor > 0 else lows[position]
+            most[position] = None if end is None else factor * end
+    changed = False
+    for position in most:
+        others = [value for other, value in most.items() if other != position]
+        rest = row[-1]
+        for value in others:
+            if value is None:
+                break
+            rest += value
+        else:
+            factor = row[position]
+            low, high = lows[position], highs[position]
+            if factor > 0:
+                limit = -(rest // factor)
+                if low is None or limit > low:
+                    lows[position], changed = limit, True
+            else:
+                limit = rest // -factor
+                if high is None or limit < high:
+                    highs[position], changed = limit, True
+    return changed
 
 
 def scan(constraints: Constraints, component: Sequence[int], wanted: Sequence[int]) -> dict[tuple[int, ...], int]:
     """Return the number of points of one component for each value of its dims in `wanted` that has any.
 
-    Raises BudgetError where there are more than MAX_POINTS to list.
+    Raises BudgetError where more than MAX_POINTS would have to be listed.
     """
     if len(component) == 1:
         low, high = constraints.bounds[component[0]]
-        return {(number,): 1 for number in range(low, high + 1)} if wanted else {(): high - low + 1}
-    if any(abs(bound) > _MAX_BOUND for position in component for bound in constraints.bounds[position]):
-        raise _too_wide()
-    rows = constraints.about(component)
-    order = _order(constraints, component, rows)
-    known: dict[int, Integers] = {}
-    length = 1
-    for place, position in enumerate(order):
-        low, high = _range(constraints, rows, known, order[place + 1 :], position, length)
-        sizes = np.maximum(high - low + 1, 0)
-        if place == len(order) - 1 and position not in wanted:
-            return _summed(known, wanted, sizes)
-        length = int(sizes.sum())
-        if length > MAX_POINTS:
-            raise _too_many(length)
-        source = np.repeat(np.arange(len(sizes)), sizes)
-        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-        known = {dim: values[source] for dim, values in known.items()}
-        known[position] = low[source] + (np.arange(length) - starts)
-    return _summed(known, wanted, np.ones(length, dtype=np.int64))
-
-
-def _order(constraints: Constraints, component: Sequence[int], rows: list[tuple[int, ...]]) -> list[int]:
-    """Return the dims in the order of the listing: few values first; what equalities settle as soon as they can."""
-    sides = {position: constraints.bounds[position][1] - constraints.bounds[position][0] for position in component}
-    equal = [row for row in rows if tuple(-number for number in row) in rows]
-    left = set(component)
-    order: list[int] = []
+        if not wanted:
+            return {(): high - low + 1} if high >= low else {}
+        if high - low >= MAX_POINTS:
+            raise _too_many(high - low + 1)
+        return {(number,): 1 for number in range(low, high + 1)}
+    state = _State.start(constraints, component, wanted)
+    left = list(component)
     while left:
-        settled = [
-            position
-            for position in left
-            for row in equal
-            if row[position] and all(not row[other] for other in left if other != position)
-        ]
-        choice = min(settled or left, key=lambda position: (sides[position], position))
-        order.append(choice)
-        left.remove(choice)
-    return order
+        position = state.best(left)
+        left.remove(position)
+        state.list_dim(position, left)
+    return state.totals()
 
 
-def _range(
-    constraints: Constraints,
-    rows: list[tuple[int, ...]],
-    known: dict[int, Integers],
-    later: Sequence[int],
-    position: int,
-    length: int,
-) -> tuple[Integers, Integers]:
-    """Return, per point so far, the least and largest value of a dim; dims to come may have any value of theirs."""
-    least, most = constraints.bounds[position]
-    low, high = np.full(length, least, dtype=np.int64), np.full(length, most, dtype=np.int64)
-    for row in rows:
-        factor = row[position]
-        if not factor:
-            continue
-        slack = row[-1] + sum(
-            max(row[other] * bound for bound in constraints.bounds[other]) for other in later if row[other]
-        )
-        reach = abs(slack) + sum(abs(row[other]) * max(map(abs, constraints.bounds[other])) for other in known)
-        if reach + abs(factor) * max(abs(least), abs(most)) > _MAX_VALUE:
-            raise _too_wide()
-        rest = np.full(length, slack, dtype=np.int64)
-        for other, values in known.items():
-            if row[other]:
-                rest += row[other] * values
-        if factor > 0:  # factor * x >= -rest
-            np.maximum(low, -(rest // factor), out=low)
-        else:  # x <= rest / -factor
-            np.minimum(high, rest // -factor, out=high)
-    return low, high
+@dataclass(slots=True)
+class _State:
+    """Partial points, the like ones joined. sums: per row still open, its value so far. values: of the dims wanted.
+
+    weights: how many partial points each stands for (Python integers where 64 bits might not do).
+    """
+
+    bounds: Bounds
+    rows: dict[int, Row]
+    wanted: tuple[int, ...]
+    sums: dict[int, Integers]
+    values: dict[int, Integers]
+    weights: NDArray[Any]
+
+    @staticmethod
+    def start(constraints: Constraints, component: Sequence[int], wanted: Sequence[int]) -> _State:
+        rows = [row for row in constraints.rows if any(row[position] for position in component)]
+        bounds = constraints.bounds
+        points = 1
+        for position in component:
+            points *= max(bounds[position][1] - bounds[position][0] + 1, 1)
+        for row in rows:
+            reach = sum(abs(row[each]) * max(map(abs, bounds[each])) for each in component)
+            if abs(row[-1]) + 4 * reach > _MAX_VALUE:
+                raise _too_wide()
+        kind = np.int64 if points < _MAX_VALUE else np.object_
+        sums = {number: np.array([row[-1]], dtype=np.int64) for number, row in enumerate(rows)}
+        return _State(bounds, dict(enumerate(rows)), tuple(wanted), sums, {}, np.array([1], dtype=kind))
+
+    def best(self, left: Sequence[int]) -> int:
+        """Return the dim to list next: the one after which the fewest partial points stand (tried on some of them)."""
+        sides = {position: self.bounds[position][1] - self.bounds[position][0] + 1 for position in left}
+        if prod(sides.values()) * len(self.weights) <= _SMALL:
+            return min(left, key=lambda position: (sides[position], position))
+        some = self._some()
+
+        def price(position: int) -> tuple[int, bool, int]:
+            low, high = some._range(position, [other for other in left if other != position])
+            length = int(np.maximum(high - low + 1, 0).sum())
+            if length <= _TRIED * 100:
+                trial = some._copy()
+                trial.list_dim(position, [other for other in left if other != position])
+                length = len(trial.weights)
+            return length, position in self.wanted, position
+
+        return min(left, key=price)
+
+    def _copy(self) -> _State:
+        return replace(self, rows=dict(self.rows), sums=dict(self.sums), values=dict(self.values))
+
+    def _some(self) -> _State:
+        """Return the state with some of its partial points."""
+        some = self._copy()
+        if len(self.weights) > _TRIED:
+            some._keep(np.linspace(0, len(self.weights) - 1, _TRIED).astype(np.int64))
+        return some
+
+    def list_dim(self, position: int, left: Sequence[int]) -> None:
+        """Let one more dim take every value that the open rows leave it."""
+        low, high = self._range(position, left)
+        sizes = np.maximum(high - low + 1, 0)
+        involved = [number for number, row in self.rows.items() if row[position]]
+        closed = [number for number in involved if not any(self.rows[number][other] for other in left)]
+        for number in closed:
+            del self.rows[number], self.sums[number]
+        if position not in self.wanted and len(closed) == len(involved):
+            self.weights = self.weights * sizes
+            self._keep(np.flatnonzero(sizes))
+        else:
+            length = int(sizes.sum())
+            if length > MAX_POINTS:
+                raise _too_many(length)
+            source = np.repeat(np.arange(len(sizes)), sizes)
+            offsets = np.arange(length) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            digits = low[source] + offsets
+            self._keep(source)
+            for number in involved:
+                if number in self.rows:
+                    self._advance(number, self.rows[number][position] * digits, left)
+            if position in self.wanted:
+                self.values[position] = digits
+        self._join()
+
+    def _range(self, position: int, left: Sequence[int]) -> tuple[Integers, Integers]:
+        """Return, per partial point, the least and largest value of a dim; dims to come may have any of theirs."""
+        least, most = self.bounds[position]
+        low = np.full(len(self.weights), least, dtype=np.int64)
+        high = np.full(len(self.weights), most, dtype=np.int64)
+        for number, row in self.rows.items():
+            factor = row[position]
+            if factor:
+                rest = self.sums[number] + sum(max(row[other] * end for end in self.bounds[other]) for other in left)
+                if factor > 0:  # factor * x >= -rest
+                    np.maximum(low, -(rest // factor), out=low)
+                else:  # x <= rest / -factor
+                    np.minimum(high, rest // -factor, out=high)
+        return low, high
+
+    def _advance(self, number: int, amounts: Integers, left: Sequence[int]) -> None:
+        """Add to a row's sums; where the row holds whatever follows, any large enough sum is as good as another."""
+        row = self.rows[number]
+        enough = -sum(min(row[other] * end for end in self.bounds[other]) for other in left)
+        self.sums[number] = np.minimum(self.sums[number] + amounts, enough)
+
+    def _keep(self, places: Integers) -> None:
+        self.weights = self.weights[places]
+        self.sums = {number: sums[places] for number, sums in self.sums.items()}
+        self.values = {position: values[places] for position, values in self.values.items()}
+
+    def _join(self) -> None:
+        """Count partial points together that no row and no wanted dim tells apart."""
+        columns = [*self.sums.values(), *self.values.values()]
+        if not columns:
+            self.weights = np.array([self.weights.sum()], dtype=self.weights.dtype)
+            return
+        if not len(self.weights):
+            return
+        keys = _as_one(columns)
+        by_key = np.argsort(keys, kind="stable")
+        ordered = keys[by_key]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        weights = np.add.reduceat(self.weights[by_key], starts)
+        self._keep(by_key[starts])
+        self.weights = weights
+
+    def totals(self) -> dict[tuple[int, ...], int]:
+        """Return the number of points per value of the wanted dims."""
+        numbers = [int(number) for number in self.weights.tolist()]
+        if not self.wanted:
+            return {(): sum(numbers)} if sum(numbers) else {}
+        values = zip(*(self.values[position].tolist() for position in self.wanted), strict=True)
+        return {value: number for value, number in zip(values, numbers, strict=True) if number}
 
 
-def _summed(known: dict[int, Integers], wanted: Sequence[int], sizes: Integers) -> dict[tuple[int, ...], int]:
-    """Return the sums of `sizes` per value of the wanted dims."""
-    if not wanted:
-        total = int(sizes.sum())
-        return {(): total} if total else {}
-    keys = _joined([known[position] for position in wanted])
-    by_key = np.argsort(keys, kind="stable")
-    ordered = keys[by_key]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if len(keys) else by_key
-    totals = np.add.reduceat(sizes[by_key], starts) if len(keys) else sizes
-    heads = by_key[starts]
-    values = zip(*(known[position][heads].tolist() for position in wanted), strict=True)
-    return {value: number for value, number in zip(values, totals.tolist(), strict=True) if number}
-
-
-def _joined(columns: list[Integers]) -> Integers:
+def _as_one(columns: list[Integers]) -> Integers:
     """Return one integer per row, equal where the rows are equal."""
     keys = columns[0]
     for column in columns[1:]:
-        low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-        if int(np.abs(keys).max(initial=0)) * (high - low + 1) > _MAX_VALUE:
-            keys = np.unique(keys, return_inverse=True)[1].reshape(-1)
+        low, high = int(column.min()), int(column.max())
+        if int(np.abs(keys).max()) * (high - low + 1) > _MAX_VALUE:
+            keys = np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
         keys = keys * (high - low + 1) + (column - low)
     return keys
 
