@@ -1,9 +1,8 @@
 """Structures: which dims are spread over which fan-out, by how much. CP-SAT enumerates them.
 
-The model holds one integer variable per fan-out and dim (its factor, a divisor of the extent), a table per fan-out for
-"the product is at most its size", a table per dim for "the factors divide the extent together", and whatever is
-forbidden by `dims` of a fan-out or by a dependence. Fan-outs of one class are alike to every count, so of the solutions
-with equal class products only the first is kept.
+Fan-outs of one class are alike to every count, so the model holds one integer variable per class and dim, the product
+of the dim's factors over the class; a table per class lists the products that its fan-outs can make, each within its
+size and `dims`; a table per dim says that the classes' products divide the extent together.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ortools.sat.python import cp_model
 
 from polymap.errors import Problem as Mistake, SolverError
 from polymap.search.lattice import divisors
-from polymap.search.problem import Problem
+from polymap.search.problem import FanoutClass, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +31,27 @@ class Structure:
         return prod(row[dim] for row in self.factors)
 
 
+Factors = tuple[tuple[int, ...], ...]
+
+
 def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
     """Return the structures, one per distinct class products, in a fixed order, and whether these are all.
 
     Raises SolverError if CP-SAT ends for any other reason than the end of the enumeration or of the time.
     """
-    fanouts = problem.arch.fanouts
-    if not fanouts:
+    if not problem.classes:
         return (Structure((), ()),), True
+    splits = [_splits(problem, one) for one in problem.classes]
     model = cp_model.CpModel()
-    variables = [[_factor(model, problem, f, d) for d in range(len(problem.dims))] for f in range(len(fanouts))]
-    for fanout, row in zip(fanouts, variables, strict=True):
-        _add_size_table(model, problem, fanout.size, fanout.dims, row)
+    variables = [[_product(model, problem, c, d) for d in range(len(problem.dims))] for c in range(len(splits))]
+    for row, known in zip(variables, splits, strict=True):
+        model.add_allowed_assignments(row, list(known))
     for d, extent in enumerate(problem.extents):
         column = [row[d] for row in variables]
         if len(column) > 1:
             choices = product(*(divisors(extent) for _ in column))
             model.add_allowed_assignments(column, [c for c in choices if extent % prod(c) == 0])
-    collector = _Collector(problem, variables, out_of_time)
+    collector = _Collector(variables, out_of_time)
     solver = cp_model.CpSolver()
     solver.parameters.enumerate_all_solutions = True
     solver.parameters.num_workers = 1
@@ -60,50 +62,58 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     complete = status == cp_model.OPTIMAL
     if not complete and not collector.stopped:
         raise SolverError(Mistake("PM591", f"CP-SAT ended with {solver.status_name(status)} while listing structures"))
-    return tuple(collector.found[key] for key in sorted(collector.found)), complete
+    return tuple(Structure(_factors(problem, splits, rows), rows) for rows in sorted(collector.found)), complete
+
+
+def _factors(problem: Problem, splits: list[dict[tuple[int, ...], Factors]], rows: Factors) -> Factors:
+    """Return the factors per fan-out of class products."""
+    by_fanout: dict[int, tuple[int, ...]] = {}
+    for one, known, row in zip(problem.classes, splits, rows, strict=True):
+        by_fanout.update(zip(one.fanouts, known[row], strict=True))
+    return tuple(by_fanout[f] for f in sorted(by_fanout))
 
 
 class _Collector(cp_model.CpSolverSolutionCallback):
-    """Keeps, per class products, the smallest factor matrix."""
+    """Keeps the class products of every solution."""
 
-    def __init__(
-        self, problem: Problem, variables: list[list[cp_model.IntVar]], out_of_time: Callable[[], bool]
-    ) -> None:
+    def __init__(self, variables: list[list[cp_model.IntVar]], out_of_time: Callable[[], bool]) -> None:
         super().__init__()
+        self._variables = variables
         self._out_of_time = out_of_time
         self.stopped = False
-        self._problem = problem
-        self._variables = variables
-        self.found: dict[tuple[tuple[int, ...], ...], Structure] = {}
+        self.found: list[Factors] = []
 
     def on_solution_callback(self) -> None:
-        factors = tuple(tuple(self.value(variable) for variable in row) for row in self._variables)
-        classes = tuple(
-            tuple(prod(factors[f][d] for f in one.fanouts) for d in range(len(self._problem.dims)))
-            for one in self._problem.classes
-        )
-        known = self.found.get(classes)
-        if known is None or factors < known.factors:
-            self.found[classes] = Structure(factors, classes)
+        self.found.append(tuple(tuple(self.value(variable) for variable in row) for row in self._variables))
         if self._out_of_time():
             self.stopped = True
             self.stop_search()
 
 
-def _factor(model: cp_model.CpModel, problem: Problem, fanout: int, dim: int) -> cp_model.IntVar:
-    size = problem.arch.fanouts[fanout].size
-    values = [value for value in divisors(problem.extents[dim]) if value <= size]
-    return model.new_int_var_from_domain(cp_model.Domain.from_values(values), f"f{fanout}_d{dim}")
+def _product(model: cp_model.CpModel, problem: Problem, number: int, dim: int) -> cp_model.IntVar:
+    return model.new_int_var_from_domain(
+        cp_model.Domain.from_values(list(divisors(problem.extents[dim]))), f"class{number}_dim{dim}"
+    )
 
 
-def _add_size_table(
-    model: cp_model.CpModel, problem: Problem, size: int, allowed: tuple[str, ...] | None, row: list[cp_model.IntVar]
-) -> None:
-    choices: list[list[int]] = []
-    for name, extent in zip(problem.dims, problem.extents, strict=True):
-        free = allowed is None or name in allowed
-        choices.append([value for value in divisors(extent) if value <= size] if free else [1])
-    model.add_allowed_assignments(row, list(_bounded(choices, size)))
+def _splits(problem: Problem, one: FanoutClass) -> dict[tuple[int, ...], Factors]:
+    """Return, per vector of products that the class's fan-outs can make, its first split into factors per fan-out."""
+    known: dict[tuple[int, ...], Factors] = {tuple(1 for _ in problem.dims): ()}
+    for f in one.fanouts:
+        fanout = problem.arch.fanouts[f]
+        choices: list[list[int]] = []
+        for name, extent in zip(problem.dims, problem.extents, strict=True):
+            free = fanout.dims is None or name in fanout.dims
+            choices.append([value for value in divisors(extent) if value <= fanout.size] if free else [1])
+        own = tuple(_bounded(choices, fanout.size))
+        grown: dict[tuple[int, ...], Factors] = {}
+        for products, factors in known.items():
+            for row in own:
+                whole = tuple(a * b for a, b in zip(products, row, strict=True))
+                if all(e % w == 0 for e, w in zip(problem.extents, whole, strict=True)):
+                    grown.setdefault(whole, (*factors, row))
+        known = grown
+    return known
 
 
 def _bounded(choices: list[list[int]], size: int) -> Iterable[tuple[int, ...]]:
