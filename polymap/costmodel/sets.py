@@ -8,6 +8,7 @@ from polymap.costmodel.sets_flow import Ledger, Scene
 from polymap.costmodel.sets_peak import coordinates, peak_bits
 from polymap.costmodel.sets_rules import count_partial_sums, count_plain, count_read_only
 from polymap.costmodel.sets_tree import Tree, read_tree
+from polymap.errors import BudgetError, Problem
 from polymap.poly.budget import budget
 from polymap.poly.tables import Tally
 from polymap.schedules.mapping import Mapping
@@ -21,6 +22,17 @@ def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) ->
 
     Raises BudgetError where the sets are too large to be counted.
     """
+    try:
+        return _count(workload, arch, mapping)
+    except BudgetError as error:
+        if any(problem.code != "PM510" for problem in error.problems):
+            raise
+        what = f"counting this mapping with sets takes more than {OPERATIONS:,} operations of isl"
+        hint = "Tiles that divide, fewer loops or smaller extents would help; what is small can be simulated."
+        raise BudgetError(Problem("PM490", what, hint)) from None
+
+
+def _count(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
     with budget(OPERATIONS, what="counting this mapping with sets"):
         tree = read_tree(workload, arch, mapping)
         ledger = Ledger()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from polymap.errors import BudgetError, Problem
 from polymap.poly.tables import Columns, Tally
@@ -13,10 +14,14 @@ Vector = tuple[int, ...]  # a value per term
 
 MAX_VECTORS = 100_000
 _FEW = 400
+_TRIES = 100_000
 
 
 def largest_sum(terms: list[SumTerm]) -> int:
     """Return the largest sum of the terms over all values of the columns; no part has a negative value."""
+    top = sum(factor * prod(max(tally.values()) for _, tally in parts) for factor, parts in terms)
+    if _attained([(columns, tally) for _, parts in terms for columns, tally in parts]):
+        return top
     best: set[Vector] = {tuple(factor for factor, _ in terms)}
     for group in _groups(terms):
         factors = _undominated(_vectors(terms, group))
@@ -29,6 +34,37 @@ def largest_sum(terms: list[SumTerm]) -> int:
             for factor in factors
         )
     return max((sum(vector) for vector in best), default=0)
+
+
+def _attained(parts: list[Part]) -> bool:
+    """Return whether some values of the columns were found for which every part has its largest value."""
+    peaks = [(columns, _where_largest(columns, tally)) for columns, tally in parts]
+    peaks.sort(key=lambda peak: -len(peak[0]))
+    tries = _TRIES
+
+    def search(place: int, known: dict[str, int]) -> bool:
+        nonlocal tries
+        if place == len(peaks):
+            return True
+        columns, rows = peaks[place]
+        if all(name in known for name in columns):
+            return tuple([known[name] for name in columns]) in rows and search(place + 1, known)
+        for row in rows:
+            tries -= 1
+            if tries < 0:
+                return False
+            given = dict(zip(columns, row, strict=True))
+            agrees = all(known.get(name, value) == value for name, value in given.items())
+            if agrees and search(place + 1, {**known, **given}):
+                return True
+        return False
+
+    return search(0, {})
+
+
+def _where_largest(columns: Columns, tally: Tally) -> dict[tuple[int, ...], None]:
+    most = max(tally.values())
+    return dict.fromkeys(values for values, number in tally.items() if number == most)
 
 
 def _groups(terms: list[SumTerm]) -> list[frozenset[str]]:
@@ -47,12 +83,26 @@ def _vectors(terms: list[SumTerm], group: frozenset[str]) -> set[Vector]:
     every = [(number, *part) for number, (_, parts) in enumerate(terms) for part in parts if group & set(part[0])]
     parts = [(part[0], *_shared(part, [other for other in every if other is not part])) for part in every]
     bound: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {(): {(): {(1,) * len(terms)}}}
-    for number, columns, tally in sorted(parts, key=lambda part: -len(part[1])):
+    parts.sort(key=lambda part: -len(part[1]))
+    for place, (number, columns, tally) in enumerate(parts):
         wider: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {}
         for names, rows in bound.items():
             _extend(wider, names, rows, number, columns, tally)
-        bound = wider
+        bound = _still_needed(wider, {name for _, later, _ in parts[place + 1 :] for name in later})
     return {vector for rows in bound.values() for vectors in rows.values() for vector in vectors}
+
+
+def _still_needed(
+    bound: dict[Columns, dict[tuple[int, ...], set[Vector]]], needed: set[str]
+) -> dict[Columns, dict[tuple[int, ...], set[Vector]]]:
+    """Return the rows without the columns that no later part has."""
+    found: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {}
+    for names, rows in bound.items():
+        kept = [at for at, name in enumerate(names) if name in needed]
+        fewer = found.setdefault(tuple(names[at] for at in kept), {})
+        for values, vectors in rows.items():
+            fewer.setdefault(tuple([values[at] for at in kept]), set()).update(vectors)
+    return found
 
 
 def _shared(part: tuple[int, Columns, Tally], others: list[tuple[int, Columns, Tally]]) -> Part:
