@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from polymap.codegen.lower import Form as Form
     from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
     from polymap.costmodel.batch import CostArrays as CostArrays, evaluate_many as evaluate_many
+    from polymap.costmodel.buffer_bound import BufferCurve as BufferCurve
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
     from polymap.costmodel.crossover import Crossover as Crossover, Family as Family, crossover as crossover
     from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from polymap.schedules.violation import InstancePoint as InstancePoint, Violation as Violation
     from polymap.search.result import SearchResult as SearchResult
     from polymap.search.search import candidates as candidates
+    from polymap.studies import buffer_curve as buffer_curve
     from polymap.workload.c import from_c as from_c
     from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
     from polymap.workload.document import (
@@ -86,6 +88,7 @@ _HOME = {
     "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
     "polymap.costmodel.batch": ("CostArrays", "evaluate_many"),
     "polymap.costmodel.cost": ("Cost", "Traffic"),
+    "polymap.costmodel.buffer_bound": ("BufferCurve",),
     "polymap.costmodel.crossover": ("Crossover", "Family", "crossover"),
     "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
     "polymap.costmodel.symbolic": ("formula",),
@@ -105,6 +108,7 @@ _HOME = {
     "polymap.schedules.violation": ("InstancePoint", "Violation"),
     "polymap.search.result": ("SearchResult",),
     "polymap.search.search": ("candidates",),
+    "polymap.studies": ("buffer_curve",),
     "polymap.workload.c": ("from_c",),
     "polymap.workload.dependences": ("Dependence", "dependences"),
     "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),

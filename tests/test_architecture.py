@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = (
     ("demo",),
     ("cli",),
-    ("explore",),
+    ("explore", "studies"),
     ("report",),
     ("codegen", "search"),
     ("costmodel",),

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from polymap.errors import MissingPackageError, Problem
+from polymap.report.buffer_curve import BOUND, FOUND, BufferFigure
 from polymap.report.roofline import ROOF_COLOURS, RooflineFigure
 from polymap.report.traffic import TrafficFigure
 
@@ -69,6 +70,31 @@ def roofline_plot(figure: RooflineFigure) -> Figure:
     axes.set_yscale("log")
     axes.set_xlabel("operations per byte moved")
     axes.set_ylabel("operations per cycle")
+    axes.set_title(figure.title, fontsize=11, loc="left", fontweight="bold")
+    axes.legend(frameon=False, fontsize=9)
+    return canvas
+
+
+def buffer_curve_plot(figure: BufferFigure) -> Figure:
+    """Return the traffic of the best mappings and the bound against the size of a buffer, both axes logarithmic.
+
+    Raises MissingPackageError without matplotlib.
+    """
+    canvas = _figure(7.0, 4.4)
+    axes = canvas.subplots()
+    for points, colour, style, label in (
+        (figure.found, FOUND, "-", "best mapping found"),
+        (figure.bound, BOUND, "--", "no mapping moves less"),
+    ):
+        axes.plot(
+            [room for room, _ in points], [moved for _, moved in points], style, color=colour, label=label, marker="o"
+        )
+    if figure.compulsory is not None:
+        axes.axhline(figure.compulsory, color="#9ca3af", linestyle=":", linewidth=1, label="every element once")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel(f"size of {figure.level}, bytes")
+    axes.set_ylabel(f"moved at {figure.traffic_level}, bytes")
     axes.set_title(figure.title, fontsize=11, loc="left", fontweight="bold")
     axes.legend(frameon=False, fontsize=9)
     return canvas

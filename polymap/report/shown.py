@@ -6,9 +6,11 @@ from html import escape
 
 from polymap.arch.machine import Architecture
 from polymap.codegen.run import CRun
+from polymap.costmodel.buffer_bound import BufferCurve
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.symbolic_formula import Formula
 from polymap.display import show_as_html, show_as_picture, show_as_text
+from polymap.report.buffer_curve import buffer_curve_svg, buffer_curve_text
 from polymap.report.formula import formula_text
 from polymap.report.machine import machine_svg, machine_text
 from polymap.report.nest import bare_text
@@ -62,6 +64,8 @@ show_as_text(Violation, violation_text)
 show_as_text(Cost, _cost_text)
 show_as_html(Cost, _cost_html)
 show_as_text(Formula, formula_text)
+show_as_text(BufferCurve, buffer_curve_text)
+show_as_picture(BufferCurve, buffer_curve_svg)
 show_as_text(CRun, run_text)
 show_as_text(SearchResult, _result_text)
 show_as_html(SearchResult, _result_html)

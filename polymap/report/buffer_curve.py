@@ -1,0 +1,130 @@
+"""Traffic against the size of a buffer ("ski slope"): figure data, text and SVG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log10
+
+from polymap.costmodel.buffer_bound import BufferCurve
+from polymap.report import svg
+from polymap.report.numbers import percent, size, table
+
+LEFT, RIGHT, TOP, BOTTOM = 96.0, 640.0, 96.0, 380.0
+FOUND, BOUND = "#2f6fde", "#e4572e"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferFigure:
+    """What is drawn: (bytes of buffer, bytes moved) of the best mappings and of the bound, and the compulsory bytes."""
+
+    title: str
+    level: str
+    traffic_level: str
+    found: tuple[tuple[float, float], ...]
+    bound: tuple[tuple[float, float], ...]
+    compulsory: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A logarithmic axis: values from low to high, drawn from start to end."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        span = log10(self.high) - log10(self.low)
+        return self.start + (log10(value) - log10(self.low)) / span * (self.end - self.start)
+
+
+def buffer_figure(curve: BufferCurve) -> BufferFigure:
+    """Return the figure of a curve; sizes at which nothing is known to be moved (0 bits) are left out."""
+    points = curve.points
+    return BufferFigure(
+        title=f"{curve.workload} on {curve.arch}",
+        level=curve.level,
+        traffic_level=curve.traffic_level,
+        found=tuple((point.capacity_bits / 8, point.best_bits / 8) for point in points if point.best_bits),
+        bound=tuple((point.capacity_bits / 8, point.bound_bits / 8) for point in points if point.bound_bits),
+        compulsory=curve.compulsory_bits / 8 if curve.compulsory_bits else None,
+    )
+
+
+def buffer_curve_text(curve: BufferCurve) -> str:
+    """Return a row per size: what no mapping beats, the best mapping found, and the gap between them."""
+    head = (curve.level, "at least", "best found", "gap", "search")
+    rows = [
+        (
+            size(point.capacity_bits),
+            size(point.bound_bits),
+            "-" if point.best_bits is None else size(point.best_bits),
+            "-" if point.gap is None else percent(point.gap),
+            point.status,
+        )
+        for point in curve.points
+    ]
+    rule = "tiles that divide" if curve.tiles == "divide" else "any tiles"
+    lines = [f"{curve.workload} on {curve.arch}: moved at {curve.traffic_level} against the size of {curve.level}"]
+    lines += ["", table(head, rows), ""]
+    lines.append(f"At least: no mapping moves less. Best found, and the word of its search: {rule}.")
+    if curve.compulsory_bits is not None:
+        lines.append(f"Every element once: {size(curve.compulsory_bits)}.")
+    return "\n".join(lines)
+
+
+def buffer_curve_svg(curve: BufferCurve) -> svg.Picture:
+    """Return the two curves as SVG, both axes logarithmic."""
+    figure = buffer_figure(curve)
+    sizes = [point.capacity_bits / 8 for point in curve.points]
+    moved = [bits for _, bits in (*figure.found, *figure.bound)] or [1.0]
+    x = _Axis(min(sizes) / 1.3, max(sizes) * 1.3, LEFT, RIGHT)
+    y = _Axis(min(moved) / 1.5, max(moved) * 1.5, BOTTOM, TOP)
+    shapes = [
+        svg.text(28, 38, f"What {figure.traffic_level} moves against the size of {figure.level}", size=17, bold=True),
+        svg.text(28, 59, figure.title, size=12, fill=svg.GREY),
+        *_axes(figure, sizes, x, y),
+        *_curve(figure.bound, BOUND, x, y, more='stroke-dasharray="5 4"'),
+        *_curve(figure.found, FOUND, x, y),
+        *_key(figure, x, y),
+    ]
+    return svg.picture(860, 436, f"Traffic against buffer size of {figure.title}", shapes)
+
+
+def _axes(figure: BufferFigure, sizes: list[float], x: _Axis, y: _Axis) -> list[str]:
+    shapes: list[str] = []
+    last = -100.0
+    for value in sorted(sizes):
+        shapes.append(svg.line(x.place(value), TOP, x.place(value), BOTTOM, stroke=svg.RULE))
+        if x.place(value) - last > 56:
+            last = x.place(value)
+            shapes.append(svg.text(last, BOTTOM + 18, size(round(8 * value)), size=11, fill=svg.GREY, anchor="middle"))
+    for step in range(5):
+        value = y.low * (y.high / y.low) ** (step / 4)
+        shapes.append(svg.line(LEFT, y.place(value), RIGHT, y.place(value), stroke=svg.RULE))
+        label = size(round(value) * 8)
+        shapes.append(svg.text(LEFT - 8, y.place(value) + 4, label, size=11, fill=svg.GREY, anchor="end"))
+    middle = (LEFT + RIGHT) / 2
+    shapes.append(svg.text(middle, BOTTOM + 40, f"size of {figure.level}", size=11.5, fill=svg.GREY, anchor="middle"))
+    return shapes
+
+
+def _curve(points: tuple[tuple[float, float], ...], colour: str, x: _Axis, y: _Axis, *, more: str = "") -> list[str]:
+    placed = [(x.place(room), y.place(moved)) for room, moved in points]
+    dots = [svg.circle(left, base, 4, fill=colour) for left, base in placed]
+    return [svg.polyline(placed, stroke=colour, width=2, more=more), *dots] if placed else []
+
+
+def _key(figure: BufferFigure, x: _Axis, y: _Axis) -> list[str]:
+    left = RIGHT + 24
+    shapes: list[str] = []
+    for row, (colour, words) in enumerate(((FOUND, "best mapping found"), (BOUND, "no mapping moves less"))):
+        base = TOP + 10 + 24 * row
+        shapes.append(svg.rect(left, base - 9, 11, 11, fill=colour, round_by=2))
+        shapes.append(svg.text(left + 18, base + 1, words, size=12))
+    if figure.compulsory is not None and y.low <= figure.compulsory <= y.high:
+        base = y.place(figure.compulsory)
+        shapes.append(svg.line(LEFT, base, RIGHT, base, stroke=svg.FAINT, more='stroke-dasharray="2 3"'))
+        shapes.append(svg.text(left, base + 4, "every element once", size=11, fill=svg.GREY))
+    return shapes
