@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= 2
+CASES ?= 100000
 
 .PHONY: help venv demo quick test soak lint format notebooks bench clean
 
@@ -10,7 +11,7 @@ help:
 	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
 	@echo "make quick      the tests that take under a minute"
 	@echo "make test       every test"
-	@echo "make soak       the long tallies"
+	@echo "make soak       the long tallies: 100,000 random cases through every counter"
 	@echo "make lint       ruff and pyright"
 	@echo "make notebooks  execute the notebooks"
 	@echo "make bench      the scripts behind the numbers in the README"
@@ -34,6 +35,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -q -n $(WORKERS)
 
 soak: $(READY)
+	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES)
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m soak --hypothesis-profile=soak
 
 lint: $(READY)

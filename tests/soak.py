@@ -1,6 +1,7 @@
 """The long tally: random cases counted by the closed form, by sets and by the simulator, and what the cases exercised.
 
-Every fourth case goes beyond one accumulation in a box (constraints, several accesses, fused statements, ...).
+Every fourth case goes beyond one accumulation in a box (constraints, several accesses, fused statements, ...), and
+every eighth crosses the features of both kinds.
 Prints how many cases each pair of counters agreed on, and which features and pairs of features occurred.
 Run: python -m tests.soak [--cases N] [--seconds S] [--first SEED] [--sets-every K] [--workers N]. Exit code 1 where
 two counters differ; the seed of such a case is printed.
@@ -27,6 +28,7 @@ from polymap.costmodel.simulate import count_by_simulation
 from polymap.errors import BudgetError
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
+from tests.case_crossed import random_crossed_case
 from tests.case_features import BOX_FEATURES, GENERAL_FEATURES
 from tests.cases import Case, random_case, random_general_case
 
@@ -61,6 +63,8 @@ class Tally:
 def case_of(seed: int) -> Case:
     """Return the case of a seed."""
     rng = random.Random(seed)
+    if seed % 8 == 1:
+        return random_crossed_case(rng)
     return random_general_case(rng) if seed % 4 == 3 else random_case(rng)
 
 
