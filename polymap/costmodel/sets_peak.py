@@ -10,11 +10,11 @@ from __future__ import annotations
 from itertools import combinations, permutations
 
 from polymap.costmodel.sets_flow import Flow, before, united
-from polymap.costmodel.sets_join import largest_sum
+from polymap.costmodel.sets_join import SumTerm, largest_sum
 from polymap.costmodel.sets_tree import Leaf, Place, Tree
 from polymap.errors import BudgetError, Problem
 from polymap.poly.affine import Affine
-from polymap.poly.tables import Table
+from polymap.poly.tables import Columns, Table
 
 MAX_WALKED = 3_000_000
 
@@ -34,14 +34,33 @@ def coordinates(place: Place, digits: tuple[int, ...], fanouts: int) -> Coordina
 def peak_bits(tree: Tree, held: list[Held], fanouts: int) -> int:
     """Return the peak of one level, below whose places all of `held` stand."""
     if all(_on_one_way(one, other) for (one, _), (other, _) in combinations(held, 2)):
-        terms = [
-            (bits * scale, parts)
-            for flow, bits in held
-            for scale, parts in flow.tile.terms((*flow.place.clock, *flow.lanes))
+        terms = [_terms(flow, bits) for flow, bits in held]
+        together = largest_sum([term for each in terms for term in each])
+        keeping = {
+            one for one, other in permutations(range(len(held)), 2) if _keeps_beside(held[one][0], held[other][0])
+        }
+        if not keeping:
+            return together
+        apart = [
+            _on_its_own_clock(each, held[number][0].place.clock, number) if number in keeping else each
+            for number, each in enumerate(terms)
         ]
-        if not any(_keeps_beside(one, other) for (one, _), (other, _) in permutations(held, 2)):
-            return largest_sum(terms)
+        if largest_sum([term for each in apart for term in each]) == together:
+            return together  # even whatever tile is kept would not make it more
     return _walked(tree, held, fanouts)
+
+
+def _terms(flow: Flow, bits: int) -> list[SumTerm]:
+    """Return the bits of a place's tile as a sum of products, per clock and lanes."""
+    return [(bits * scale, parts) for scale, parts in flow.tile.terms((*flow.place.clock, *flow.lanes))]
+
+
+def _on_its_own_clock(terms: list[SumTerm], clock: Columns, number: int) -> list[SumTerm]:
+    names = {name: f"{name}_{number}" for name in clock}
+    return [
+        (factor, [(tuple(names.get(name, name) for name in columns), tally) for columns, tally in parts])
+        for factor, parts in terms
+    ]
 
 
 def _on_one_way(one: Flow, other: Flow) -> bool:
