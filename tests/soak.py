@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import combinations
+from itertools import combinations, islice
 from multiprocessing import get_context
 
 from polymap.arch.machine import Architecture
@@ -128,10 +128,10 @@ def run(cases: int, seconds: float, first: int, sets_every: int, workers: int) -
         return total
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         waiting = in_time()
-        running = [pool.submit(tally_of, *each, sets_every) for each, _ in zip(waiting, range(workers), strict=False)]
+        running = [pool.submit(tally_of, *each, sets_every) for each in islice(waiting, workers)]
         while running:
             total.add(running.pop(0).result())
-            running += [pool.submit(tally_of, *each, sets_every) for each, _ in zip(waiting, range(1), strict=False)]
+            running += [pool.submit(tally_of, *each, sets_every) for each in islice(waiting, 1)]
     return total
 
 
@@ -146,7 +146,7 @@ def text(tally: Tally, seconds: float) -> str:
         )
     lines += ["", "features (cases)"]
     lines += [f"  {tally.features[name]:>9,}  {name}" for name in FEATURES]
-    possible = [tuple(sorted(pair)) for pair in combinations(FEATURES, 2)]
+    possible = list(combinations(sorted(FEATURES), 2))
     met = [pair for pair in possible if tally.pairs[pair]]
     lines += ["", f"pairs of features: {len(met)} of {len(possible)} met"]
     lines += [f"  never: {one} + {other}" for one, other in possible if not tally.pairs[one, other]]

@@ -33,6 +33,11 @@ def test_stretches_add_up() -> None:
     assert soak.run(16, float("inf"), 0, 0, 1) == whole
 
 
+def test_several_workers_leave_no_stretch_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "CHUNK", 4)
+    assert soak.run(18, float("inf"), 0, 0, 2) == soak.tally_of(0, 18, 0)
+
+
 def test_a_wrong_counter_is_found_and_its_seed_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_step_more(*subject: object) -> object:
         counts = count_closed_form(*subject)  # type: ignore[arg-type]  # passed on
