@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import product
+from math import prod
 
 from polymap.schedules.mapping import Mapping
 from polymap.search.apart import ApartBounds
@@ -70,6 +71,7 @@ def solve(
     incumbent = Incumbent(out_of_time, keep)
     found, complete = enumerate_structures(problem, out_of_time)
     structures = _grouped(problem, distinct_structures(problem, found))
+    _first_trees(problem, measure, structures, incumbent)
     queue, bounded = _apart(problem, measure, structures, out_of_time)
     known = complete and bounded
     while queue:
@@ -89,6 +91,16 @@ def solve(
         except OutOfTime:
             return _outcome(incumbent, bound if known else None, 0)
     return _outcome(incumbent, incumbent.found[0][0] if known and incumbent.found else None, 0)
+
+
+def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
+    """Score a least-cost chain of the two most parallel structures, so that there is an answer from the start."""
+    busiest = sorted(structures, key=lambda s: (-prod(prod(row) for row in s.classes), s.classes))
+    for structure in busiest[:2]:
+        context = root_context(problem, structure, places_of(problem, structure)[0])
+        view = view_of(build_tables(problem, structure, measure, context), None)
+        if view_bound(view) is not None:
+            improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
 
 
 def _refined(problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage) -> Iterator[Entry]:

@@ -13,7 +13,7 @@ from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.engine import Outcome, solve
-from polymap.search.fallback import sampled
+from polymap.search.fallback import program_order, sampled
 from polymap.search.floor import floor_of
 from polymap.search.infeasible import clashes
 from polymap.search.objective import Goal, Objective, measure_of, objective_value, parse_objective
@@ -45,13 +45,12 @@ def search(
     goal = parse_objective(objective, arch)
     begin = clock()
     clash = clashes(workload, arch)
-    space = space_size(workload, arch, TileRule(tiles))
     if clash:
         return SearchResult(
-            "INFEASIBLE", objective, None, None, None, None, None, _space(space, 0, 0), clock() - begin, clash
+            "INFEASIBLE", objective, None, None, None, None, None, _space(None, 0, 0), clock() - begin, clash
         )
     run = Run(workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock)
-    return run.result(space)
+    return run.result()
 
 
 def candidates(
@@ -105,18 +104,28 @@ class Run:
         self.on_progress, self.clock = on_progress, clock
         self.floor = floor_of(workload, arch, objective)
 
-    def result(self, space: SpaceSize) -> SearchResult:
+    def result(self) -> SearchResult:
         """Return the answer of the lattice search where it applies, else the best of sampled mappings."""
         problem = analyse(self.workload, self.arch)
         if problem.reason is not None:
-            return self._sampled(space)
+            return self._sampled()
         outcome = self._solved(problem)
         if not outcome.found:
-            return self._answer(None, None, space, outcome.evaluated, outcome.pruned)
+            return self._as_written(outcome)
         bound = self.floor
         if self.tiles == "divide" and outcome.bound is not None:
             bound = max(bound, self.unscaled(problem, outcome.bound))
-        return self._answer(outcome.found[0][1].mapping, bound, space, outcome.evaluated, outcome.pruned)
+        return self._answer(outcome.found[0][1].mapping, bound, outcome.evaluated, outcome.pruned)
+
+    def _space_size(self) -> SpaceSize | None:
+        """Return the size of the space; None where the limit leaves no time to count it."""
+        return None if self._out_of_time() else space_size(self.workload, self.arch, TileRule(self.tiles))
+
+    def _as_written(self, outcome: Outcome) -> SearchResult:
+        """Return the program in its own order, where time ended before the search had any mapping."""
+        mapping = program_order(self.workload, self.arch)
+        legal = evaluate(self.workload, self.arch, mapping).legal
+        return self._answer(mapping if legal else None, self.floor, outcome.evaluated, outcome.pruned)
 
     def unscaled(self, problem: Problem, value: int) -> Fraction:
         """Return a scaled value of the engine in the objective's unit."""
@@ -141,20 +150,19 @@ class Run:
             shown = None if value is None else self._shown(value)
             self.on_progress(Progress(mapping, shown, self._shown(bound), gap, self.clock() - self.begin))
 
-    def _sampled(self, space: SpaceSize) -> SearchResult:
+    def _sampled(self) -> SearchResult:
         found, tried = sampled(self.workload, self.arch, self.objective, self.seed, self._out_of_time)
         mapping = found[0][1] if found else None
-        return self._answer(mapping, None if mapping is None else self.floor, space, tried, 0)
+        return self._answer(mapping, None if mapping is None else self.floor, tried, 0)
 
     def _answer(
         self,
         mapping: Mapping | None,
         bound: Fraction | None,
-        space: SpaceSize,
         evaluated: int,
         pruned: int,
     ) -> SearchResult:
-        counted = _space(space, evaluated, pruned)
+        counted = _space(self._space_size(), evaluated, pruned)
         name, seconds = self.objective.text, self.clock() - self.begin
         if mapping is None:
             floor = self._shown(self.floor)
@@ -179,7 +187,9 @@ def _gap(value: Fraction, bound: Fraction) -> float:
     return float((value - bound) / value) if value else 0.0
 
 
-def _space(size: SpaceSize, evaluated: int, pruned: int) -> SpaceCount:
+def _space(size: SpaceSize | None, evaluated: int, pruned: int) -> SpaceCount:
+    if size is None:
+        return SpaceCount(None, None, None, evaluated, pruned)
     return SpaceCount(size.syntactic, size.legal, None, evaluated, pruned)
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from polymap.search.lattice import divisors, prime_factors
 from polymap.search.problem import IndexGroup
-from polymap.search.windows import UNREACHED, Crossing, WindowModel, least_loads, window_model
+from polymap.search.window_paths import WindowModel, least_loads, window_model
+from polymap.search.windows import UNREACHED, Count, Crossing
 
 Loops = tuple[tuple[str, int], ...]  # (dim, trips), innermost first; "" for a dim that the tensor lacks
 
@@ -84,7 +85,7 @@ def points_of(model: WindowModel) -> list[dict[str, int]]:
 
 def model_of(group: IndexGroup, extents: dict[str, int], crossings: dict[str, Crossing]) -> WindowModel:
     through = tuple((crossings[dim],) if dim in crossings else () for dim in group.dims)
-    return window_model((group,), tuple(extents.items()), through)
+    return window_model((group,), tuple(extents.items()), through, Count.FILLS)
 
 
 WINDOWS = [
@@ -147,7 +148,9 @@ def test_least_loads_are_a_bound_for_every_place_of_the_spatial_loops(
     coefficients: tuple[int, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]], above: bool
 ) -> None:
     group = IndexGroup(tuple(extents), coefficients)
-    crossings = {dim: Crossing(factor, fixed, may_stand_above=above) for dim, (factor, fixed) in factors.items()}
+    crossings = {
+        dim: Crossing(((factor, None),), fixed, may_stand_above=above) for dim, (factor, fixed) in factors.items()
+    }
     model = model_of(group, extents, crossings)
     repeat, tight, walked = 2, 0, 0
     found = least_loads(model, len(model.size) - 1, repeat)
@@ -185,7 +188,7 @@ def test_decided_places_give_the_loads_of_exactly_these_places(
     for y in product(*(divisors(extents[dim]) for dim in factors)):
         places = dict(zip(factors, y, strict=True))
         crossings = {
-            dim: Crossing(factor, fixed, may_stand_above=True, place=places[dim])
+            dim: Crossing(((factor, None),), fixed, may_stand_above=True, place=places[dim])
             for dim, (factor, fixed) in factors.items()
         }
         sides = {dim: Side(factor, places[dim], fixed) for dim, (factor, fixed) in factors.items()}
