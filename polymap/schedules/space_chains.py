@@ -85,24 +85,59 @@ def dividing_table(extent: int, trips: Sequence[Trips], longest: int, prime: int
     return np.array(counts, dtype=np.int64)
 
 
-def any_table(
-    extent: int, units: Sequence[Sequence[int]], trips: Sequence[Trips], longest: Sequence[int], prime: int
-) -> Table:
+def unlimited_table(rule: TileRule, extent: int, fanouts: int, longest: int, prime: int) -> Table:
+    """Return [temporal loops 0..longest, 0] -> chains with or without a spatial loop over each of the fan-outs."""
+    counts = [
+        [sum(comb(fanouts, spatial) * chains(rule, extent, k + spatial) for spatial in range(fanouts + 1)) % prime]
+        for k in range(longest + 1)
+    ]
+    return np.array(counts, dtype=np.int64)
+
+
+def any_table(extent: int, units: Sequence[int], trips: Sequence[Trips], longest: Sequence[int], prime: int) -> Table:
     """Return [loops before unit 0, between 0 and 1, ..., after the last, trips] -> chains of any tiles, mod `prime`.
 
-    units: per group of spatial loops, in the order in which they stand, the positions of its fan-outs in a trip tuple.
+    units: number of fan-outs per group of spatial loops, in the order in which they stand, as do the trip counts.
     longest: the most temporal loops per region (one more than units).
     """
-    shape = tuple(n + 1 for n in longest)
-    table = np.zeros((*shape, len(trips)), dtype=np.int64)
-    for column, counts in enumerate(trips):
-        ways = _temporal(_start(extent), longest[0], prime)
-        for unit, most in zip(units, longest[1:], strict=True):
-            for fanout in unit:
-                ways = _spatial(ways, counts[fanout], prime)
-            ways = _temporal(ways, most, prime)
-        table[..., column] = ways[..., 1]
-    return table
+    regions = {0: longest[0]}  # after how many fan-outs a region of temporal loops begins
+    for number, most in zip(range(len(units)), longest[1:-1], strict=False):
+        regions[sum(units[: number + 1])] = most
+    known: dict[Trips, Table] = {}
+
+    def after(prefix: Trips) -> Table:
+        """Return [loops so far, ..., tile] after the first fan-outs and the temporal loops that follow them."""
+        if prefix not in known:
+            ways = _spatial(after(prefix[:-1]), prefix[-1], prime) if prefix else _start(extent)
+            inner = regions.get(len(prefix)) if len(prefix) < sum(units) or not units else None
+            known[prefix] = ways if inner is None else _temporal(ways, inner, prime)
+        return known[prefix]
+
+    ends = _ends(extent, longest[-1], prime) if units else np.eye(1, extent + 1, 1)
+    columns = [residue_product(after(counts), ends.T, prime) for counts in trips]
+    table = np.stack(columns, axis=-1)
+    return table if units else table.reshape(-1, len(trips))
+
+
+def residues(values: Table, prime: int) -> Table:
+    """Return values modulo prime (numpy divides faster than it takes remainders)."""
+    return values - values // prime * prime
+
+
+def residue_product(left: NDArray[np.generic], right: NDArray[np.generic], prime: int) -> Table:
+    """Return left @ right modulo prime; sums stay below 2^53, where float64 is exact."""
+    assert left.shape[-1] < 2**19
+    exact = left.astype(np.float64, copy=False) @ right.astype(np.float64, copy=False)
+    return residues(exact.astype(np.int64), prime)
+
+
+def _ends(extent: int, most: int, prime: int) -> Table:
+    """Return [loops 0..most, tile] -> chains of temporal loops from the tile to 1."""
+    rows = np.zeros((most + 1, extent + 1), dtype=np.int64)
+    rows[0, 1] = 1
+    for loops in range(most):
+        rows[loops + 1, 2:] = np.cumsum(rows[loops, 1:-1]) % prime
+    return rows
 
 
 def _start(extent: int) -> Table:

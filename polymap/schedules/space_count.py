@@ -18,8 +18,10 @@ from polymap.schedules.space_chains import (
     dividing_table,
     longest_chain,
     spatial_trips,
+    unlimited_table,
 )
-from polymap.schedules.space_orders import Points, Quadrature, evaluation_points, quadrature
+from polymap.schedules.space_fanouts import Share, shared_product, shares_of
+from polymap.schedules.space_orders import Quadrature, evaluation_points, quadrature
 from polymap.schedules.space_placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
@@ -66,13 +68,18 @@ class _Family:
 def count_trees(space: Space) -> int | None:
     """Return the exact number of trees, or None where it would take too many operations."""
     families = [f for used in subsets(range(len(space.groups))) for f in _families(space, used) if f.blocks]
-    if sum(_operations(space, family) for family in families) > _MOST_OPERATIONS:
-        return None
     bound = 2 * sum(_bound(space, family) for family in families) + 1
+    found = [_work(space, family) for family in families]
+    work = [part for part in found if part is not None]
+    if (
+        len(work) < len(found)
+        or sum(part.operations for part in work) * (bound.bit_length() // 16 + 1) > _MOST_OPERATIONS
+    ):
+        return None
     total, modulus, number = 0, 1, 0
     while modulus < bound:
         rule = quadrature(len(space.dims), number)
-        residue = sum(_count_family(space, family, rule) for family in families) % rule.prime
+        residue = sum(_count_family(space, part, rule) for part in work) % rule.prime
         total += modulus * ((residue - total) * pow(modulus, -1, rule.prime) % rule.prime)
         modulus *= rule.prime
         number += 1
@@ -127,21 +134,6 @@ def _longest(space: Space, family: _Family) -> Vector:
     return tuple(min(most, chain) for most in longest)
 
 
-def _operations(space: Space, family: _Family) -> int:
-    """Return about how many operations one prime takes."""
-    nodes = max(1, (len(space.dims) + 1) // 2)
-    regions = len(_axes(space, family)[0])
-    points = comb(family.most_blocks + nodes * regions, nodes * regions)
-    for size in family.parts:
-        points *= (nodes + 1) ** (size + 1) if _positions_matter(space) else (nodes + 1) * (size + 1) * 2
-    coefficients = prod(most + 1 for most in _longest(space, family))
-    if space.sizes is None:
-        return points * coefficients * max(1, len(space.dims))
-    trips = [len(_trips(space, family.units, dim)) for dim in space.dims]
-    table = sum(t * dim.extent * coefficients for t, dim in zip(trips, space.dims, strict=True))
-    return points * coefficients * sum(trips) // 8 + (table if _positions_matter(space) else 0)
-
-
 def _bound(space: Space, family: _Family) -> int:
     """Return a number that the family's trees, signs aside, do not exceed.
 
@@ -165,94 +157,89 @@ def _bound(space: Space, family: _Family) -> int:
     return total * (count + len(family.units) + 1) ** len(family.units) * family.orders * 2 ** len(family.units)
 
 
-def _count_family(space: Space, family: _Family, rule: Quadrature) -> int:
-    """Return the number of trees of the family modulo the rule's prime."""
-    regions, pieces = _axes(space, family)
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A family with all that does not depend on the prime.
+
+    trips: per dim what it may take of the fan-outs of the units. subsets: groups that may be used (the others are
+    taken away again, since each unit must have a loop), with the steps over the dims.
+    """
+
+    family: _Family
+    longest: Vector
+    trips: list[list[Trips]]
+    subsets: list[tuple[Vector, list[Share]]]
+    operations: int
+
+
+def _work(space: Space, family: _Family) -> _Work | None:
     longest = _longest(space, family)
-    points = evaluation_points(rule, family.blocks, regions, pieces, longest)
-    tables = [_dim_table(space, family, dim, longest, rule.prime) for dim in space.dims]
-    total = 0
+    fanouts = space.fanouts(family.units)
+    trips: list[list[Trips]] = []
+    for dim in space.dims:
+        limits = [dim.trips[fanout] for fanout in fanouts]
+        trips.append(list(spatial_trips(space.rule, dim.extent, limits)) if space.sizes is not None else [()])
+    steps: list[tuple[Vector, list[Share]]] = []
     for allowed in subsets(family.units):
+        usable = set(space.fanouts(allowed))
+        sizes = () if space.sizes is None else tuple(space.sizes[f] if f in usable else 1 for f in fanouts)
+        shares = shares_of(trips, sizes)
+        if shares is None:
+            return None
+        steps.append((allowed, shares))
+    return _Work(family, longest, trips, steps, _operations(space, family, longest, trips, steps))
+
+
+def _operations(
+    space: Space,
+    family: _Family,
+    longest: Vector,
+    trips: list[list[Trips]],
+    steps: list[tuple[Vector, list[Share]]],
+) -> int:
+    """Return about how many operations one prime takes."""
+    nodes = max(1, (len(space.dims) + 1) // 2)
+    regions = len(_axes(space, family)[0])
+    points = comb(family.most_blocks + nodes * regions, nodes * regions)
+    for size in family.parts:
+        points *= (nodes + 1) ** (size + 1) if _positions_matter(space) else (nodes + 1) * (size + 1) * 2
+    coefficients = prod(most + 1 for most in longest)
+    pairs = evaluated = 0
+    for _, shares in steps:
+        for share, choices in zip(shares, trips, strict=True):
+            pairs += len(share.sources)
+            evaluated += min(len(share.sources), 2 * len(choices))
+    tables = 0
+    if _positions_matter(space):
+        tables = sum(len(t) * dim.extent * coefficients for t, dim in zip(trips, space.dims, strict=True))
+    return points * (coefficients + evaluated * (4 + coefficients // 8) + pairs) + tables
+
+
+def _count_family(space: Space, work: _Work, rule: Quadrature) -> int:
+    """Return the number of trees of the family modulo the rule's prime."""
+    family = work.family
+    regions, pieces = _axes(space, family)
+    points = evaluation_points(rule, family.blocks, regions, pieces, work.longest)
+    coefficients = np.ascontiguousarray(points.coefficients.T.astype(np.float64))
+    total = 0
+    tables: dict[CountedDim, Table] = {}
+    for allowed, shares in work.subsets:
+        if space.sizes is None:
+            tables = {}
+        for dim, trips in zip(space.dims, work.trips, strict=True):
+            if dim not in tables:
+                tables[dim] = _table(space, work, allowed, dim, trips, rule.prime)
+        of_dims = [tables[dim] for dim in space.dims]
         sign = (-1) ** (len(family.units) - len(allowed))
-        total += sign * _mean_product(space, family, points, tables, allowed, rule.prime)
+        total += sign * shared_product(shares, points.weights, coefficients, of_dims, rule.prime)
     return total * family.orders % rule.prime
 
 
-def _trips(space: Space, units: Vector, dim: CountedDim) -> list[Trips]:
-    """Return the trip counts that the dim may have over the fan-outs of the units."""
-    return list(spatial_trips(space.rule, dim.extent, [dim.trips[fanout] for fanout in space.fanouts(units)]))
-
-
-@dataclass(frozen=True, slots=True)
-class _DimTable:
-    """values[coefficient, trips]: chains. Without limits on the fan-outs trips say 1 (no loop) or 2 (one) per fan-out."""
-
-    trips: Sequence[Trips]
-    values: Table
-
-
-def _dim_table(space: Space, family: _Family, dim: CountedDim, longest: Vector, prime: int) -> _DimTable:
+def _table(space: Space, work: _Work, allowed: Vector, dim: CountedDim, trips: list[Trips], prime: int) -> Table:
+    """Return [coefficient, trips] -> chains of one dim, modulo prime."""
     if space.sizes is None:
-        loops = list(product((1, 2), repeat=len(space.fanouts(family.units))))
-        spatial = [sum(t == 2 for t in trips) for trips in loops]
-        counts = [[chains(space.rule, dim.extent, k + s) % prime for s in spatial] for k in range(longest[0] + 1)]
-        return _DimTable(loops, np.array(counts, dtype=np.int64))
-    trips = _trips(space, family.units, dim)
+        return unlimited_table(space.rule, dim.extent, len(space.fanouts(allowed)), work.longest[0], prime)
     if not _positions_matter(space):
-        return _DimTable(trips, dividing_table(dim.extent, trips, longest[0], prime))
-    units: list[range] = []
-    first = 0
-    for unit in family.units:
-        units.append(range(first, first + len(space.groups[unit].fanouts)))
-        first += len(space.groups[unit].fanouts)
-    values = any_table(dim.extent, units, trips, longest, prime).reshape(-1, len(trips))
-    kept = np.flatnonzero(values.any(axis=0))
-    return _DimTable([trips[i] for i in kept], values[:, kept])
-
-
-def _mean_product(
-    space: Space, family: _Family, points: Points, tables: Sequence[_DimTable], allowed: Vector, prime: int
-) -> int:
-    """Return the mean of the product over dims, spatial loops only over fan-outs of the allowed units."""
-    usable = set(space.fanouts(allowed))
-    positions = space.fanouts(family.units)
-    start: Vector = ()
-    if space.sizes is not None:
-        start = tuple(space.sizes[f] if f in usable else 1 for f in positions)
-    states = {start: points.weights}
-    for table in tables:
-        columns = [
-            c
-            for c, trips in enumerate(table.trips)
-            if all(t == 1 or f in usable for t, f in zip(trips, positions, strict=True))
-        ]
-        ways = _matrix_product(points.coefficients, table.values[:, columns], prime)
-        states = _spread_over_fanouts(states, [table.trips[c] for c in columns], ways, prime, last=table is tables[-1])
-    return sum(int(values.sum()) for values in states.values()) % prime
-
-
-def _matrix_product(left: Table, right: Table, prime: int) -> Table:
-    """Return left @ right modulo prime; sums stay below 2^53, where float64 is exact."""
-    assert left.shape[1] < 2**19
-    product_ = left.astype(np.float64) @ right.astype(np.float64)
-    return np.ascontiguousarray((product_.astype(np.int64) % prime).T)
-
-
-def _spread_over_fanouts(
-    states: dict[Vector, Table], trips: Sequence[Trips], ways: Table, prime: int, *, last: bool
-) -> dict[Vector, Table]:
-    """Return remaining size per fan-out -> value per point, after one more dim took its share of the fan-outs."""
-    totals: dict[Vector, Table] = {}
-    for remaining, values in states.items():
-        sums: dict[Vector, Table] = {}
-        for count, column in zip(trips, ways, strict=True):
-            if any(t > size for t, size in zip(count, remaining, strict=False)):
-                continue
-            rest = () if last else tuple(size // t for size, t in zip(remaining, count, strict=False))
-            known = sums.get(rest)
-            sums[rest] = column if known is None else known + column
-        for rest, column in sums.items():
-            share = column * values if len(trips) < 2**12 else column % prime * values
-            known = totals.get(rest)
-            totals[rest] = share if known is None else known + share
-    return {rest: values % prime for rest, values in totals.items()}
+        return dividing_table(dim.extent, trips, work.longest[0], prime)
+    units = [len(space.groups[unit].fanouts) for unit in work.family.units]
+    return any_table(dim.extent, units, trips, work.longest, prime).reshape(-1, len(trips))

@@ -116,7 +116,7 @@ def evaluation_points(
     kept = np.flatnonzero(weights)
     coefficients = np.ones((1,) + (1,) * len(longest), dtype=np.int64)
     for axis, multisets in zip(region_axes, lists, strict=True):
-        layer = np.array([_elementary(rule, m, longest[axis]) for m, _ in multisets], dtype=np.int64)
+        layer = _elementary(rule, tuple(counts for counts, _ in multisets), longest[axis])
         coefficients = _outer(coefficients, layer, axis, prime)
     for axis in set(range(len(longest))) - set(region_axes):
         no_blocks = np.array([[1] + [0] * longest[axis]], dtype=np.int64)
@@ -151,13 +151,17 @@ def _spread(rule: Quadrature, blocks: dict[Vector, int]) -> dict[Vector, int]:
     return totals
 
 
-def _elementary(rule: Quadrature, counts: Vector, longest: int) -> list[int]:
-    """Return the elementary symmetric polynomials 0..longest of the nodes, each as often as counted."""
-    values = [1] + [0] * longest
-    for node, count in zip(rule.nodes[1:], counts, strict=True):
-        for _ in range(count):
-            for k in range(longest, 0, -1):
-                values[k] = (values[k] + values[k - 1] * node) % rule.prime
+def _elementary(rule: Quadrature, multisets: Sequence[Vector], longest: int) -> Table:
+    """Return [multiset, k] -> k-th elementary symmetric polynomial of the nodes, each as often as counted."""
+    prime = rule.prime
+    most = max(max(counts) for counts in multisets)
+    values = np.zeros((len(multisets), longest + 1), dtype=np.int64)
+    values[:, 0] = 1
+    for number, node in enumerate(rule.nodes[1:]):
+        often = np.array([counts[number] for counts in multisets])
+        for repeat in range(most):
+            more = (often > repeat) * node
+            values[:, 1:] = (values[:, 1:] + values[:, :-1] * more[:, None]) % prime
     return values
 
 
