@@ -98,15 +98,15 @@ def _moved(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
         through = _held_through(flow, siblings)
         if through is not None:
             takes = takes.minus(takes.join(through))
-    firsts = _first_entries(scene, number, flow, takes.join(zero))
+    firsts = _first_entries(scene, number, flow, flow.tile.join(zero))
     return takes.minus(firsts)
 
 
 def _first_entries(scene: Scene, number: int, flow: Flow, candidates: Table) -> Table:
     """Return the rows that are the first event of their element's stay at the parent, at whose view they begin.
 
-    candidates: entries while the parent stands at the view at which its stay began. An event of another child comes
-    first where that child runs earlier in the same view.
+    candidates: tiles while the parent stands at the view at which its stay began; the first of them enter, since
+    nothing below held the element before. An event of another child comes first where that child runs earlier.
     """
     holder = scene.tree.places[scene.parent(number)]
     depth = len(holder.clock)
