@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polymap.arch.machine import Architecture
+from polymap.costmodel.batch_cost import BatchFigures, batch_of
+from polymap.costmodel.batch_loops import Booleans
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import MappingError, OptionError, Problem
@@ -16,6 +18,8 @@ from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial, Tem
 from polymap.workload.loopnest import Workload
 
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]
+
+_CHUNK = 4096  # rows that fit in the cache together with what is computed from them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,24 +56,41 @@ def evaluate_many(workload: Workload, arch: Architecture, tree: Mapping, tiles: 
     """Return the costs of the mappings that have the nodes of `tree` and, row by row, these tiles.
 
     tiles: integers [mappings, loops], a column per temporal or spatial loop in the order of the tree, outermost first
-    (children of a branch one after the other); the tiles in `tree` itself do not matter. Exact, like `evaluate`, which
-    counts each row.
+    (children of a branch one after the other); the tiles in `tree` itself do not matter. Exact, like `evaluate`: rows
+    whose tiles all divide are counted together, the others (and all, where arrays do not reach) one by one.
     Raises OptionError for a table of another shape or type, MappingError naming the row that is no program.
     """
     table = _checked(tiles, sum(1 for _ in _loops(tree.nodes)))
-    costs = [_row(workload, arch, tree, row, number) for number, row in enumerate(table)]
-    return _columns(costs)
+    first = _row(workload, arch, tree, table[0].tolist(), 0)
+    figures = _Figures.like(first, len(table))
+    batch = None
+    if table.dtype == np.int64:
+        # A broken rule of placement does not depend on tiles; what other rules are broken does.
+        placed = all(violation.kind != "placement" for violation in first.violations)
+        batch = batch_of(workload, arch, tree, placed=placed)
+    for start in range(0, len(table), _CHUNK):
+        part = table[start : start + _CHUNK]
+        one_by_one = range(len(part))
+        if batch is not None:
+            counted, one_by_one = batch.count(part.astype(np.int64, copy=False))
+            figures.put(slice(start, start + len(part)), counted)
+        for number in one_by_one:
+            figures.set(start + number, _row(workload, arch, tree, part[number].tolist(), start + number))
+    return figures.arrays(first)
 
 
-def _checked(tiles: ArrayLike, loops: int) -> list[list[int]]:
+def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
+    """Return the table as int64, or as Python integers where one is too large for that."""
     table = np.asarray(tiles)
     if table.ndim != 2 or table.shape[1] != loops or not table.shape[0]:
         what = f"tiles has the shape {table.shape}, and the tree has {loops} loops"
         raise OptionError(Problem("PM562", what, f"A table [mappings, {loops}] with a row or more is wanted."))
+    if table.dtype.kind == "i" or (table.dtype.kind == "u" and table.max(initial=0) < 2**63):
+        return table.astype(np.int64)
     values: list[list[object]] = table.tolist()
     if not all(type(value) is int for row in values for value in row):
         raise OptionError(Problem("PM563", f"tiles has the type {table.dtype}", "Integers are wanted."))
-    return [[value for value in row if isinstance(value, int)] for row in values]
+    return table.astype(np.object_)
 
 
 def _loops(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
@@ -104,44 +125,70 @@ def _with_tiles(nodes: Sequence[MappingNode], tiles: Iterator[int]) -> tuple[Map
     return tuple(changed)
 
 
-def _columns(costs: Sequence[Cost]) -> CostArrays:
-    def column(figure: Callable[[Cost], int]) -> IntegerArray:
-        return _integers([figure(cost) for cost in costs])
+class _Figures:
+    """The columns of CostArrays while they are filled."""
 
-    def named(figures: Callable[[Cost], tuple[tuple[str, int], ...]]) -> tuple[tuple[str, IntegerArray], ...]:
-        names = [name for name, _ in figures(costs[0])]
-        return tuple((name, _integers([figures(cost)[i][1] for cost in costs])) for i, name in enumerate(names))
+    def __init__(self, legal: Booleans, integers: list[IntegerArray], floats: list[NDArray[np.float64]]) -> None:
+        self._legal, self._integers, self._floats = legal, integers, floats
 
-    levels = [name for name, _ in costs[0].energy_by_level_pj]
-    return CostArrays(
-        legal=np.array([cost.legal for cost in costs], dtype=np.bool_),
-        instances=column(lambda cost: cost.instances),
-        traffic=tuple(_traffic(costs, number) for number in range(len(costs[0].traffic))),
-        occupancy_bits=named(lambda cost: cost.occupancy_bits),
-        energy_pj=np.array([cost.energy_pj for cost in costs], dtype=np.float64),
-        energy_by_level_pj=tuple(
-            (name, np.array([cost.energy_by_level_pj[i][1] for cost in costs], dtype=np.float64))
-            for i, name in enumerate(levels)
-        ),
-        compute_cycles=column(lambda cost: cost.compute_cycles),
-        latency_cycles=column(lambda cost: cost.latency_cycles),
-        utilization=np.array([cost.utilization for cost in costs], dtype=np.float64),
-    )
+    @staticmethod
+    def like(first: Cost, rows: int) -> _Figures:
+        """Return empty columns for the figures of costs like the first one."""
+        integers: list[IntegerArray] = [np.zeros(rows, dtype=np.int64) for _ in _integers_of(first)]
+        floats = [np.zeros(rows, dtype=np.float64) for _ in _floats_of(first)]
+        return _Figures(np.zeros(rows, dtype=np.bool_), integers, floats)
+
+    def put(self, where: slice, counted: BatchFigures) -> None:
+        """Fill in many rows."""
+        self._legal[where] = counted.legal
+        for column, values in zip(self._integers, counted.integers, strict=True):
+            column[where] = values
+        for column, values in zip(self._floats, counted.floats, strict=True):
+            column[where] = values
+
+    def set(self, row: int, cost: Cost) -> None:
+        """Fill in one row."""
+        self._legal[row] = cost.legal
+        for number, value in enumerate(_integers_of(cost)):
+            if not -(2**63) <= value < 2**63:
+                self._integers[number] = self._integers[number].astype(np.object_)
+            self._integers[number][row] = value
+        for column, value in zip(self._floats, _floats_of(cost), strict=True):
+            column[row] = value
+
+    def arrays(self, first: Cost) -> CostArrays:
+        """Return the columns with their names."""
+        instances, compute_cycles, latency_cycles, *others = self._integers
+        energy, utilization, *energies = self._floats
+        traffic = others[: 4 * len(first.traffic)]
+        return CostArrays(
+            legal=self._legal,
+            instances=instances,
+            traffic=tuple(
+                TrafficArrays(row.level, row.tensor, *traffic[4 * number : 4 * number + 4])
+                for number, row in enumerate(first.traffic)
+            ),
+            occupancy_bits=tuple(
+                (name, bits) for (name, _), bits in zip(first.occupancy_bits, others[len(traffic) :], strict=True)
+            ),
+            energy_pj=energy,
+            energy_by_level_pj=tuple(
+                (name, values) for (name, _), values in zip(first.energy_by_level_pj, energies, strict=True)
+            ),
+            compute_cycles=compute_cycles,
+            latency_cycles=latency_cycles,
+            utilization=utilization,
+        )
 
 
-def _traffic(costs: Sequence[Cost], number: int) -> TrafficArrays:
-    rows = [cost.traffic[number] for cost in costs]
-    return TrafficArrays(
-        rows[0].level,
-        rows[0].tensor,
-        reads=_integers([row.reads for row in rows]),
-        writes=_integers([row.writes for row in rows]),
-        fills=_integers([row.fills for row in rows]),
-        drains=_integers([row.drains for row in rows]),
-    )
+def _integers_of(cost: Cost) -> list[int]:
+    """Return a cost's integers in the order of BatchFigures."""
+    figures = [cost.instances, cost.compute_cycles, cost.latency_cycles]
+    for row in cost.traffic:
+        figures += [row.reads, row.writes, row.fills, row.drains]
+    return figures + [bits for _, bits in cost.occupancy_bits]
 
 
-def _integers(values: Sequence[int]) -> IntegerArray:
-    if all(-(2**63) <= value < 2**63 for value in values):
-        return np.array(values, dtype=np.int64)
-    return np.array(values, dtype=np.object_)
+def _floats_of(cost: Cost) -> list[float]:
+    """Return a cost's floats in the order of BatchFigures."""
+    return [cost.energy_pj, cost.utilization, *(energy for _, energy in cost.energy_by_level_pj)]

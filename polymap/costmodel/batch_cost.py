@@ -1,0 +1,196 @@
+"""From arrays of counts to arrays of cost: `assemble` on columns, with the same numbers to the last bit.
+
+Energies are sums of integers over one common denominator. A quotient of two integers below 2^53 is rounded once, like
+that of two rationals; the caller makes sure that all are (`fits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import lcm, prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arch.machine import Architecture, MemoryLevel
+from polymap.costmodel.batch_counts import ArrayRow, Many, count_arrays, is_in_reach
+from polymap.costmodel.batch_loops import Booleans, Columns, Integers, Shape, shape_of_tree
+from polymap.costmodel.groups import WorkloadModel, workload_model
+from polymap.costmodel.nest import MachineModel, machine_model
+from polymap.schedules.mapping import Mapping
+from polymap.schedules.space import any_order_is_legal
+from polymap.workload.loopnest import Workload
+
+EXACT = 2**53
+
+
+class BatchFigures(NamedTuple):
+    """integers: instances, compute cycles, latency cycles, per traffic row reads, writes, fills, drains, then per level
+    below the outermost the bits held. floats: energy, utilization, then the energy of each level and of compute."""
+
+    legal: Booleans
+    integers: list[Many]
+    floats: list[NDArray[np.float64] | float]
+
+
+class Prices:
+    """The machine's rationals as integers. unit: their common denominator. moves: (level, tensor) -> what an element
+    read and an element written cost, in pJ / unit. leaks: per level, in pJ / unit and cycle."""
+
+    __slots__ = ("compute", "cycles", "leaks", "moves", "unit")
+
+    def __init__(self, model: WorkloadModel, arch: Architecture) -> None:
+        costs: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}
+        for number, level in enumerate(arch.levels):
+            for tensor in model.tensors:
+                share = Fraction(tensor.bits, level.word_bits)
+                costs[number, tensor.index] = (share * level.read_pj, share * level.write_pj)
+        fractions = [each for pair in costs.values() for each in pair]
+        fractions += [level.leak_pj_per_cycle for level in arch.levels] + [Fraction(arch.compute.pj)]
+        self.unit = lcm(*(each.denominator for each in fractions))
+        self.moves = {key: (int(read * self.unit), int(write * self.unit)) for key, (read, write) in costs.items()}
+        self.leaks = [int(level.leak_pj_per_cycle * self.unit) for level in arch.levels]
+        self.compute = int(arch.compute.pj * self.unit)
+        bandwidths = [each for level in arch.levels for each in _bandwidths(level) if each is not None]
+        self.cycles = lcm(*(each.numerator for each in bandwidths))
+
+    def fits(self, model: WorkloadModel, arch: Architecture) -> bool:
+        """Return whether every integer that comes up stays below 2^53."""
+        instances = prod(model.extents)
+        most = instances * max(2, *(tensor.reads for tensor in model.tensors))  # elements that one row reads or writes
+        bits = 2 * most * sum(tensor.bits for tensor in model.tensors)
+        slowest = max((each.denominator for level in arch.levels for each in _bandwidths(level) if each), default=1)
+        latency = len(arch.levels) * bits * slowest * max(1, self.cycles) + instances * max(1, self.cycles)
+        energy = most * sum(sum(pair) for pair in self.moves.values()) + self.compute * instances
+        lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
+        figures = (latency, energy + latency * sum(self.leaks), self.unit, instances * lanes)
+        return all(each < EXACT for each in figures)
+
+
+def _bandwidths(level: MemoryLevel) -> tuple[Fraction | None, ...]:
+    return (
+        level.bandwidth_bits_per_cycle,
+        level.read_bandwidth_bits_per_cycle,
+        level.write_bandwidth_bits_per_cycle,
+    )
+
+
+class Batch:
+    """Counts tables of tiles for one workload, machine and tree shape. placed: whether the placement is legal."""
+
+    __slots__ = ("_arch", "_machine", "_model", "_placed", "_prices", "_shape")
+
+    def __init__(
+        self, model: WorkloadModel, machine: MachineModel, arch: Architecture, shape: Shape, *, placed: bool
+    ) -> None:
+        self._model, self._machine, self._arch, self._shape = model, machine, arch, shape
+        self._placed = placed
+        self._prices = Prices(model, arch)
+
+    def reaches(self) -> bool:
+        """Return whether arrays of int64 count all dividing tiles of this tree exactly."""
+        return is_in_reach(self._model, self._machine, self._shape) and self._prices.fits(self._model, self._arch)
+
+    def count(self, table: Integers) -> tuple[BatchFigures, list[int]]:
+        """Return the figures of all rows, and the rows for which they are not right: those with a tile that does not
+        divide the enclosing one, or that are no program."""
+        positive = np.maximum(table, 1)
+        columns = Columns(self._model.extents, self._shape, positive)
+        right = columns.divides & (positive == table).all(axis=1)
+        for end in columns.ends.values():
+            right &= end == 1
+        rows = count_arrays(self._model, self._machine, self._shape, columns)
+        return self._figures(columns, rows), np.flatnonzero(~right).tolist()
+
+    def _figures(self, columns: Columns, rows: list[ArrayRow]) -> BatchFigures:
+        model, arch, prices = self._model, self._arch, self._prices
+        instances = prod(model.extents)
+        compute = -(-columns.steps // arch.compute.per_cycle) if arch.compute.per_cycle > 1 else columns.steps
+        latency = _latency(model, arch, prices, compute, rows)
+        legal = _within_fanouts(model, arch, self._shape, columns) & self._placed
+        integers: list[Many] = [instances, compute, latency]
+        for row in rows:
+            integers += [row.reads, row.writes, row.fills, row.drains]
+        energies: list[Many] = []
+        for number, level in enumerate(arch.levels):
+            energies.append(_energy(prices, number, latency, rows))
+            if number:
+                held = _total(row.tile * model.tensors[row.tensor].bits for row in rows if row.level == number)
+                integers.append(held)
+                if level.capacity_bits is not None:
+                    legal = legal & (held * level.buffering <= level.capacity_bits)
+        energies.append(prices.compute * instances)
+        lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
+        floats: list[NDArray[np.float64] | float] = [_total(energies) / prices.unit, instances / (compute * lanes)]
+        return BatchFigures(legal, integers, floats + [energy / prices.unit for energy in energies])
+
+
+def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> Batch | None:
+    """Return what counts a readable tree's tables, or None where rows must be counted one by one."""
+    model = workload_model(workload)
+    if model is None or not any_order_is_legal(workload):
+        return None
+    machine = machine_model(arch)
+    shape = shape_of_tree(model, machine, tree)
+    if shape is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
+        return None
+    batch = Batch(model, machine, arch, shape, placed=placed)
+    return batch if batch.reaches() else None
+
+
+def _total(values: Iterable[Many]) -> Many:
+    total: Many = 0
+    for value in values:
+        total = value if isinstance(total, int) and total == 0 else value + total
+    return total
+
+
+def _energy(prices: Prices, level: int, latency: Integers, rows: list[ArrayRow]) -> Many:
+    """Return a level's energy, as a multiple of 1 / unit."""
+    total: Many = prices.leaks[level] * latency if prices.leaks[level] else 0
+    for row in rows:
+        if row.level == level:
+            read, write = prices.moves[level, row.tensor]
+            moved = (row.reads + row.writes) * read if read == write else row.reads * read + row.writes * write
+            total = moved + total
+    return total
+
+
+def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, columns: Columns) -> Booleans:
+    """Return which mappings keep the sizes of the fan-outs and the dims that may run over them."""
+    legal: Booleans = np.ones(columns.rows, dtype=np.bool_)
+    for number, fanout in enumerate(arch.fanouts):
+        used: Many = 1
+        for loop in shape.loops:
+            if loop.fanout == number:
+                used = used * columns.trips[loop.column]
+                if fanout.dims is not None and model.dims[loop.dim] not in fanout.dims:
+                    legal = legal & ~columns.moves[loop.column]
+        legal = legal & (used <= fanout.size)
+    return legal
+
+
+def _latency(
+    model: WorkloadModel, arch: Architecture, prices: Prices, compute: Integers, rows: list[ArrayRow]
+) -> Integers:
+    """Return the cycles of the runs: all shares are counted in 1 / `cycles`, which every bandwidth divides."""
+    total = compute * prices.cycles
+    for number, level in enumerate(arch.levels):
+        bandwidths = _bandwidths(level)
+        if all(each is None for each in bandwidths):
+            continue
+        read: Many = 0
+        written: Many = 0
+        for row in rows:
+            if row.level == number:
+                read = row.busy_reads * model.tensors[row.tensor].bits + read
+                written = row.busy_writes * model.tensors[row.tensor].bits + written
+        share: Many = 0
+        for bits, bandwidth in zip((read + written, read, written), bandwidths, strict=True):
+            if bandwidth is not None:
+                cycles = bits * (bandwidth.denominator * (prices.cycles // bandwidth.numerator))
+                share = np.maximum(share, cycles)
+        total = np.maximum(total, share) if arch.overlap else total + share
+    return -(-total // prices.cycles)

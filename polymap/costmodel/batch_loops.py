@@ -1,0 +1,100 @@
+"""Many mappings of one tree shape as columns of integers: loops, tiles, trip counts, and who holds what where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.costmodel.groups import TensorModel, WorkloadModel
+from polymap.costmodel.nest import TEMPORAL, MachineModel, Node
+from polymap.schedules.mapping import Branch, Mapping, Spatial, Storage, Temporal
+
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+class Place(NamedTuple):
+    """One loop of the tree. column: its number among the loops, outermost first. fanout: index, or TEMPORAL."""
+
+    column: int
+    dim: int
+    fanout: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The tree without its tiles: loops in order, and per tensor its nodes, outermost first, the compute unit last."""
+
+    loops: tuple[Place, ...]
+    holders: tuple[tuple[Node, ...], ...]
+
+
+def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) -> Shape | None:
+    """Return the shape of a readable tree; None where it has a Branch."""
+    numbers = {name: number for number, name in enumerate(model.dims)}
+    tensors = {tensor.name: tensor.index for tensor in model.tensors}
+    holders: list[list[Node]] = [[Node(0, -1, 0)] for _ in tensors]
+    loops: list[Place] = []
+    for position, node in enumerate(tree.nodes):
+        if isinstance(node, Branch):
+            return None
+        if isinstance(node, Temporal | Spatial):
+            fanout = machine.fanouts[node.fanout] if isinstance(node, Spatial) else TEMPORAL
+            loops.append(Place(len(loops), numbers[node.dim], fanout, position))
+        elif isinstance(node, Storage):
+            level, fans = machine.levels[node.level]
+            for tensor in node.tensors if level else ():
+                holders[tensors[tensor]].append(Node(level, position, fans))
+    end = Node(-1, len(tree.nodes), len(machine.fanouts))
+    return Shape(tuple(loops), tuple((*nodes, end) for nodes in holders))
+
+
+class Columns:
+    """The loops of many mappings: one array per loop.
+
+    tiles: no larger than the enclosing one. trips. moves: trips above 1. before, after: the product of the trips of the
+    temporal loops outside of a loop, without and with it. ends: per dim the last tile. divides: per mapping, whether
+    every tile divides the enclosing one.
+    """
+
+    __slots__ = ("after", "before", "divides", "enclosing", "ends", "moves", "rows", "steps", "tiles", "trips")
+
+    def __init__(self, extents: tuple[int, ...], shape: Shape, table: Integers) -> None:
+        self.rows = len(table)
+        columns = np.ascontiguousarray(table.T)
+        ends: dict[int, Integers] = {}
+        self.tiles: list[Integers] = []
+        self.enclosing: list[Integers] = []
+        self.trips: list[Integers] = []
+        self.moves: list[Booleans] = []
+        self.before: list[Integers] = []
+        self.after: list[Integers] = []
+        self.divides: Booleans = np.ones(self.rows, dtype=np.bool_)
+        steps = np.ones(self.rows, dtype=np.int64)
+        for loop in shape.loops:
+            enclosing = ends.get(loop.dim)
+            if enclosing is None:
+                enclosing = np.full(self.rows, extents[loop.dim], dtype=np.int64)
+            tile = np.minimum(columns[loop.column], enclosing)
+            trips = (enclosing / tile).astype(np.int64)  # exact where it divides, as both are below 2^53
+            self.divides &= trips * tile == enclosing
+            ends[loop.dim] = tile
+            self.tiles.append(tile)
+            self.enclosing.append(enclosing)
+            self.trips.append(trips)
+            self.moves.append(trips > 1)
+            self.before.append(steps)
+            if loop.fanout == TEMPORAL:
+                steps = steps * trips
+            self.after.append(steps)
+        self.ends = ends
+        self.steps: Integers = steps
+
+
+def kind_of(tensor: TensorModel, loop: Place) -> int:
+    """Return 0 where the tensor lacks the loop's dim, 1 where an element tells it, 2 where it is in a window."""
+    return tensor.kinds[loop.dim]
