@@ -72,6 +72,8 @@ def solve(
     found, complete = enumerate_structures(problem, out_of_time)
     structures = _grouped(problem, distinct_structures(problem, found))
     _first_trees(problem, measure, structures, incumbent)
+    if incumbent.found:
+        report(incumbent.found[0][1].mapping, incumbent.found[0][0], 0)
     queue, bounded = _apart(problem, measure, structures, out_of_time)
     known = complete and bounded
     while queue:

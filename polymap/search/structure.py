@@ -55,6 +55,8 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     solver = cp_model.CpSolver()
     solver.parameters.enumerate_all_solutions = True
     solver.parameters.num_workers = 1
+    # An interrupt is Python's: the solver would end as if nothing had happened.
+    solver.parameters.catch_sigint_signal = False
     invalid = model.validate()
     if invalid:
         raise SolverError(Mistake("PM590", f"the structure model is invalid: {invalid}"))
