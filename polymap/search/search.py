@@ -46,9 +46,8 @@ def search(
     begin = clock()
     clash = clashes(workload, arch)
     if clash:
-        return SearchResult(
-            "INFEASIBLE", objective, None, None, None, None, None, _space(None, 0, 0), clock() - begin, clash
-        )
+        space = _space(space_size(workload, arch, TileRule(tiles)), 0, 0)
+        return SearchResult("INFEASIBLE", objective, None, None, None, None, None, space, clock() - begin, clash)
     run = Run(workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock)
     return run.result()
 
