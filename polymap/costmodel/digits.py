@@ -11,7 +11,12 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import lru_cache
 from itertools import pairwise, product
+from math import prod
 from typing import NamedTuple
+
+from polymap.costmodel.progression import too_large
+
+MAX_KINDS = 4096  # of instances, or of steps, that are told apart
 
 
 class Part(IntEnum):
@@ -71,7 +76,7 @@ def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tupl
         yield low, high - low
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def runs(extent: int, chain: Chain) -> tuple[Branches, ...]:
     """Return per loop the runs (digit, count) of its digits that leave the same of every length that can be there: one
     run for a PINNED loop, none for TIME and FREE loops, which choose no instance."""
@@ -89,8 +94,14 @@ def runs(extent: int, chain: Chain) -> tuple[Branches, ...]:
 
 
 def choices(runs_of_links: Iterable[Branches]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield (how many instances, one digit per loop) of each kind of instance; digit 0 for loops that choose none."""
-    for chosen in product(*(each or ((0, 1),) for each in runs_of_links)):
+    """Yield (how many instances, one digit per loop) of each kind of instance; digit 0 for loops that choose none.
+
+    Raises BudgetError where there are too many kinds.
+    """
+    kinds = [each or ((0, 1),) for each in runs_of_links]
+    if prod(len(each) for each in kinds) > MAX_KINDS:
+        raise too_large()
+    for chosen in product(*kinds):
         count = 1
         for _, many in chosen:
             count *= many
@@ -107,7 +118,7 @@ def ahead(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(needs))
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def kept_indices(extent: int, chain: Chain, outside: int, clock: Clock) -> int:
     """Return how many indices all instances keep at the steps whose carry follows the first `outside` TIME loops of
     this dim and is in another dim: those under digits whose inner TIME loops make one iteration only.
@@ -117,32 +128,42 @@ def kept_indices(extent: int, chain: Chain, outside: int, clock: Clock) -> int:
     total = 0
     for count, digits in choices(runs(extent, chain)):
         links = tuple(zip((tile for tile, _, _ in chain), (part for _, part, _ in chain), digits, strict=True))
-        total += count * _still(links, ahead(chain, digits), outside, clock, ((extent, 1),), extent)
+        total += count * _still(links, ahead(chain, digits), outside, clock, extent)
     return total
 
 
-def _still(chain: Chain, needs: tuple[int, ...], outside: int, clock: Clock, branches: Branches, length: int) -> int:
-    """Return the same for one instance: the indices below digits of the loops passed so far.
+def _still(chain: Chain, needs: tuple[int, ...], outside: int, clock: Clock, extent: int) -> int:
+    """Return the same for one instance: `chain` with its digits, `needs` what the digits further in take.
 
-    branches: the lengths along the FREE loops passed. length: what the first instance has.
+    Walked from the outermost loop inwards with (lengths along the FREE loops passed, the first instance's length).
     """
-    if not chain or not branches:
-        return sum(each * many for each, many in branches)
-    (tile, part, digit), need, inside = chain[0], needs[0], chain[1:]
-    if branches[0][0] <= need + digit * tile:
-        return 0
-    if part is Part.FREE:
-        return _still(inside, needs[1:], outside, clock, spread(branches, tile), min(length, tile))
-    if part is not Part.TIME:
-        return _still(inside, needs[1:], outside, clock, clipped(branches, digit, tile), min(length, tile))
-    if outside == 0:
-        alone = (branches[0][0] - need if clock is Clock.OWN else length) <= tile
-        return _still(inside, needs[1:], 0, clock, clipped(branches, 0, tile), min(length, tile)) if alone else 0
-    lengths = [each for each, _ in branches]
-    return sum(
-        count * _still(inside, needs[1:], outside - 1, clock, clipped(branches, digit, tile), left(length, digit, tile))
-        for digit, count in segments(lengths if clock is Clock.OWN else [*lengths, length], tile)
-    )
+    found: dict[tuple[Branches, int], int] = {(((extent, 1),), extent): 1}
+    for (tile, part, digit), need in zip(chain, needs, strict=True):
+        following: dict[tuple[Branches, int], int] = {}
+        for (branches, length), times in found.items():
+            if branches[0][0] <= need + digit * tile:
+                continue
+            if part is Part.FREE:
+                below = [(1, spread(branches, tile), min(length, tile))]
+            elif part is not Part.TIME:
+                below = [(1, clipped(branches, digit, tile), min(length, tile))]
+            elif outside > 0:
+                lengths = [each for each, _ in branches] + ([] if clock is Clock.OWN else [length])
+                below = [
+                    (count, clipped(branches, first, tile), left(length, first, tile))
+                    for first, count in segments(lengths, tile)
+                ]
+            elif (branches[0][0] - need if clock is Clock.OWN else length) <= tile:
+                below = [(1, clipped(branches, 0, tile), min(length, tile))]
+            else:
+                below = []
+            for count, reached, after in below:
+                if reached:
+                    key = (reached, 0 if clock is Clock.OWN else after)
+                    following[key] = following.get(key, 0) + count * times
+        outside -= part is Part.TIME
+        found = following
+    return sum(times * each * many for (branches, _), times in found.items() for each, many in branches)
 
 
 def clipped(branches: Branches, digit: int, tile: int) -> Branches:
@@ -174,7 +195,7 @@ def all_indices(extent: int, chain: Chain) -> int:
     return kept_indices(extent, chain, len(chain), Clock.OWN)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def places(chain: Chain, cut: int, length: int) -> int:
     """Return how many vectors of the first `cut` TIME digits and of the EACH digits have work below (the other TIME
     digits 0, the others their first)."""
@@ -209,7 +230,7 @@ def siblings(extent: int, chain: Chain) -> tuple[tuple[int, ...], ...]:
     return tuple(digits for _, digits in choices(apart(chain, runs(extent, chain))[1]))
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...]], ...]:
     """Return (how often, tracks) of the steps of one carry, on the clock of the whole machine.
 
@@ -233,6 +254,8 @@ def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track
                     )
                     below = iter(((1, min(clock, tile), placed),))
                 for many, after, reached in below:
+                    if len(following) > MAX_KINDS:
+                        raise too_large()
                     if reached[0][0] and reached[0][1]:
                         following[after, reached] = following.get((after, reached), 0) + many * times
             outside -= part is Part.TIME

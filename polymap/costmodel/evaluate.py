@@ -10,7 +10,6 @@ from polymap.costmodel.assemble import assemble, capacity_violations
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Cost, Counts
 from polymap.costmodel.symbolic_formula import Formula
-from polymap.errors import BudgetError, Problem
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.violation import Violation
@@ -58,11 +57,8 @@ def _counted(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[
     counts = count_closed_form(workload, arch, mapping)
     if counts is not None:
         return counts, "closed form"
-    try:
-        from polymap.costmodel.sets import count_with_sets
-    except ModuleNotFoundError:
-        what = "this mapping is beyond the closed form, and counting with sets is not installed"
-        raise BudgetError(Problem("PM493", what, "Simulate it, if it is small.")) from None
+    from polymap.costmodel.sets import count_with_sets  # isl is loaded where it is needed
+
     return count_with_sets(workload, arch, mapping), "sets"
 
 

@@ -28,7 +28,7 @@ _MAX_LISTED = 100_000
 Step = tuple[int, list[Load]]  # how often, and what the siblings load
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 14)
 def distinct_elements(axes: Axes) -> int:
     """Return the elements of the distinct tiles of siblings along one window, over all steps."""
     return sum(
@@ -36,7 +36,7 @@ def distinct_elements(axes: Axes) -> int:
     )
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 14)
 def elements_not_read(windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
     """Return how many elements fewer than those of the distinct tiles are read, over the windows' steps of one carry
     at which everything else stands still."""

@@ -11,6 +11,8 @@ from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage
 
 TEMPORAL = -1
 
+_MAX_LOOPS = 100
+
 
 class Loop(NamedTuple):
     """One loop of more than one iteration. trips: nominal. fanout: index among the machine's, or TEMPORAL.
@@ -80,7 +82,7 @@ def machine_model(arch: Architecture) -> MachineModel:
 
 
 def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Nest | None:
-    """Return the nest of a mapping that `check_mapping` accepts; None where it has a Branch."""
+    """Return the nest of a mapping that `check_mapping` accepts; None where it has a Branch, or a hundred loops."""
     numbers = {name: number for number, name in enumerate(model.dims)}
     tensors = {tensor.name: tensor.index for tensor in model.tensors}
     tiles = list(model.extents)
@@ -113,6 +115,8 @@ def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Ne
                 pass
             case Branch():
                 return None
+    if len(loops) >= _MAX_LOOPS:
+        return None
     end = Node(-1, len(mapping.nodes), len(machine.fanouts))
     return Nest(
         tuple(loops),

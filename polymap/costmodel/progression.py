@@ -76,7 +76,7 @@ def progressions(steps: Iterable[tuple[int, int]]) -> tuple[int, Shape]:
     return low, shape_of(tuple(ascending))
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 15)
 def shape_of(steps: Steps) -> Shape:
     """Return the shape of the sum of progressions with positive strides and counts above 1, ascending."""
     merged = _merged(steps)
@@ -163,7 +163,7 @@ def _scatter(modulus: int, parts: dict[int, list[tuple[int, int]]]) -> Scattered
     return Scattered(modulus, tuple((residue, tuple(parts[residue])) for residue in sorted(parts)), size, span)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 15)
 def overlap(one: Shape, other: Shape, shift: int) -> int:
     """Return how many elements `one` has in common with `other` moved by `shift`."""
     if shift > one.span or -shift > other.span:

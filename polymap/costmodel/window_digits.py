@@ -12,6 +12,7 @@ from itertools import product
 from typing import NamedTuple
 
 from polymap.costmodel.digits import (
+    MAX_KINDS,
     Branches,
     Chain,
     Clock,
@@ -28,8 +29,6 @@ from polymap.costmodel.digits import (
 from polymap.costmodel.progression import too_large
 
 Steps = tuple[tuple[int, int], ...]
-
-_MAX_TRACKS = 4096
 
 
 class Piece(NamedTuple):
@@ -58,13 +57,13 @@ Class = tuple[int, tuple[Track, ...]]  # how often, and the siblings that work
 State = tuple[int, tuple[Piece, ...]]  # of one track: rise and pieces; no pieces where it is idle
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def window_classes(extent: int, chain: Chain, cut: Cut, clock: Clock) -> tuple[Class, ...]:
     """Return the kinds of steps of one carry. With all TIME loops outside of it, before is the same as now."""
     found: dict[tuple[Track, ...], int] = {}
     each, among = apart(chain, runs(extent, chain))
     kinds = list(product(*(run or ((0, 1),) for run in among)))
-    if len(kinds) > _MAX_TRACKS:
+    if len(kinds) > MAX_KINDS:
         raise too_large()
     for count, digits in choices(each):
         chosen = [tuple(digit + first for digit, (first, _) in zip(digits, kind, strict=True)) for kind in kinds]
@@ -111,6 +110,8 @@ class _Walk(NamedTuple):
                 else:
                     below = iter(((1, min(clock, tile), self._placed(number, tile, part, states)),))
                 for count, after, reached in below:
+                    if len(following) > MAX_KINDS:
+                        raise too_large()
                     if any(pieces for _, pieces in reached):
                         key = (0 if self.clock is Clock.OWN else after, reached)
                         following[key] = following.get(key, 0) + count * times

@@ -87,7 +87,7 @@ def common(one: Placed, other: Placed | None) -> int:
     return overlap(one.shape, other.shape, other.low - one.low) if other else 0
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 14)
 def first_tile(axes: Axes) -> int:
     """Return the elements of the first tile of the first instance."""
     first = tuple(
@@ -98,7 +98,7 @@ def first_tile(axes: Axes) -> int:
     return _now(first, tracks).size
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 14)
 def all_elements(axes: Axes) -> int:
     """Return the elements of all tiles, over all steps and instances."""
     return sum(
@@ -108,7 +108,7 @@ def all_elements(axes: Axes) -> int:
     )
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 14)
 def kept_elements(axes: Axes, cuts: Cuts, clock: Clock) -> int:
     """Return the elements that tiles keep, over the steps of one carry and all instances."""
     return sum(
