@@ -26,7 +26,18 @@ def busiest_of_levels(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
     nest = counter.nest
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
         return _all_alike(counter, rows)
-    return tuple(_busiest(counter, level, fans) for level, fans in counter.machine.levels.values())
+    return tuple(
+        _busiest(counter, level, fans) if fans else _only(counter, rows, level)
+        for level, fans in counter.machine.levels.values()
+    )
+
+
+def _only(counter: Counter, rows: list[Row], level: int) -> Busiest:
+    """Return what the only instance of a level reads and writes."""
+    bits = [tensor.bits for tensor in counter.model.tensors]
+    read = sum(row.reads * bits[row.tensor] for row in rows if row.level == level)
+    written = sum(row.writes * bits[row.tensor] for row in rows if row.level == level)
+    return Busiest(read, written, read + written)
 
 
 def _all_alike(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
