@@ -39,6 +39,16 @@ class Placed:
     groups: tuple[tuple[int, tuple[int, ...]], ...]
 
 
+def mark_at(tile: tuple[int, ...]) -> ChainNode:
+    """Return a mark: a tile that the loops pass through, with no storage node."""
+    return ChainNode(-1, -1, -1, tile)
+
+
+def is_mark(node: ChainNode) -> bool:
+    """Return whether a chain's entry is a mark."""
+    return node.tensor < 0
+
+
 def blocks_of(tables: Tables, chain: tuple[ChainNode, ...]) -> tuple[Block, ...]:
     """Return the blocks of a chain, outermost first; the last one stands above compute."""
     top = tables.context.tiles[0]
@@ -82,7 +92,7 @@ def tree_of(tables: Tables, blocks: tuple[Block, ...], orders: tuple[tuple[int, 
     inner = [1] * len(problem.dims)
     nodes: list[MappingNode] = [Compute(problem.workload.statements[0].name)]
     for block, order in zip(reversed(blocks), reversed(orders), strict=True):
-        if block.node is not None:
+        if block.node is not None and not is_mark(block.node):
             level = problem.arch.levels[block.node.level].name
             nodes.append(Storage(level, (problem.terms[block.node.tensor].tensor.name,)))
         waiting = [(below, tile) for below, tile in placed.groups if below in block.groups]

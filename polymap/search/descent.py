@@ -25,7 +25,7 @@ from polymap.search.bound import (
 )
 from polymap.search.chain import ChainNode, ordered_chain
 from polymap.search.lattice import IntArray
-from polymap.search.leaf import Leaf, best_leaf
+from polymap.search.leaf import Leaf, best_leaf, separated_leaf
 from polymap.search.spread import Context
 from polymap.search.tables import FORBIDDEN, Edge, Tables, build_tables
 
@@ -52,12 +52,16 @@ class View:
 
 @dataclass(slots=True)
 class Incumbent:
-    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop."""
+    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
+
+    unsettled: the least bound of a chain whose trees were not all looked at (None: there is none).
+    """
 
     out_of_time: Callable[[], bool]
     keep: int = 1
     found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
     nodes: int = 0
+    unsettled: int | None = None
 
     @property
     def value(self) -> int | None:
@@ -210,7 +214,15 @@ class Descent:
             None if cap is None else cap - used + own
             for cap, used, own in zip(self.capacity, spot.used, spot.window_used, strict=True)
         )
-        leaf = best_leaf(self.tables, ordered_chain(spot.chain), self._without_window(spot, total), free)
+        chain, fixed = ordered_chain(spot.chain), self._without_window(spot, total)
+        leaf = best_leaf(self.tables, chain, fixed, free)
+        bound = self._value(total)
+        if self.window is not None and (leaf is None or self._value(leaf.parts) > bound):
+            other, exact = separated_leaf(self.tables, chain, fixed, free, bound)
+            if other is not None and (leaf is None or self._value(other.parts) < self._value(leaf.parts)):
+                leaf = other
+            if not exact:
+                self.incumbent.unsettled = min(bound, self.incumbent.unsettled or bound)
         if leaf is not None and self._beats(self._value(leaf.parts)):
             self.incumbent.add(self._value(leaf.parts), leaf)
 

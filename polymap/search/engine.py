@@ -118,6 +118,8 @@ def _refined(problem: Problem, measure: Measure, structure: Structure, number: i
 
 def _outcome(incumbent: Incumbent, bound: int | None, pruned: int) -> Outcome:
     """Return the outcome; no bound exceeds the best value."""
+    if bound is not None and incumbent.unsettled is not None:
+        bound = min(bound, incumbent.unsettled)
     if bound is not None and incumbent.found:
         bound = min(bound, incumbent.found[0][0])
     return Outcome(tuple(incumbent.found), bound, incumbent.nodes, pruned)

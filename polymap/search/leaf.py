@@ -14,10 +14,13 @@ from math import prod
 
 from polymap.schedules.mapping import Mapping
 from polymap.search.chain import Block, ChainNode, Placed, blocks_of, group_factor, tree_of, trips_of
-from polymap.search.lowering import lowered_chains
+from polymap.search.lowering import lowered_chains, separated_chains
 from polymap.search.problem import TensorTerm
 from polymap.search.tables import Tables
 from polymap.search.traffic import WindowNode, compute_node, window_node, window_overlap, window_size
+
+Vector = tuple[int, ...]
+MOST_CHAINS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,30 @@ def best_leaf(
     """
     leaves = [_leaf(tables, other, fixed, free_bits) for other in lowered_chains(tables, chain)]
     known = [leaf for leaf in leaves if leaf is not None]
-    return min(known, key=lambda leaf: _leaf_value(tables, leaf), default=None)
+    return min(known, key=lambda leaf: leaf_value(tables, leaf), default=None)
 
 
-def _leaf_value(tables: Tables, leaf: Leaf) -> int:
+def separated_leaf(
+    tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...], bound: int
+) -> tuple[Leaf | None, bool]:
+    """Return the best tree in which nodes of the chain also part loops over one dim, and whether none can be better.
+
+    The search ends at a tree of value `bound`, or after MOST_CHAINS chains.
+    """
+    best: Leaf | None = None
+    for tried, other in enumerate(separated_chains(tables, chain)):
+        if tried == MOST_CHAINS:
+            return best, False
+        leaf = _leaf(tables, other, fixed, free_bits)
+        if leaf is not None and (best is None or leaf_value(tables, leaf) < leaf_value(tables, best)):
+            best = leaf
+            if leaf_value(tables, leaf) <= bound:
+                break
+    return best, True
+
+
+def leaf_value(tables: Tables, leaf: Leaf) -> int:
+    """Return the objective of a leaf, scaled."""
     return tables.measure.value(_with_start(tables, leaf.parts), tables.compute_cycles)
 
 
@@ -122,7 +145,6 @@ def _crossing_tiles(tables: Tables, block: Block, below: int, dims: tuple[int, .
     return list(product(*choices))
 
 
-Vector = tuple[int, ...]
 Label = tuple[Vector, tuple[tuple[int, ...], ...]]
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
-from polymap.search.chain import ChainNode, ordered_chain
+from polymap.search.chain import ChainNode, is_mark, mark_at, ordered_chain
 from polymap.search.lattice import divisors
 from polymap.search.tables import Tables
 
@@ -33,14 +33,16 @@ def _lowered(tables: Tables, chain: tuple[ChainNode, ...], below: int) -> Iterat
     moving: list[int] = []
     tiles = [tables.context.tiles[0], *(node.tile for node in chain), (1,) * len(tables.problem.dims)]
     for position, node in enumerate(chain):
+        if is_mark(node):
+            continue
         if node.level >= below:
             if terms[node.tensor].is_window:
                 return
             moving.append(position)
         if moving:
             for tile in _stops(tables, chain, moving, below, (tiles[position + 1], tiles[position + 2])):
-                moved = [replace(n, tile=tile) if i in moving else n for i, n in enumerate(chain)]
-                yield ordered_chain(tuple(moved))
+                tiles_after = tuple(tile if i in moving else n.tile for i, n in enumerate(chain))
+                yield from _moved(tables, chain, tiles_after)
 
 
 def _stops(
@@ -55,4 +57,58 @@ def _stops(
             if dim in tables.problem.terms[chain[position].tensor].dims:
                 between = [tile for tile in between if tile == chain[position].tile[d]]
         choices.append([tile for tile in between if tile == places.get(dim, tile)])
+    yield from product(*choices)
+
+
+def separated_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tuple[ChainNode, ...]]:
+    """Yield every chain in which nodes stand lower by loops that do not change their tiles.
+
+    A dim has one loop between two nodes, so a node that goes down may part two loops over one dim, which a window
+    tensor can gain from.
+    """
+    choices = [tuple(_lower_places(tables, chain, position)) for position in range(len(chain))]
+    for tiles in product(*choices):
+        for moved in _moved(tables, chain, tiles):
+            yield from lowered_chains(tables, moved)
+
+
+def _moved(tables: Tables, chain: tuple[ChainNode, ...], tiles: tuple[Tile, ...]) -> Iterator[tuple[ChainNode, ...]]:
+    """Yield the chain with its nodes at new tiles, if that is a chain; loops still pass through the old tiles."""
+    nodes = [replace(node, tile=tile) for node, tile in zip(chain, tiles, strict=True)]
+    marks = [mark_at(node.tile) for node, tile in zip(chain, tiles, strict=True) if node.tile != tile]
+    moved = ordered_chain((*nodes, *dict.fromkeys(marks)))
+    if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
+        yield moved
+
+
+def _one_loop_each(whole: Tile, chain: tuple[ChainNode, ...]) -> bool:
+    """Return whether no dim has two loops between two real nodes (marks are none)."""
+    seen: set[int] = set()
+    outer = whole
+    for node in chain:
+        dims = {d for d, (a, b) in enumerate(zip(outer, node.tile, strict=True)) if a > b}
+        if dims & seen:
+            return False
+        seen = seen | dims if is_mark(node) else set()
+        outer = node.tile
+    return True
+
+
+def _divides(inner: Tile, outer: Tile) -> bool:
+    return all(b % a == 0 for a, b in zip(inner, outer, strict=True))
+
+
+def _lower_places(tables: Tables, chain: tuple[ChainNode, ...], position: int) -> Iterator[Tile]:
+    """Yield the tiles at which a node may stand, its own first: above its tensor's next node, its dims as they are."""
+    node = chain[position]
+    if is_mark(node) or tables.problem.terms[node.tensor].is_window:
+        yield node.tile
+        return
+    ones = (1,) * len(node.tile)
+    floor = next((other.tile for other in chain[position + 1 :] if other.tensor == node.tensor), ones)
+    choices: list[list[int]] = []
+    for d, dim in enumerate(tables.problem.dims):
+        own = node.tile[d]
+        free = dim not in tables.problem.terms[node.tensor].dims
+        choices.append([v for v in reversed(divisors(own)) if v % floor[d] == 0] if free else [own])
     yield from product(*choices)
