@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
 from polymap.cli_arguments import parse, wanted_help
+from polymap.cli_interrupt import interrupts_wait
 from polymap.cli_output import STDOUT_FAILED, print_text, say
 from polymap.errors import BudgetError, OutputError, PolymapError, SolverError
 
@@ -75,7 +76,8 @@ def _run(words: tuple[str, ...]) -> int:
         return ANSWERED
     options = parse(words)
     # After the words are known to be good: this loads the rooms that do the work.
-    from polymap.cli_commands import run_command
+    with interrupts_wait():
+        from polymap.cli_commands import run_command
 
     return run_command(options)
 

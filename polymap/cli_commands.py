@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch, preset_names
 from polymap.cli_arguments import Options
 from polymap.cli_inputs import Inputs, keep_inputs
+from polymap.cli_interrupt import interrupts_wait
 from polymap.cli_output import Document, check_writable, say, write_documents
 from polymap.cli_progress import ProgressLine
 from polymap.explore import explore
@@ -50,7 +52,8 @@ def _explore(options: Options) -> int:
 
 def _evaluate(options: Options) -> int:
     workload, arch, mapping = _read(options)
-    from polymap.costmodel.evaluate import evaluate, simulate
+    with interrupts_wait():
+        from polymap.costmodel.evaluate import evaluate, simulate
 
     assert mapping is not None, "parse() demands --mapping"
     cost = (simulate if options.simulate else evaluate)(workload, arch, mapping)
@@ -60,8 +63,9 @@ def _evaluate(options: Options) -> int:
 
 def _codegen(options: Options) -> int:
     workload, arch, mapping = _read(options)
-    from polymap.codegen.run import generate_c, run_c
-    from polymap.costmodel.evaluate import evaluate
+    with interrupts_wait():
+        from polymap.codegen.run import generate_c, run_c
+        from polymap.costmodel.evaluate import evaluate
 
     code = ANSWERED
     document: dict[str, object] = {}
@@ -106,7 +110,8 @@ def _check(options: Options) -> int:
     mapping = inputs.mapping()
     inputs.check()
     assert workload is not None
-    from polymap.schedules.checkup import checkup
+    with interrupts_wait():
+        from polymap.schedules.checkup import checkup
 
     found = checkup(workload, mapping)
     _answer(options, answers.checkup_document(found), lambda: summary.checkup_text(found))
@@ -131,6 +136,8 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
 
 def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[SearchResult | None, int]:
     """Return the result and the exit code that it means; the best so far (or None) and 130 if interrupted."""
+    with interrupts_wait():
+        import_module("polymap.search.search")  # what explore() needs
     progress = ProgressLine()
     try:
         result = explore(
