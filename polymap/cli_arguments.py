@@ -43,7 +43,10 @@ class _Option:
 
 _OPTIONS = {
     "--arch": _Option("ARCH", "the machine: a preset's name (see `polymap list`), or a .json or .toml file"),
-    "--objective": _Option("OBJECTIVE", "energy (default), latency, edp, traffic:LEVEL or pareto:energy,latency"),
+    "--objective": _Option(
+        "OBJECTIVE",
+        "energy (default), latency, edp, traffic:LEVEL, capacity:LEVEL, or several of them (below)",
+    ),
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
     "--workers": _Option("N", "processes that search (default 1)"),
@@ -96,6 +99,12 @@ WORKLOAD is one of
   kernel.c --size N=8 --size M=9                       a C loop nest
   'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
 """
+_OBJECTIVE_HELP = """\
+several objectives:
+  pareto:energy,latency                                the exact front: every mapping that none beats in both
+  lex:latency,energy                                   the least energy among the least latencies
+  weighted:1*energy+0.5*latency                        a sum
+"""
 _EXIT_HELP = """\
 exit code: 0 answered, 2 bad input, 3 no answer (infeasible or out of time), 4 the output cannot be written,
 130 interrupted (the best so far is printed)
@@ -117,6 +126,8 @@ def command_usage(name: str) -> str:
     if command.options:
         rows = [(f"{option} {_OPTIONS[option].value}".rstrip(), _OPTIONS[option].help) for option in command.options]
         parts += [_WORKLOAD_HELP.rstrip(), "options:\n" + "\n".join(f"  {left:24} {right}" for left, right in rows)]
+    if "--objective" in command.options:
+        parts.append(_OBJECTIVE_HELP.rstrip())
     return "\n\n".join((*parts, _EXIT_HELP))
 
 

@@ -39,21 +39,10 @@ class ProgressLine:
         """Return what an interrupted search has found, as its result; None where it has nothing yet."""
         if self.last is None or self.last.best is None:
             return None
-        from polymap.costmodel.evaluate import evaluate
-        from polymap.search.result import SearchResult, SpaceCount
+        from polymap.search.answer import best_so_far
+        from polymap.search.goals import parse_objective
 
-        last = self.last
-        return SearchResult(
-            status="FEASIBLE",
-            objective=objective,
-            best=last.best,
-            cost=evaluate(workload, arch, self.last.best),
-            value=last.value,
-            bound=last.bound,
-            gap=last.gap,
-            space=SpaceCount(syntactic=None, legal=None, distinct=None, evaluated=0, pruned=0),
-            seconds=last.seconds,
-        )
+        return best_so_far(workload, arch, parse_objective(objective, arch), self.last)
 
     def _show(self, text: str) -> None:
         say("\r" + text.ljust(self._width), end="")

@@ -91,6 +91,16 @@ def mapping_document(mapping: Mapping | None) -> object:
 
 def result_document(result: SearchResult) -> dict[str, object]:
     """Return what `polymap explore` prints."""
+    document = _plain_document(result)
+    if result.values:
+        document["values"] = {name: number(value) for name, value in result.values}
+        document["bounds"] = {name: number(value) for name, value in result.bounds}
+    if result.front:
+        document["front"] = [result_document(point) for point in result.front]
+    return document
+
+
+def _plain_document(result: SearchResult) -> dict[str, object]:
     return {
         "status": result.status,
         "objective": result.objective,

@@ -8,6 +8,7 @@ from fractions import Fraction
 Numeric = int | float | Fraction
 
 _THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
+_UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycle", "traffic": "bits", "capacity": "bits"}
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -73,6 +74,12 @@ def listing(items: Sequence[str], last: str = "and") -> str:
 def plural(number: int, noun: str) -> str:
     """Return "1 loop" or "2 loops"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def unit_of(objective: str) -> str:
+    """Return the unit of an objective's values, a space before it ("" for a weighted sum)."""
+    unit = _UNITS.get(objective.partition(":")[0])
+    return f" {unit}" if unit else ""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, prose: int = 0) -> str:

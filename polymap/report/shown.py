@@ -12,6 +12,7 @@ from polymap.costmodel.symbolic_formula import Formula
 from polymap.display import show_as_html, show_as_picture, show_as_text
 from polymap.report.buffer_curve import buffer_curve_svg, buffer_curve_text
 from polymap.report.formula import formula_text
+from polymap.report.front import front_svg, front_text
 from polymap.report.machine import machine_svg, machine_text
 from polymap.report.nest import bare_text
 from polymap.report.nest_svg import bare_svg
@@ -39,6 +40,8 @@ def _illegal(cost: Cost) -> list[str]:
 
 def _result_text(result: SearchResult) -> str:
     parts = [f"{status_text(result)}\n{space_text(result)}"]
+    if result.front:
+        parts.append(front_text(result))
     if result.best is None:
         parts.append(no_answer_text(result))
     else:
@@ -52,6 +55,8 @@ def _result_html(result: SearchResult) -> str:
     head = f"<pre>{escape(status_text(result))}\n{escape(space_text(result))}</pre>"
     if result.best is None:
         return f"{head}<pre>{escape(no_answer_text(result))}</pre>"
+    if result.front:
+        head += f"<div>{front_svg(result)}</div><pre>{escape(front_text(result))}</pre>"
     return f"{head}<div>{bare_svg(result.best)}</div>" + ("" if result.cost is None else _cost_html(result.cost))
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel.cost import Cost
 from polymap.report.explain import explain
+from polymap.report.front import front_text
 from polymap.report.nest import mapping_text, statement_text
-from polymap.report.numbers import exact, percent, size, table
+from polymap.report.numbers import exact, percent, plural, size, table, unit_of
 from polymap.report.traffic import traffic_text
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.violation import InstancePoint, Violation
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from polymap.schedules.checkup import Checkup
     from polymap.search.result import SearchResult
 
-UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycle"}
 MOST_ORDERS_SHOWN = 6
 
 
@@ -30,12 +30,15 @@ def _exact(value: int | float | None) -> str:
 
 def status_text(result: SearchResult) -> str:
     """Return status, value, bound, gap and seconds on one line."""
-    unit = UNITS.get(result.objective, "bits")
     gap = "-" if result.gap is None else f"{100 * result.gap:.3g} %"
-    return (
-        f"{result.status}: {result.objective} {_exact(result.value)} {unit}, bound {_exact(result.bound)} {unit}, "
-        f"gap {gap}, {result.seconds:.1f} s"
-    )
+    if result.front:
+        return f"{result.status}: {result.objective}, {plural(len(result.front), 'point')}, {result.seconds:.1f} s"
+    values = result.values or ((result.objective, result.value),)
+    bounds = dict(result.bounds or ((result.objective, result.bound),))
+    parts = [
+        f"{name} {_exact(value)}{unit_of(name)}, bound {_exact(bounds[name])}{unit_of(name)}" for name, value in values
+    ]
+    return f"{result.status}: {'; '.join(parts)}, gap {gap}, {result.seconds:.1f} s"
 
 
 def space_text(result: SearchResult) -> str:
@@ -52,8 +55,10 @@ def space_text(result: SearchResult) -> str:
 
 
 def result_text(workload: Workload, arch: Architecture, result: SearchResult) -> str:
-    """Return the answer of a search: status, space, the best mapping and what it costs."""
+    """Return the answer of a search: status, space, the front, the best mapping and what it costs."""
     lines = [status_text(result), space_text(result)]
+    if result.front:
+        lines += ["", front_text(result), "", "The first point:"]
     if result.best is not None and result.cost is not None:
         lines += ["", cost_text(workload, arch, result.best, result.cost)]
     return "\n".join(lines)

@@ -14,7 +14,7 @@ import numpy as np
 from polymap.search.bound import costs_inside, root_bound
 from polymap.search.lattice import IntArray, lattice_below
 from polymap.search.loads import Setting
-from polymap.search.objective import Measure
+from polymap.search.objective import BARRED, Measure
 from polymap.search.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread
 from polymap.search.structure import Structure
@@ -42,7 +42,8 @@ class ApartBounds:
                     return None
                 parts[c] += own[c] + zero_start(term, component)
         steps = prod(extent // structure.used(d) for d, extent in enumerate(problem.extents))
-        return measure.value(tuple(parts), -(-steps // problem.arch.compute.per_cycle))
+        value = measure.value(tuple(parts), -(-steps // problem.arch.compute.per_cycle))
+        return value if value < BARRED else None
 
     def _term(self, structure: Structure, term: TensorTerm) -> tuple[int, ...]:
         mine = [d for d, dim in enumerate(self._problem.dims) if dim in term.dims]

@@ -29,7 +29,8 @@ from polymap.search.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.objective import Objective, objective_value, parse_objective
+from polymap.search.goals import Objective, parse_single
+from polymap.search.objective import objective_value
 from polymap.search.rules import Dataflow, rule_of_thumb, template
 from polymap.workload.loopnest import Workload
 
@@ -81,7 +82,7 @@ def baseline(
     Raises OptionError for an unknown method, objective or tile rule, a budget below 1, or several statements.
     """
     chosen = _checked(workload, method, tiles, budget)
-    run = _Run(workload, arch, parse_objective(objective, arch), tiles, budget, Random(seed))
+    run = _Run(workload, arch, parse_single(objective, arch), tiles, budget, Random(seed))
     run.start(chosen)
     return BaselineResult(method, run.best, run.cost, run.value, run.evaluated, run.legal, tuple(run.improvements))
 

@@ -6,8 +6,7 @@ tiles that all loop orders must pass through.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,9 @@ from polymap.search.bound import (
     usable_bits,
 )
 from polymap.search.chain import ChainNode, ordered_chain
+from polymap.search.incumbent import Incumbent
 from polymap.search.lattice import IntArray
-from polymap.search.leaf import Leaf, best_leaf, separated_leaf
+from polymap.search.leaf import best_leaves, separated_leaves, wanted_leaves
 from polymap.search.spread import Context
 from polymap.search.tables import FORBIDDEN, Edge, Tables, build_tables
 
@@ -48,37 +48,6 @@ class View:
     tables: Tables
     insides: tuple[Inside, ...]
     priced: Inside | None
-
-
-@dataclass(slots=True)
-class Incumbent:
-    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
-
-    unsettled: the least bound of a chain whose trees were not all looked at (None: there is none).
-    """
-
-    out_of_time: Callable[[], bool]
-    keep: int = 1
-    found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
-    nodes: int = 0
-    unsettled: int | None = None
-
-    @property
-    def value(self) -> int | None:
-        """Return the value that a new tree must beat; None while there is room."""
-        return self.found[-1][0] if len(self.found) == self.keep else None
-
-    @property
-    def leaf(self) -> Leaf | None:
-        return self.found[0][1] if self.found else None
-
-    def add(self, value: int, leaf: Leaf) -> None:
-        """Take a tree in, unless it is known already; the worst one goes where there are too many."""
-        if any(leaf.mapping == known.mapping for _, known in self.found):
-            return
-        self.found.append((value, leaf))
-        self.found.sort(key=lambda item: item[0])
-        del self.found[self.keep :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +145,9 @@ class Descent:
             view = self._below(spot)
         for child in self._children(view, spot):
             if not self._beats(child.bound):
-                return
+                if self.incumbent.is_ordered:
+                    return
+                continue
             self._visit(view, step(view.tables, spot, child.tensor, child.edge, child.after, child.index))
 
     def _window_moves(self, state: State) -> bool:
@@ -215,22 +186,22 @@ class Descent:
             for cap, used, own in zip(self.capacity, spot.used, spot.window_used, strict=True)
         )
         chain, fixed = ordered_chain(spot.chain), self._without_window(spot, total)
-        leaf = best_leaf(self.tables, chain, fixed, free)
+        leaves = best_leaves(self.tables, chain, fixed, free)
         bound = self._value(total)
-        if self.window is not None and (leaf is None or self._value(leaf.parts) > bound):
-            other, exact = separated_leaf(self.tables, chain, fixed, free, bound)
-            if other is not None and (leaf is None or self._value(other.parts) < self._value(leaf.parts)):
-                leaf = other
+        if self.window is not None and all(self._value(leaf.parts) > bound for leaf in leaves):
+            others, exact = separated_leaves(self.tables, chain, fixed, free, bound)
+            leaves = wanted_leaves(self.tables, (*leaves, *others))
             if not exact:
-                self.incumbent.unsettled = min(bound, self.incumbent.unsettled or bound)
-        if leaf is not None and self._beats(self._value(leaf.parts)):
-            self.incumbent.add(self._value(leaf.parts), leaf)
+                self.incumbent.leave_open(bound)
+        for leaf in leaves:
+            if self._beats(self._value(leaf.parts)):
+                self.incumbent.add(self._value(leaf.parts), leaf)
 
     def _value(self, parts: Parts) -> int:
         return self.tables.measure.value(_sum(parts, self.tables.start), self.tables.compute_cycles)
 
     def _beats(self, value: int) -> bool:
-        return self.incumbent.value is None or value < self.incumbent.value
+        return self.incumbent.beats(value)
 
     def _without_window(self, spot: Spot, total: Parts) -> Parts:
         """Return the cost without what the window tensor was charged along the chain (a lower bound of it)."""

@@ -9,13 +9,13 @@ from heapq import heappop, heappush
 from itertools import product
 from math import prod
 
-from polymap.schedules.mapping import Mapping
 from polymap.search.apart import ApartBounds
 from polymap.search.bound import first_states, root_bound
-from polymap.search.descent import Descent, Incumbent, OutOfTime, View, view_of
+from polymap.search.descent import Descent, OutOfTime, View, view_of
+from polymap.search.incumbent import Front, Incumbent
 from polymap.search.lattice import divisors
 from polymap.search.leaf import Leaf
-from polymap.search.objective import Measure
+from polymap.search.objective import BARRED, Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
 from polymap.search.spread import Places, Spread, root_context
@@ -29,16 +29,19 @@ class Outcome:
     """What the engine ends with: the best leaves with their values, a valid bound (both scaled; None: none was
     reached), work done.
 
-    evaluated: nodes of the search. pruned: structures refuted by their bound alone.
+    evaluated: nodes of the search. pruned: structures refuted by their bound alone. left: bounds of all that was not
+    searched and may beat what was found (None: unknown); the least of them is the bound, of a front each counts.
     """
 
     found: tuple[tuple[int, Leaf], ...]
     bound: int | None
     evaluated: int
     pruned: int
+    left: tuple[int, ...] | None
 
 
-Report = Callable[[Mapping | None, int | None, int], None]
+Found = tuple[tuple[int, Leaf], ...]
+Report = Callable[[Found, int], None]
 
 
 def view_bound(view: View) -> int | None:
@@ -47,7 +50,8 @@ def view_bound(view: View) -> int | None:
     if any(part >= FORBIDDEN // 2 for part in parts):
         return None
     whole = tuple(part + start for part, start in zip(parts, view.tables.start, strict=True))
-    return view.tables.measure.value(whole, view.tables.compute_cycles)
+    value = view.tables.measure.value(whole, view.tables.compute_cycles)
+    return value if value < BARRED else None
 
 
 class Stage(IntEnum):
@@ -64,24 +68,27 @@ Entry = tuple[int, int, int, Places]
 def solve(
     problem: Problem, measure: Measure, out_of_time: Callable[[], bool], report: Report, keep: int = 1
 ) -> Outcome:
-    """Return the `keep` best trees over all structures, or the best found when time runs out.
+    """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
     """
-    incumbent = Incumbent(out_of_time, keep)
+    incumbent = Front(out_of_time, count=len(measure.shares)) if measure.is_front else Incumbent(out_of_time, keep)
     found, complete = enumerate_structures(problem, out_of_time)
     structures = _grouped(problem, distinct_structures(problem, found))
     _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
-        report(incumbent.found[0][1].mapping, incumbent.found[0][0], 0)
+        report(tuple(incumbent.found), 0)
     queue, bounded = _apart(problem, measure, structures, out_of_time)
     known = complete and bounded
+    pruned = 0
     while queue:
         bound, stage, number, places = heappop(queue)
-        if incumbent.value is not None and bound >= incumbent.value:
-            return _outcome(incumbent, incumbent.value if known else None, len(queue) + 1)
-        best = incumbent.found[0] if incumbent.found else None
-        report(None if best is None else best[1].mapping, None if best is None else best[0], bound if known else 0)
+        if not incumbent.beats(bound):
+            pruned += 1
+            if incumbent.is_ordered:
+                return _outcome(incumbent, (bound,) if known else None, len(queue) + pruned)
+            continue
+        report(tuple(incumbent.found), bound if known else 0)
         try:
             if out_of_time() and (incumbent.found or -stage < Stage.PLACED):
                 raise OutOfTime
@@ -91,8 +98,8 @@ def solve(
                 for entry in _refined(problem, measure, structures[number], number, Stage(-stage + 1)):
                     heappush(queue, (max(entry[0], bound), *entry[1:]))
         except OutOfTime:
-            return _outcome(incumbent, bound if known else None, 0)
-    return _outcome(incumbent, incumbent.found[0][0] if known and incumbent.found else None, 0)
+            return _outcome(incumbent, (bound, *(entry[0] for entry in queue)) if known else None, pruned)
+    return _outcome(incumbent, () if known else None, pruned)
 
 
 def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
@@ -116,13 +123,13 @@ def _refined(problem: Problem, measure: Measure, structure: Structure, number: i
             yield bound, -stage, number, places
 
 
-def _outcome(incumbent: Incumbent, bound: int | None, pruned: int) -> Outcome:
-    """Return the outcome; no bound exceeds the best value."""
-    if bound is not None and incumbent.unsettled is not None:
-        bound = min(bound, incumbent.unsettled)
-    if bound is not None and incumbent.found:
-        bound = min(bound, incumbent.found[0][0])
-    return Outcome(tuple(incumbent.found), bound, incumbent.nodes, pruned)
+def _outcome(incumbent: Incumbent, left: tuple[int, ...] | None, pruned: int) -> Outcome:
+    """Return the outcome; no bound exceeds the best value. left: bounds of what was not searched (None: unknown)."""
+    if left is None:
+        return Outcome(tuple(incumbent.found), None, incumbent.nodes, pruned, None)
+    left = tuple(bound for bound in dict.fromkeys((*left, *incumbent.unsettled)) if incumbent.beats(bound))
+    best = [incumbent.found[0][0]] if incumbent.found else []
+    return Outcome(tuple(incumbent.found), min((*left, *best), default=None), incumbent.nodes, pruned, left)
 
 
 def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:

@@ -24,12 +24,14 @@ from polymap.search.exhaustive_tensor import TensorScore
 from polymap.search.exhaustive_words import Word, Words
 from polymap.workload.loopnest import Workload
 
+Point = tuple[int, ...]
 LegalLoops = Callable[[Mapping], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class ExhaustiveResult:
-    """value: the least objective among the legal trees within capacity, exact; None where there is none.
+    """value: the least objective among the legal trees within capacity, exact; None where there is none. values: of an
+    order or a front one per part, of the best tree. front: the values of all trees that no tree beats.
 
     legal: number of legal canonical trees; fitting: of those within capacity; distinct: number of different cost
     vectors among the legal ones (traffic per level and tensor, steps), where it was asked for.
@@ -40,6 +42,8 @@ class ExhaustiveResult:
     legal: int
     fitting: int
     distinct: int | None
+    values: tuple[Fraction, ...] = ()
+    front: tuple[tuple[Fraction, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ def exhaustive(
     legal_loops: LegalLoops | None = None,
     most_trees: int | None = None,
 ) -> ExhaustiveResult | None:
-    """Return the best of all legal trees; objective: energy, latency, edp or traffic:LEVEL; tiles: divide or any.
+    """Return the best of all legal trees; objective: energy, latency, edp, traffic:LEVEL, capacity:LEVEL, or several as
+    weighted:.., lex:.. or pareto:..; tiles: divide or any.
 
     legal_loops: asked once per sequence of loops; None: all are legal (associative accumulations). None comes back as
     soon as more than `most_trees` are met.
@@ -140,7 +145,8 @@ class _Walk:
         self.tensors = [TensorScore(self.nest, number) for number in range(len(workload.tensors))]
         self._names: dict[tuple[int, bytes], int] = {}
         self.legal = self.fitting = 0
-        self.best: tuple[int, Word, tuple[Place, ...]] | None = None
+        self.best: tuple[Point, Word, tuple[Place, ...]] | None = None
+        self.front: set[Point] = set()
         self._columns: dict[tuple[int, ...], Columns] = {}
         self._ticks: dict[tuple[int, ...], int] = {}
 
@@ -168,15 +174,18 @@ class _Walk:
         fits = np.flatnonzero(scores.columns.fit(scores.sums))
         self.fitting += len(fits)
         if len(fits):
-            values = scores.columns.values(scores.sums[fits], scores.steps)
-            least = int(np.argmin(values))
-            if self.best is None or int(values[least]) < self.best[0]:
-                self.best = int(values[least]), scores.word, scores.places(int(fits[least]))
+            vectors = scores.columns.vectors(scores.sums[fits], scores.steps)
+            first = _first(vectors)
+            if self.best is None or _point(vectors, first) < self.best[0]:
+                self.best = _point(vectors, first), scores.word, scores.places(int(fits[first]))
+            if self.scale.kind == "pareto":
+                points = {_point(vectors, row) for row in range(len(fits))}
+                self.front = _undominated(self.front | points)
 
     def scored(self, scores: _Scores, tree: int) -> ScoredTree:
         """Return one tree of a word with all that is known of it."""
         sums = scores.sums[tree : tree + 1]
-        value = self._unscaled(int(scores.columns.values(sums, scores.steps)[0]))
+        value = self._unscaled(_point(scores.columns.vectors(sums, scores.steps), 0))[0]
         traffic = tuple(
             tuple(tuple(int(n) for n in row) for row in table[which[tree]].reshape(-1, 4))
             for table, which in zip(scores.traffic, scores.chosen, strict=True)
@@ -252,11 +261,34 @@ class _Walk:
     def result(self, distinct: int | None) -> ExhaustiveResult:
         if self.best is None:
             return ExhaustiveResult(None, None, self.legal, self.fitting, distinct)
-        value, word, places = self.best
-        return ExhaustiveResult(self._unscaled(value), self.mapping(word, places), self.legal, self.fitting, distinct)
+        point, word, places = self.best
+        values, front = self._unscaled(point), tuple(self._unscaled(one) for one in sorted(self.front))
+        mapping = self.mapping(word, places)
+        return ExhaustiveResult(values[0], mapping, self.legal, self.fitting, distinct, values, front)
 
-    def _unscaled(self, value: int) -> Fraction:
-        return Fraction(value, self.scale.energy_scale if self.scale.objective in ("energy", "edp") else 1)
+    def _unscaled(self, point: Point) -> tuple[Fraction, ...]:
+        return tuple(value * unit for value, unit in zip(point, self.scale.units(), strict=True))
+
+
+def _point(vectors: list[Ints], row: int) -> Point:
+    return tuple(int(vector[row]) for vector in vectors)
+
+
+def _first(vectors: list[Ints]) -> int:
+    """Return the first row that is least by the first column, then by the next ..."""
+    rows = np.arange(len(vectors[0]))
+    for vector in vectors:
+        rows = rows[vector[rows] == vector[rows].min()]
+    return int(rows[0])
+
+
+def _undominated(points: set[Point]) -> set[Point]:
+    """Return the points that no other one is as good as in every part."""
+    kept: list[Point] = []
+    for point in sorted(points):  # what covers a point comes before it
+        if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in kept):
+            kept.append(point)
+    return set(kept)
 
 
 def _node(arch: Architecture, loop: Loop) -> MappingNode:

@@ -20,11 +20,12 @@ from polymap.workload.loopnest import Workload
 class Scale:
     """The objective in integers: energies times energy_scale, transfer cycles times cycle_scale.
 
-    read_energy and write_energy: [level][tensor]. traffic: the position of the level of traffic:LEVEL, else None.
+    kind: "weighted" (also for one objective alone), "lex" or "pareto". parts: weight and text of each objective.
+    read_energy and write_energy: [level][tensor].
     """
 
-    objective: str
-    traffic: int | None
+    kind: str
+    parts: tuple[tuple[Fraction, str], ...]
     energy_scale: int
     cycle_scale: int
     read_energy: tuple[tuple[int, ...], ...]
@@ -34,18 +35,23 @@ class Scale:
 
     @property
     def needs_latency(self) -> bool:
-        return self.objective in ("latency", "edp") or (self.objective == "energy" and self.leak > 0)
+        texts = {text for _, text in self.parts}
+        return bool(texts & {"latency", "edp"}) or ("energy" in texts and self.leak > 0)
+
+    def unit(self, text: str) -> Fraction:
+        """Return what one of the integers of an objective means in its own unit."""
+        return Fraction(1, self.energy_scale if text in ("energy", "edp") else 1)
+
+    def units(self) -> tuple[Fraction, ...]:
+        """Return what the integers of Columns.vectors mean: one for a sum, else one per part."""
+        if self.kind == "weighted":
+            return (Fraction(1, lcm(*((weight * self.unit(text)).denominator for weight, text in self.parts))),)
+        return tuple(self.unit(text) for _, text in self.parts)
 
 
 def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
     """Return the objective in integers; OptionError for an unknown one."""
-    traffic = None
-    if objective.startswith("traffic:"):
-        names = [level.name for level in arch.levels]
-        if objective.removeprefix("traffic:") in names:
-            traffic = names.index(objective.removeprefix("traffic:"))
-    if traffic is None and objective not in ("energy", "latency", "edp"):
-        raise OptionError(Problem("PM501", f"unknown objective '{objective}'", "energy, latency, edp or traffic:LEVEL"))
+    kind, parts = _parts_of(arch, objective)
     share = [[Fraction(tensor.bits, level.word_bits) for tensor in workload.tensors] for level in arch.levels]
     read = [[level.read_pj * s for s in row] for level, row in zip(arch.levels, share, strict=True)]
     write = [[level.write_pj * s for s in row] for level, row in zip(arch.levels, share, strict=True)]
@@ -56,8 +62,8 @@ def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
     scale = lcm(leak.denominator, fixed.denominator, *(x.denominator for row in (*read, *write) for x in row))
     bands = [band for level in arch.levels for band in _bands(level) if band is not None]
     return Scale(
-        objective,
-        traffic,
+        kind,
+        parts,
         scale,
         lcm(1, *(band.numerator for band in bands)),
         tuple(tuple(int(x * scale) for x in row) for row in read),
@@ -67,6 +73,21 @@ def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
     )
 
 
+def _parts_of(arch: Architecture, objective: str) -> tuple[str, tuple[tuple[Fraction, str], ...]]:
+    """Return the kind and the weighted parts of an objective's text; OptionError for an unknown one."""
+    kind, colon, rest = objective.partition(":")
+    if not colon or kind not in ("weighted", "lex", "pareto"):
+        kind, rest = "weighted", objective
+    words = rest.split("+" if kind == "weighted" else ",")
+    parts = tuple((Fraction(left or 1), name) for left, _, name in (word.rpartition("*") for word in words))
+    names = [level.name for level in arch.levels]
+    known = {"energy", "latency", "edp", *(f"{what}:{name}" for what in ("traffic", "capacity") for name in names)}
+    for _, name in parts:
+        if name not in known:
+            raise OptionError(Problem("PM501", f"unknown objective '{name}'", f"Known: {', '.join(sorted(known))}."))
+    return kind, parts
+
+
 def _bands(level: MemoryLevel) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
     return level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
 
@@ -74,8 +95,9 @@ def _bands(level: MemoryLevel) -> tuple[Fraction | None, Fraction | None, Fracti
 class Columns:
     """Which column holds what, for words whose levels have these many working instances.
 
-    Column 0: energy or traffic. Then one per level of limited capacity: bits held. Then, where the latency counts and
-    the bandwidth is limited, one per instance: bits read, and bits written.
+    Column 0: energy. Then one per level whose traffic is wanted: bits moved. Then one per level of limited capacity, or
+    whose use is wanted: bits held. Then, where the latency counts and the bandwidth is limited, one per instance: bits
+    read, and bits written.
     """
 
     def __init__(self, workload: Workload, arch: Architecture, scale: Scale, instances: Sequence[int]) -> None:
@@ -83,14 +105,21 @@ class Columns:
         self.scale = scale
         self.bits = [tensor.bits for tensor in workload.tensors]
         self.capacities: list[tuple[int, int]] = []
+        self._bits: dict[int, int] = {}
         self._held: dict[int, int] = {}
         self._moved: dict[int, int] = {}
         self.instances = instances
         self.count = 1
+        texts = [text for _, text in scale.parts]
+        for number, level in enumerate(arch.levels):
+            if f"traffic:{level.name}" in texts:
+                self._bits[number] = self.count
+                self.count += 1
         for number, level in enumerate(arch.levels[1:], start=1):
             if level.capacity_bits is not None:
-                self._held[number] = self.count
                 self.capacities.append((self.count, level.capacity_bits // level.buffering))
+            if level.capacity_bits is not None or f"capacity:{level.name}" in texts:
+                self._held[number] = self.count
                 self.count += 1
         if scale.needs_latency:
             for number, level in enumerate(arch.levels):
@@ -128,11 +157,10 @@ class Columns:
         writes = nothing if writes is None else writes
         total_reads, total_writes = int(reads.sum()), int(writes.sum())
         traffic[4 * level : 4 * level + 4] += (total_reads, total_writes, fills, drains)
-        if self.scale.traffic is None:
-            row[0] += total_reads * self.scale.read_energy[level][tensor]
-            row[0] += total_writes * self.scale.write_energy[level][tensor]
-        elif self.scale.traffic == level:
-            row[0] += (total_reads + total_writes) * self.bits[tensor]
+        row[0] += total_reads * self.scale.read_energy[level][tensor]
+        row[0] += total_writes * self.scale.write_energy[level][tensor]
+        if level in self._bits:
+            row[self._bits[level]] += (total_reads + total_writes) * self.bits[tensor]
         if level in self._moved:
             first, count = self._moved[level], self.instances[level]
             row[first : first + count] += reads * self.bits[tensor]
@@ -145,18 +173,34 @@ class Columns:
             fits &= sums[:, column] <= capacity
         return fits
 
-    def values(self, sums: Ints, steps: int) -> Ints:
-        """Return the objective of each row, scaled: energies by energy_scale, the rest by 1."""
+    def vectors(self, sums: Ints, steps: int) -> list[Ints]:
+        """Return the objective of each row, scaled (Scale.units): of a sum one column, else one per part."""
         scale = self.scale
-        if scale.traffic is not None:
-            return sums[:, 0]
-        if not scale.needs_latency:
-            return sums[:, 0] + scale.fixed_energy
+        columns = [self._values(text, sums, steps) for _, text in scale.parts]
+        if scale.kind != "weighted":
+            return columns
+        (unit,) = scale.units()
+        factors = [int(weight * scale.unit(text) / unit) for weight, text in scale.parts]
+        total = np.zeros(len(sums), dtype=np.int64)
+        for factor, column in zip(factors, columns, strict=True):
+            total = _total(total, _product(column, np.full(len(sums), factor, dtype=object)))
+        return [total]
+
+    def _values(self, text: str, sums: Ints, steps: int) -> Ints:
+        """Return one objective of each row, scaled: energies by energy_scale, the rest by 1."""
+        kind, _, name = text.partition(":")
+        names = [level.name for level in self.arch.levels]
+        if kind == "traffic":
+            return sums[:, self._bits[names.index(name)]]
+        if kind == "capacity":
+            return sums[:, self._held[names.index(name)]]
+        if text == "energy" and not self.scale.leak:
+            return sums[:, 0] + self.scale.fixed_energy
         cycles = self._latency(sums, steps)
-        if scale.objective == "latency":
+        if text == "latency":
             return cycles
-        energy = sums[:, 0] + scale.fixed_energy + scale.leak * cycles
-        return energy if scale.objective == "energy" else _product(energy, cycles)
+        energy = sums[:, 0] + self.scale.fixed_energy + self.scale.leak * cycles
+        return energy if text == "energy" else _product(energy, cycles)
 
     def _latency(self, sums: Ints, steps: int) -> Ints:
         """Return the latency of each row in cycles."""
@@ -178,8 +222,15 @@ class Columns:
         return -(-together // scale)
 
 
+def _total(left: Ints, right: Ints) -> Ints:
+    """Return the sums, as Python integers where they may not fit 63 bits."""
+    if max(int(left.max(initial=0)).bit_length(), int(right.max(initial=0)).bit_length()) < 62:
+        return left.astype(np.int64) + right.astype(np.int64)
+    return left.astype(object) + right.astype(object)
+
+
 def _product(left: Ints, right: Ints) -> Ints:
     """Return the products, as Python integers where they may not fit 63 bits."""
     if int(left.max(initial=0)).bit_length() + int(right.max(initial=0)).bit_length() < 63:
-        return left * right
+        return left.astype(np.int64) * right.astype(np.int64)
     return left.astype(object) * right.astype(object)

@@ -11,7 +11,8 @@ from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import BudgetError
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.search.objective import Objective, objective_value
+from polymap.search.goals import Objective
+from polymap.search.objective import objective_value
 from polymap.workload.loopnest import Statement, Tensor, Workload
 
 TRIES = 200

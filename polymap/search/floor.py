@@ -7,12 +7,15 @@ from math import ceil, prod
 
 from polymap.arch.machine import Architecture
 from polymap.costmodel.bounds import compulsory_traffic
-from polymap.search.objective import Goal, Objective
+from polymap.search.goals import Goal, Objective
 from polymap.workload.loopnest import Workload, is_box
 
 
 def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fraction:
-    """Return a lower bound of the objective, in its unit (pJ, cycles, pJ*cycle, bits), over all legal mappings."""
+    """Return a lower bound of the objective, in its unit (pJ, cycles, pJ*cycle, bits), over all legal mappings.
+
+    Of an order or a front: of its first part.
+    """
     energy, cycles = _energy(workload, arch), _cycles(workload, arch)
     leak = sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cycles
     match objective.goal:
@@ -25,6 +28,18 @@ def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fr
         case Goal.TRAFFIC:
             outermost = objective.level == arch.levels[0].name
             return Fraction(sum(_compulsory_bits(workload)) if outermost else 0)
+        case Goal.CAPACITY:
+            return Fraction(_least_held(workload, arch, objective.level or ""))
+        case Goal.WEIGHTED:
+            return sum((weight * floor_of(workload, arch, part) for weight, part in objective.parts), Fraction(0))
+        case Goal.LEXICOGRAPHIC | Goal.PARETO:
+            return floor_of(workload, arch, objective.singles[0])
+
+
+def _least_held(workload: Workload, arch: Architecture, name: str) -> int:
+    """Return the bits of one element of every tensor that the level must hold."""
+    required = next(set(level.must_hold) for level in arch.levels if level.name == name)
+    return sum(t.bits for t in workload.tensors if required & {t.name, f"@{t.role.value}"})
 
 
 def _instances(workload: Workload) -> int:

@@ -7,7 +7,7 @@ recursion, so the best order is a shortest path over the subsets of each block's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations, product
 from math import prod
@@ -31,36 +31,55 @@ class Leaf:
     mapping: Mapping
 
 
-def best_leaf(
+def best_leaves(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: tuple[int, ...], free_bits: tuple[int | None, ...]
-) -> Leaf | None:
-    """Return the best tree of a chain, or None where none fits.
+) -> tuple[Leaf, ...]:
+    """Return the best tree of a chain (of a front, all that are wanted); none where none fits.
 
     fixed: the cost of everything but the window tensor, per component. free_bits: per level, what the other tensors
     leave.
     """
-    leaves = [_leaf(tables, other, fixed, free_bits) for other in lowered_chains(tables, chain)]
-    known = [leaf for leaf in leaves if leaf is not None]
-    return min(known, key=lambda leaf: leaf_value(tables, leaf), default=None)
+    return wanted_leaves(
+        tables, [leaf for other in lowered_chains(tables, chain) for leaf in _leaves(tables, other, fixed, free_bits)]
+    )
 
 
-def separated_leaf(
+def separated_leaves(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...], bound: int
-) -> tuple[Leaf | None, bool]:
-    """Return the best tree in which nodes of the chain also part loops over one dim, and whether none can be better.
+) -> tuple[tuple[Leaf, ...], bool]:
+    """Return the best trees in which nodes of the chain also part loops over one dim, and whether none can be better.
 
     The search ends at a tree of value `bound`, or after MOST_CHAINS chains.
     """
-    best: Leaf | None = None
+    best: tuple[Leaf, ...] = ()
     for tried, other in enumerate(separated_chains(tables, chain)):
         if tried == MOST_CHAINS:
             return best, False
-        leaf = _leaf(tables, other, fixed, free_bits)
-        if leaf is not None and (best is None or leaf_value(tables, leaf) < leaf_value(tables, best)):
-            best = leaf
-            if leaf_value(tables, leaf) <= bound:
-                break
+        best = wanted_leaves(tables, (*best, *_leaves(tables, other, fixed, free_bits)))
+        if any(leaf_value(tables, leaf) <= bound for leaf in best):
+            break
     return best, True
+
+
+def wanted_leaves(tables: Tables, leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
+    """Return the first of the best leaves; for a front, those that no other covers."""
+    if not tables.measure.is_front:
+        return tuple(sorted(leaves, key=lambda leaf: leaf_value(tables, leaf))[:1])
+    values = [tables.measure.values(leaf_value(tables, leaf)) for leaf in leaves]
+    return tuple(leaves[i] for i in undominated(values))
+
+
+def undominated(vectors: Sequence[Vector]) -> list[int]:
+    """Return the positions of the vectors that no other one covers, the first of equal ones."""
+    kept: list[int] = []
+    for i, new in enumerate(vectors):
+        if not any(_covers(vectors[k], new) for k in kept):
+            kept = [k for k in kept if not _covers(new, vectors[k])] + [i]
+    return kept
+
+
+def _covers(old: Vector, new: Vector) -> bool:
+    return all(a <= b for a, b in zip(old, new, strict=True))
 
 
 def leaf_value(tables: Tables, leaf: Leaf) -> int:
@@ -68,25 +87,26 @@ def leaf_value(tables: Tables, leaf: Leaf) -> int:
     return tables.measure.value(_with_start(tables, leaf.parts), tables.compute_cycles)
 
 
-def _leaf(
+def _leaves(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: tuple[int, ...], free_bits: tuple[int | None, ...]
-) -> Leaf | None:
+) -> tuple[Leaf, ...]:
     blocks = blocks_of(tables, chain)
     window = next((term for term in tables.problem.terms if term.is_window), None)
     if window is None:
         placed = Placed(tuple((g, block.inner) for block in reversed(blocks) for g in reversed(block.groups)))
         orders = tuple(tuple(trips_of(block)) for block in blocks)
-        return Leaf(fixed, tree_of(tables, blocks, orders, placed))
-    best: tuple[int, tuple[int, ...], Placed, tuple[tuple[int, ...], ...]] | None = None
+        return (Leaf(fixed, tree_of(tables, blocks, orders, placed)),)
+    best: list[tuple[int, Vector, Placed, tuple[Vector, ...]]] = []
     for placed in _placements(tables, window, blocks):
         if not _fits(tables, window, chain, placed, free_bits):
             continue
         for parts, orders in _best_orders(tables, window, blocks, placed):
             total = tuple(a + b for a, b in zip(fixed, parts, strict=True))
             value = tables.measure.value(_with_start(tables, total), tables.compute_cycles)
-            if best is None or value < best[0]:
-                best = (value, total, placed, orders)
-    return None if best is None else Leaf(best[1], tree_of(tables, blocks, best[3], best[2]))
+            if tables.measure.is_front or not best or value < best[0][0]:
+                best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
+    kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
+    return tuple(Leaf(best[i][1], tree_of(tables, blocks, best[i][3], best[i][2])) for i in kept if best)
 
 
 def _fits(
@@ -211,9 +231,9 @@ def _keep(
     front: list[tuple[Vector, tuple[int, ...], tuple[tuple[int, ...], ...]]],
     new: tuple[Vector, tuple[int, ...], tuple[tuple[int, ...], ...]],
 ) -> None:
-    if any(all(a <= b for a, b in zip(old[0], new[0], strict=True)) for old in front):
+    if any(_covers(old[0], new[0]) for old in front):
         return
-    front[:] = [old for old in front if not all(b <= a for a, b in zip(old[0], new[0], strict=True))]
+    front[:] = [old for old in front if not _covers(new[0], old[0])]
     front.append(new)
 
 

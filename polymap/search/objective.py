@@ -1,60 +1,77 @@
-"""What is minimised, as a function of linear measures of traffic ("components") that the search can bound one by one.
+"""Objectives compiled for one workload and machine: linear components, and how they become one number.
 
-energy, traffic:LEVEL: one component. latency, edp: the energy and one component per bandwidth limit, measured at the
-busiest instance. All component weights are integers (over a common denominator); the objective's value is exact.
+energy, traffic:LEVEL, capacity:LEVEL: one component. latency, edp: the energy and one component per bandwidth limit,
+measured at the busiest instance. Weighted sums, orders and fronts share the components of their parts. All weights are
+integers (over a common denominator); the objective's value is exact.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, lcm
 
-from polymap.arch.machine import Architecture, MemoryLevel
+from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
-from polymap.errors import OptionError, Problem, did_you_mean
+from polymap.search.components import (
+    Component,
+    bandwidth_components,
+    bits_component,
+    energy_component,
+    held_component,
+    weighted_sum,
+)
+from polymap.search.goals import Goal, Objective
 from polymap.workload.loopnest import Workload
 
+# Values of several objectives stand side by side in one integer, the first in the highest digits: comparing two such
+# integers compares lexicographically, and single values come back by unpacking.
+_DIGIT = 256
+# The value of what breaks a limit: above every other.
+BARRED = 1 << 4096
 
-class Goal(Enum):
-    """What is minimised."""
 
-    ENERGY = "energy"
-    LATENCY = "latency"
-    EDP = "edp"
-    TRAFFIC = "traffic"
+def packed(values: tuple[int, ...]) -> int:
+    """Return the values as one integer whose order is the lexicographic one (values below 0 count as 0)."""
+    total = 0
+    for value in values:
+        total = (total << _DIGIT) + max(value, 0)
+    return total
+
+
+def unpacked(value: int, count: int) -> tuple[int, ...]:
+    """Return the `count` values that `packed` joined."""
+    return tuple(value >> _DIGIT * (count - 1 - place) & (1 << _DIGIT) - 1 for place in range(count))
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
-    """goal, and the level of TRAFFIC (bits read and written there); text as the user wrote it."""
+class Share:
+    """A measure inside a measure: its weight in a sum, and which components of the whole are its own."""
 
-    goal: Goal
-    level: str | None
-    text: str
+    weight: int
+    measure: Measure
+    components: tuple[int, ...]
+
+    def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
+        """Return the value of the measure, without its weight."""
+        return self.measure.value(tuple(parts[c] for c in self.components), compute_cycles)
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
-    """A linear measure: the sum over levels and tensors of elements read x read[level][tensor] + written x write[..].
+class Limit:
+    """A share that may be at most `most` (scaled)."""
 
-    busiest: of one instance, the first; else summed over all instances. bandwidth: bits per cycle, for a busiest one.
-    """
-
-    name: str
-    read: tuple[tuple[int, ...], ...]
-    write: tuple[tuple[int, ...], ...]
-    busiest: bool
-    bandwidth: Fraction
+    share: Share
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """The objective compiled for one workload and machine: its components and how they become one number.
 
-    energy_scale: component 0 of ENERGY and EDP is energy x energy_scale, without `fixed_energy` (compute, scaled).
-    leak: energy x energy_scale per cycle.
+    energy_scale: component 0 of ENERGY and EDP is energy x energy_scale, without `fixed_energy` (compute, scaled); the
+    same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted sum
+    (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED.
     """
 
     goal: Goal
@@ -63,6 +80,8 @@ class Measure:
     fixed_energy: int
     leak: int
     overlap: bool
+    shares: tuple[Share, ...] = ()
+    limits: tuple[Limit, ...] = ()
 
     def latency(self, parts: tuple[int, ...], compute_cycles: int) -> int:
         """Return the cycles for the component values `parts` (one per component)."""
@@ -76,15 +95,23 @@ class Measure:
         return ceil(compute_cycles + sum(by_level.values(), Fraction(0)))
 
     def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
-        """Return the objective, scaled: ENERGY and EDP by energy_scale, LATENCY and TRAFFIC by 1.
+        """Return the objective, scaled: ENERGY, EDP and WEIGHTED by energy_scale, others by 1; of an order or a front
+        the values of its parts, packed; BARRED where a limit is broken.
 
         Monotone in every part, hence a valid bound when each part is a bound of its own.
         """
-        if self.goal is Goal.TRAFFIC:
+        if any(limit.share.value(parts, compute_cycles) > limit.most for limit in self.limits):
+            return BARRED
+        if self.shares:
+            values = tuple(share.value(parts, compute_cycles) for share in self.shares)
+            if self.goal is Goal.WEIGHTED:
+                return sum(share.weight * value for share, value in zip(self.shares, values, strict=True))
+            return packed(values)
+        if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
             return parts[0]
         if self.goal is Goal.LATENCY:
             return self.latency(parts, compute_cycles)
-        if self.goal is Goal.ENERGY and not self.leak:
+        if self.is_linear:
             return parts[0] + self.fixed_energy
         cycles = self.latency(parts, compute_cycles)
         energy = parts[0] + self.fixed_energy + self.leak * cycles
@@ -92,36 +119,63 @@ class Measure:
 
     @property
     def is_linear(self) -> bool:
-        """Return whether the objective is component 0 plus a constant."""
-        return self.goal is Goal.TRAFFIC or (self.goal is Goal.ENERGY and not self.leak)
+        """Return whether the objective is component 0 plus a constant (and BARRED where a limit is broken)."""
+        if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
+            return True
+        return not self.shares and (self.goal is Goal.WEIGHTED or (self.goal is Goal.ENERGY and not self.leak))
+
+    @property
+    def is_front(self) -> bool:
+        """Return whether the values of different parts are compared each on its own."""
+        return self.goal is Goal.PARETO
+
+    def values(self, value: int) -> tuple[int, ...]:
+        """Return the scaled values that stand in one: of an order's or a front's parts, else the value itself."""
+        if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
+            return unpacked(value, len(self.shares))
+        return (value,)
 
     def unscaled(self, value: int) -> Fraction:
-        """Return the user's value (pJ, cycles, pJ*cycle or bits) of a scaled one."""
-        return Fraction(value, self.energy_scale if self.goal in (Goal.ENERGY, Goal.EDP) else 1)
+        """Return the user's value (pJ, cycles, pJ*cycle or bits) of a scaled one; an order's or a front's first."""
+        return self.unscaled_values(value)[0]
 
-
-def parse_objective(text: str, arch: Architecture) -> Objective:
-    """Return the objective named by `text`; OptionError PM501 for anything else, with the names that exist."""
-    if text in ("energy", "latency", "edp"):
-        return Objective(Goal(text), None, text)
-    if text.startswith("traffic:"):
-        level = text.removeprefix("traffic:")
-        names = [known.name for known in arch.levels]
-        if level in names:
-            return Objective(Goal.TRAFFIC, level, text)
-        hint = f"{did_you_mean(level, names)} Levels of '{arch.name}': {', '.join(names)}."
-        raise OptionError(Problem("PM502", f"objective '{text}' names the level '{level}'", hint))
-    known = ["energy", "latency", "edp", "traffic:LEVEL"]
-    raise OptionError(Problem("PM501", f"unknown objective '{text}'", f"Use one of: {', '.join(known)}."))
+    def unscaled_values(self, value: int) -> tuple[Fraction, ...]:
+        """Return the user's values of a scaled one: of an order's or a front's parts, else of the one objective."""
+        if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
+            each = zip(self.shares, self.values(value), strict=True)
+            return tuple(share.measure.unscaled(own) for share, own in each)
+        scaled = self.goal in (Goal.ENERGY, Goal.EDP, Goal.WEIGHTED)
+        return (Fraction(value, self.energy_scale if scaled else 1),)
 
 
 def objective_value(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> Fraction:
-    """Return the objective of a cost, exactly, in its unit (pJ, cycles, pJ*cycle, bits)."""
-    if objective.goal is Goal.LATENCY:
-        return Fraction(cost.latency_cycles)
-    if objective.goal is Goal.TRAFFIC:
-        rows = (row for row in cost.traffic if row.level == objective.level)
-        return Fraction(sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows))
+    """Return the objective of a cost, exactly, in its unit (pJ, cycles, pJ*cycle, bits); of an order or a front the
+    first part's."""
+    match objective.goal:
+        case Goal.LATENCY:
+            return Fraction(cost.latency_cycles)
+        case Goal.TRAFFIC:
+            rows = (row for row in cost.traffic if row.level == objective.level)
+            return Fraction(sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows))
+        case Goal.CAPACITY:
+            return Fraction(dict(cost.occupancy_bits)[objective.level or ""])
+        case Goal.WEIGHTED:
+            each = ((weight, objective_value(workload, arch, part, cost)) for weight, part in objective.parts)
+            return sum((weight * value for weight, value in each), Fraction(0))
+        case Goal.LEXICOGRAPHIC | Goal.PARETO:
+            return objective_value(workload, arch, objective.singles[0], cost)
+        case Goal.ENERGY:
+            return _energy(workload, arch, cost)
+        case Goal.EDP:
+            return _energy(workload, arch, cost) * cost.latency_cycles
+
+
+def objective_values(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[Fraction, ...]:
+    """Return the values of an order's or a front's parts, else the one value."""
+    return tuple(objective_value(workload, arch, one, cost) for one in objective.singles)
+
+
+def _energy(workload: Workload, arch: Architecture, cost: Cost) -> Fraction:
     levels = {level.name: level for level in arch.levels}
     energy = cost.instances * arch.compute.pj
     energy += sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cost.latency_cycles
@@ -129,11 +183,13 @@ def objective_value(workload: Workload, arch: Architecture, objective: Objective
         level = levels[row.level]
         share = Fraction(workload.tensor(row.tensor).bits, level.word_bits)
         energy += share * (row.reads * level.read_pj + row.writes * level.write_pj)
-    return energy if objective.goal is Goal.ENERGY else energy * cost.latency_cycles
+    return energy
 
 
 def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> Measure:
     """Return the objective compiled for the workload on the machine."""
+    if objective.parts:
+        return _measure_of_parts(objective, workload, arch)
     scale = _energy_scale(workload, arch)
     instances = 1
     for dim in workload.dims:
@@ -142,16 +198,49 @@ def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> 
     goal = objective.goal
     components: list[Component] = []
     if goal is Goal.TRAFFIC:
-        components.append(_bits_component(workload, arch, objective.level or "", busiest=False))
+        components.append(bits_component(workload, arch, objective.level or "", busiest=False))
+    elif goal is Goal.CAPACITY:
+        components.append(held_component(workload, arch, objective.level or ""))
     elif goal is not Goal.LATENCY:
-        components.append(_energy_component(workload, arch, scale))
+        components.append(energy_component(workload, arch, scale))
     if goal in (Goal.LATENCY, Goal.EDP) or (goal is Goal.ENERGY and leak):
-        components.extend(_bandwidth_components(workload, arch))
+        components.extend(bandwidth_components(workload, arch))
     if not components:
         # Nothing limits the machine but compute: a component that is always zero still tells what fits.
-        components.append(_bits_component(workload, arch, "", busiest=False))
+        components.append(bits_component(workload, arch, "", busiest=False))
     fixed = arch.compute.pj * instances * scale
     return Measure(goal, tuple(components), scale, int(fixed), int(leak), arch.overlap)
+
+
+def _measure_of_parts(objective: Objective, workload: Workload, arch: Architecture) -> Measure:
+    measures = [measure_of(part, workload, arch) for _, part in objective.parts]
+    # A weight per scaled value, and then integers: value x scale = sum of weight x scaled value.
+    each = [weight * one.unscaled(1) for (weight, _), one in zip(objective.parts, measures, strict=True)]
+    scale = lcm(*(weight.denominator for weight in each))
+    weights = [int(weight * scale) for weight in each]
+    if objective.goal is Goal.WEIGHTED and all(one.is_linear for one in measures):
+        pairs = list(zip(weights, measures, strict=True))
+        joined = weighted_sum([(weight, one.components[0]) for weight, one in pairs])
+        fixed = sum(weight * one.fixed_energy for weight, one in pairs if one.goal is Goal.ENERGY)
+        return Measure(Goal.WEIGHTED, (joined,), scale, fixed, 0, arch.overlap)
+    whole = Measure(objective.goal, (), scale, 0, 0, arch.overlap)
+    for weight, one in zip(weights, measures, strict=True):
+        whole, share = _sharing(whole, one, weight)
+        whole = replace(whole, shares=(*whole.shares, share))
+    return whole
+
+
+def _sharing(whole: Measure, part: Measure, weight: int = 1) -> tuple[Measure, Share]:
+    """Return the measure with the components of another one added, and that one as a share of it."""
+    components = tuple(dict.fromkeys((*whole.components, *part.components)))
+    places = tuple(components.index(component) for component in part.components)
+    return replace(whole, components=components), Share(weight, part, places)
+
+
+def limited(measure: Measure, part: Measure, most: Fraction) -> Measure:
+    """Return the measure with everything barred whose value by `part` (no order or front) is above `most`."""
+    whole, share = _sharing(measure, part)
+    return replace(whole, limits=(*whole.limits, Limit(share, int(most / part.unscaled(1)))))
 
 
 def _energy_scale(workload: Workload, arch: Architecture) -> int:
@@ -162,53 +251,3 @@ def _energy_scale(workload: Workload, arch: Architecture) -> int:
             share = Fraction(tensor.bits, level.word_bits)
             scale = lcm(scale, (level.read_pj * share).denominator, (level.write_pj * share).denominator)
     return scale
-
-
-def _energy_component(workload: Workload, arch: Architecture, scale: int) -> Component:
-    def weights(pj_of: dict[str, Fraction]) -> tuple[tuple[int, ...], ...]:
-        return tuple(
-            tuple(int(pj_of[level.name] * Fraction(t.bits, level.word_bits) * scale) for t in workload.tensors)
-            for level in arch.levels
-        )
-
-    reads = weights({level.name: level.read_pj for level in arch.levels})
-    writes = weights({level.name: level.write_pj for level in arch.levels})
-    return Component("energy", reads, writes, busiest=False, bandwidth=Fraction(1))
-
-
-def _bits_component(
-    workload: Workload,
-    arch: Architecture,
-    level_name: str,
-    *,
-    busiest: bool,
-    bandwidth: Fraction = Fraction(1),
-    reads: bool = True,
-    writes: bool = True,
-) -> Component:
-    def rows(*, counted: bool) -> tuple[tuple[int, ...], ...]:
-        return tuple(
-            tuple(t.bits if counted and level.name == level_name else 0 for t in workload.tensors)
-            for level in arch.levels
-        )
-
-    return Component(f"bits:{level_name}", rows(counted=reads), rows(counted=writes), busiest, bandwidth)
-
-
-def _bandwidth_components(workload: Workload, arch: Architecture) -> list[Component]:
-    return [part for level in arch.levels for part in _level_components(workload, arch, level)]
-
-
-def _level_components(workload: Workload, arch: Architecture, level: MemoryLevel) -> list[Component]:
-    found: list[Component] = []
-    if level.bandwidth_bits_per_cycle is not None:
-        found.append(
-            _bits_component(workload, arch, level.name, busiest=True, bandwidth=level.bandwidth_bits_per_cycle)
-        )
-    if level.read_bandwidth_bits_per_cycle is not None:
-        band = level.read_bandwidth_bits_per_cycle
-        found.append(_bits_component(workload, arch, level.name, busiest=True, bandwidth=band, writes=False))
-    if level.write_bandwidth_bits_per_cycle is not None:
-        band = level.write_bandwidth_bits_per_cycle
-        found.append(_bits_component(workload, arch, level.name, busiest=True, bandwidth=band, reads=False))
-    return found

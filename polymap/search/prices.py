@@ -75,7 +75,8 @@ def improve_prices(descent: Descent, inside: Inside, limit: int | None) -> tuple
     excess = _excess(tables, spot, levels)
     if all(bits <= 0 for bits in excess.values()):
         descent.finish(spot)
-        return None, descent.window is None and descent.incumbent.keep == 1, bound
+        alone = descent.incumbent.keep == 1 and not tables.measure.limits
+        return None, descent.window is None and alone, bound
     unit = _unit(tables, bound)
     best: Prices | None = None
     best_bound = bound

@@ -26,13 +26,17 @@ class SpaceCount:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of a running search: the best mapping so far, its value, what no mapping can beat, their distance."""
+    """The state of a running search: the best mapping so far, its value, what no mapping can beat, their distance.
+
+    front: where a front is asked for, its mappings so far, by rising first part (value and bound are the first one's).
+    """
 
     best: Mapping | None
     value: int | float | None
     bound: int | float | None
     gap: float | None
     seconds: float
+    front: tuple[Mapping, ...] = ()
 
 
 Scored = tuple[tuple[Mapping, Cost], ...]
@@ -45,7 +49,11 @@ class SearchResult(Shown):
     status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
     objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, pJ*cycle, bits).
     gap: (value - bound) / value. clash: where INFEASIBLE, the smallest set of requirements that exclude each other, a
-    sentence each.
+    sentence each. values, bounds: of an order or a front, one per part, (name, in its unit); value, bound and gap are
+    then the first part's (an order's gap: of the first part where value and bound differ). front: the points of a
+    front, by rising first part, each an answer of its own; best is its first point. A point's bound is what no mapping
+    beats in the first part that is as good in the others; it is OPTIMAL where no mapping is as good in all parts and
+    better in one.
     """
 
     status: str
@@ -58,6 +66,9 @@ class SearchResult(Shown):
     space: SpaceCount
     seconds: float
     clash: tuple[str, ...] = ()
+    values: tuple[tuple[str, int | float], ...] = ()
+    bounds: tuple[tuple[str, int | float], ...] = ()
+    front: tuple[SearchResult, ...] = ()
     more: Callable[[int], Scored] | None = field(default=None, compare=False, repr=False)
 
     def top(self, count: int) -> Scored:

@@ -12,11 +12,12 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
-from polymap.search.engine import Outcome, solve
+from polymap.search.answer import Question, Values, answer, front_answer, gap_of, number_of
+from polymap.search.engine import Found, Outcome, solve
 from polymap.search.fallback import program_order, sampled
-from polymap.search.floor import floor_of
+from polymap.search.goals import Goal, Objective, parse_objective, parse_single
 from polymap.search.infeasible import clashes
-from polymap.search.objective import Goal, Objective, measure_of, objective_value, parse_objective
+from polymap.search.objective import measure_of, objective_values
 from polymap.search.problem import Problem, analyse
 from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
 from polymap.workload.loopnest import Workload
@@ -64,7 +65,7 @@ def candidates(
     _check_options("divide", time_limit_s, 1, 0)
     if isinstance(limit, bool) or limit < 1:
         raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
-    goal = parse_objective(objective, arch)
+    goal = parse_single(objective, arch, ranked=True)
     begin = time.monotonic()
     problem = analyse(workload, arch)
     if clashes(workload, arch):
@@ -76,10 +77,10 @@ def candidates(
     measure = measure_of(goal, workload, arch)
     outcome = solve(problem, measure, lambda: time.monotonic() - begin > time_limit_s, _silent, keep=limit)
     scored = ((leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found)
-    yield from sorted(scored, key=lambda item: objective_value(workload, arch, goal, item[1]))
+    yield from sorted(scored, key=lambda item: objective_values(workload, arch, goal, item[1]))
 
 
-def _silent(_mapping: Mapping | None, _value: int | None, _bound: int) -> None:
+def _silent(_found: Found, _bound: int) -> None:
     """Take a report, and keep it."""
 
 
@@ -101,7 +102,8 @@ class Run:
         self.workload, self.arch, self.objective, self.tiles = workload, arch, objective, tiles
         self.begin, self.limit, self.seed = begin, time_limit_s, seed
         self.on_progress, self.clock = on_progress, clock
-        self.floor = floor_of(workload, arch, objective)
+        self.question = Question(workload, arch, objective)
+        self.floors = self.question.floors()
 
     def result(self) -> SearchResult:
         """Return the answer of the lattice search where it applies, else the best of sampled mappings."""
@@ -111,10 +113,19 @@ class Run:
         outcome = self._solved(problem)
         if not outcome.found:
             return self._as_written(outcome)
-        bound = self.floor
-        if self.tiles == "divide" and outcome.bound is not None:
-            bound = max(bound, self.unscaled(problem, outcome.bound))
-        return self._answer(outcome.found[0][1].mapping, bound, outcome.evaluated, outcome.pruned)
+        left = self._left(outcome)
+        mappings = tuple(leaf.mapping for _, leaf in outcome.found)
+        return self._answer(mappings, left, outcome.evaluated, outcome.pruned)
+
+    def _left(self, outcome: Outcome) -> tuple[Values, ...]:
+        """Return lower bounds, per part of the objective, of everything that was not searched."""
+        if self.tiles != "divide" or outcome.left is None:
+            return (self.floors,)
+        measure = measure_of(self.objective, self.workload, self.arch)
+        return tuple(self._raised(measure.unscaled_values(bound)) for bound in outcome.left)
+
+    def _raised(self, bounds: Values) -> Values:
+        return tuple(max(pair) for pair in zip(bounds, self.floors, strict=True))
 
     def _space_size(self) -> SpaceSize | None:
         """Return the size of the space; None where the limit leaves no time to count it."""
@@ -124,66 +135,50 @@ class Run:
         """Return the program in its own order, where time ended before the search had any mapping."""
         mapping = program_order(self.workload, self.arch)
         legal = evaluate(self.workload, self.arch, mapping).legal
-        return self._answer(mapping if legal else None, self.floor, outcome.evaluated, outcome.pruned)
-
-    def unscaled(self, problem: Problem, value: int) -> Fraction:
-        """Return a scaled value of the engine in the objective's unit."""
-        return measure_of(self.objective, problem.workload, problem.arch).unscaled(value)
+        return self._answer((mapping,) if legal else (), (self.floors,), outcome.evaluated, outcome.pruned)
 
     def _solved(self, problem: Problem) -> Outcome:
         measure = measure_of(self.objective, self.workload, self.arch)
 
-        def report(mapping: Mapping | None, value: int | None, bound: int) -> None:
-            known = None if value is None else measure.unscaled(value)
-            least = measure.unscaled(bound) if self.tiles == "divide" else self.floor
-            self._report(mapping, known, max(least, self.floor))
+        def report(found: Found, bound: int) -> None:
+            least = measure.unscaled_values(bound) if self.tiles == "divide" else self.floors
+            self._report(found, None if not found else measure.unscaled(found[0][0]), self._raised(least)[0])
 
         return solve(problem, measure, self._out_of_time, report)
 
     def _out_of_time(self) -> bool:
         return self.clock() - self.begin > self.limit
 
-    def _report(self, mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
+    def _report(self, found: Found, value: Fraction | None, bound: Fraction) -> None:
         if self.on_progress is not None:
-            gap = None if value is None else _gap(value, bound)
+            gap = None if value is None else gap_of(value, bound)
             shown = None if value is None else self._shown(value)
-            self.on_progress(Progress(mapping, shown, self._shown(bound), gap, self.clock() - self.begin))
+            best = found[0][1].mapping if found else None
+            front = tuple(leaf.mapping for _, leaf in found) if self.objective.goal is Goal.PARETO else ()
+            self.on_progress(Progress(best, shown, self._shown(bound), gap, self.clock() - self.begin, front))
 
     def _sampled(self) -> SearchResult:
         found, tried = sampled(self.workload, self.arch, self.objective, self.seed, self._out_of_time)
-        mapping = found[0][1] if found else None
-        return self._answer(mapping, None if mapping is None else self.floor, tried, 0)
+        return self._answer(tuple(mapping for _, mapping, _ in found), (self.floors,), tried, 0)
 
     def _answer(
-        self,
-        mapping: Mapping | None,
-        bound: Fraction | None,
-        evaluated: int,
-        pruned: int,
+        self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], evaluated: int, pruned: int
     ) -> SearchResult:
+        """Return the answer. mappings: best first, of a front all; left: lower bounds of what was not searched."""
         counted = _space(self._space_size(), evaluated, pruned)
         name, seconds = self.objective.text, self.clock() - self.begin
-        if mapping is None:
-            floor = self._shown(self.floor)
+        if not mappings:
+            floor = self._shown(self.floors[0])
             return SearchResult("TIMEOUT", name, None, None, None, floor, None, counted, seconds)
-        cost = evaluate(self.workload, self.arch, mapping)
-        value = objective_value(self.workload, self.arch, self.objective, cost)
-        least = value if bound is None else min(bound, value)
-        status = "OPTIMAL" if least == value else "FEASIBLE"
-        shown = self._shown(value), self._shown(least)
-        return SearchResult(status, name, mapping, cost, *shown, _gap(value, least), counted, seconds, more=self._top)
+        if self.objective.goal is Goal.PARETO:
+            return front_answer(self.question, mappings, left, counted, seconds)
+        return answer(self.question, mappings[0], left, counted, seconds, self._top)
 
     def _top(self, count: int) -> Scored:
         return tuple(candidates(self.workload, self.arch, self.objective.text, count, self.limit))
 
     def _shown(self, value: Fraction) -> int | float:
-        if self.objective.goal in (Goal.LATENCY, Goal.TRAFFIC):
-            return int(value) if value.denominator == 1 else float(value)
-        return float(value)
-
-
-def _gap(value: Fraction, bound: Fraction) -> float:
-    return float((value - bound) / value) if value else 0.0
+        return number_of(self.objective.singles[0], value)
 
 
 def _space(size: SpaceSize | None, evaluated: int, pruned: int) -> SpaceCount:

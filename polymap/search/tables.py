@@ -14,9 +14,10 @@ from math import prod
 
 import numpy as np
 
+from polymap.search.components import Component
 from polymap.search.lattice import IntArray, Lattice, lattice_below
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
-from polymap.search.objective import Component, Measure
+from polymap.search.objective import Measure
 from polymap.search.problem import IndexGroup, Problem, TensorTerm
 from polymap.search.spread import Context, Spread
 from polymap.search.structure import Structure
@@ -196,7 +197,8 @@ def _read_costs(
         if not component.busiest:
             written *= setting.spread.instances(level)
             read = read * setting.spread.instances(parent)
-        found.append(loads.fills * written + loads.reads * read)
+        cost = loads.fills * written + loads.reads * read
+        found.append(cost + loads.held * component.held[level][term.index] if component.held else cost)
     return tuple(found)
 
 
@@ -259,6 +261,8 @@ def _output_edge(
             merged = total // shared
             credit = (total - merged) * sum(both[inner] for inner in rest)
             cost = total * both[level] + merged * apart * both[parent] - credit - zero * both[level]
+        if component.held:
+            cost = cost + size * component.held[level][term.index]
         costs.append(np.asarray(cost, dtype=np.int64))
     return _edge(
         setting, term, (source, target), (parent, level), (tuple(costs), None), (size * term.tensor.bits, None)

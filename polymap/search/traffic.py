@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from polymap.search.chain import ChainNode
@@ -18,21 +18,29 @@ Pair = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class WindowNode:
     """A storage node of the window tensor (or the compute unit): the level that loads it, its level and temporal tile,
-    and per component the cost of one element filled here and of one read for it at the parent."""
+    per component the cost of one element filled here and of one read for it at the parent, and of what it holds."""
 
     parent: int
     level: int
     tile: tuple[int, ...]
     weights: tuple[Pair, ...]
+    held: tuple[int, ...] = ()
 
     def cost(self, amounts: Pair) -> tuple[int, ...]:
         """Return the cost per component of (elements filled, elements read for one message)."""
-        return tuple(fill * amounts[0] + read * amounts[1] for fill, read in self.weights)
+        moved = tuple(fill * amounts[0] + read * amounts[1] for fill, read in self.weights)
+        # What is held does not grow with the loops: n x held - (n - 1) x held.
+        return tuple(a + b for a, b in zip(moved, self.held, strict=True)) if self.held else moved
 
 
 def window_node(tables: Tables, term: TensorTerm, node: ChainNode, groups: Groups) -> WindowNode:
     """Return a chain's node with its weights."""
-    return _weighted(tables, term, WindowNode(node.parent, node.level, node.tile, ()), groups)
+    plain = _weighted(tables, term, WindowNode(node.parent, node.level, node.tile, ()), groups)
+    if not any(component.held for component in tables.measure.components):
+        return plain
+    size = window_size(tables, term, plain, groups)[0]
+    held = (component.held for component in tables.measure.components)
+    return replace(plain, held=tuple(size * of[node.level][term.index] if of else 0 for of in held))
 
 
 def compute_node(tables: Tables, term: TensorTerm, holder: int, groups: Groups) -> WindowNode:

@@ -18,7 +18,8 @@ from polymap.arch.machine import Architecture
 from polymap.costmodel.evaluate import evaluate
 from polymap.explore import explore
 from polymap.inputs import parse_json, read_text
-from polymap.search.objective import objective_value, parse_objective
+from polymap.search.goals import parse_objective
+from polymap.search.objective import objective_value
 from polymap.search.result import SearchResult
 from polymap.workload.document import workload_from_document
 from polymap.workload.loopnest import Workload

@@ -168,6 +168,19 @@ def _objective(rng: random.Random, arch: Architecture) -> str:
     return rng.choice(("energy", "energy", "energy", "edp", "latency", traffic))
 
 
+def joined_objective(rng: random.Random, arch: Architecture) -> str:
+    """Return a weighted sum, an order or a front of two or three different objectives (or capacity:LEVEL alone)."""
+    names = ["energy", "latency", "edp", *(f"traffic:{level.name}" for level in arch.levels)]
+    names += [f"capacity:{level.name}" for level in arch.levels[1:]]
+    parts = rng.sample(names, 3 if rng.random() < 0.15 else 2)
+    kind = rng.choice(("pareto", "pareto", "pareto", "lex", "weighted", "capacity"))
+    if kind == "capacity":
+        return names[-1]
+    if kind == "weighted":
+        return "weighted:" + "+".join(f"{rng.choice(('1', '0.5', '3', '0.01'))}*{part}" for part in parts)
+    return f"{kind}:{','.join(parts)}"
+
+
 def _features(name: str, arch: Architecture, objective: str, tiles: str) -> frozenset[str]:
     found = {name, tiles, objective.split(":")[0], f"{len(arch.levels)} levels", f"{len(arch.fanouts)} fan-out(s)"}
     kinds = [isinstance(node, Fanout) for node in arch.nodes]

@@ -121,6 +121,30 @@ def test_explore_prints_text_and_writes_the_file(capsys: Captured, tmp_path: Pat
     assert printed.err == ""
 
 
+def test_explore_lists_a_front_by_rising_first_objective(capsys: Captured, tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    nodes: list[dict[str, object]] = [
+        {"level": "DRAM", "read_pj": 100, "write_pj": 100},
+        {"level": "BUF", "capacity_bits": 256, "read_pj": 2, "write_pj": 2},
+        {"compute": "MAC"},
+    ]
+    path.write_text(json.dumps({"name": "two", "nodes": nodes}))
+    wanted = ("--objective", "pareto:traffic:DRAM,capacity:BUF", "--tiles", "divide")
+    answer = answer_of(capsys, "explore", *SMALL, "--arch", str(path), *wanted)
+    assert answer["status"] == "OPTIMAL"
+    front = answer["front"]
+    assert isinstance(front, list)
+    assert len(front) >= 2
+    values = [tuple(point["values"].values()) for point in front]
+    assert values == sorted(values)
+    assert [value[1] for value in values] == sorted({value[1] for value in values}, reverse=True)
+    assert all(point["mapping"]["nodes"] and point["cost"]["legal"] for point in front)
+    assert all((point["status"], point["gap"]) == ("OPTIMAL", 0) for point in front)
+    assert answer["mapping"] == front[0]["mapping"]
+    assert main(("explore", *SMALL, "--arch", str(path), *wanted)) == 0
+    assert f"OPTIMAL: pareto:traffic:DRAM,capacity:BUF, {len(front)} points" in capsys.readouterr().out
+
+
 def test_codegen_writes_a_program_and_runs_it(capsys: Captured, tmp_path: Path) -> None:
     path = tmp_path / "gemm.c"
     words = ("codegen", *SMALL, "--arch", "flat3", "--tiles", "divide", "-o", str(path), "--run")

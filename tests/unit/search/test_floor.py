@@ -12,7 +12,7 @@ from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.explore import explore
 from polymap.search.exhaustive import exhaustive
 from polymap.search.floor import floor_of
-from polymap.search.objective import parse_objective
+from polymap.search.goals import parse_objective
 from polymap.workload.einsum import einsum
 from tests.referee.problems import random_problem
 

@@ -13,7 +13,8 @@ from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import OptionError
 from polymap.schedules.mapping import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.search.objective import Measure, measure_of, objective_value, parse_objective
+from polymap.search.goals import parse_objective
+from polymap.search.objective import Measure, measure_of, objective_value
 from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 

@@ -1,0 +1,92 @@
+"""What a search has found so far, and what a new tree must beat: the best few, or a front."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from polymap.search.leaf import Leaf
+from polymap.search.objective import BARRED, unpacked
+
+
+@dataclass(slots=True)
+class Incumbent:
+    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
+
+    unsettled: the bounds of chains whose trees were not all looked at.
+    """
+
+    out_of_time: Callable[[], bool]
+    keep: int = 1
+    found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
+    nodes: int = 0
+    unsettled: list[int] = field(default_factory=list[int])
+
+    @property
+    def value(self) -> int | None:
+        """Return the value that a new tree must beat; None while there is room."""
+        return self.found[-1][0] if len(self.found) == self.keep else None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Return whether what has a value above one that does not beat the incumbent does not beat it either."""
+        return True
+
+    @property
+    def leaf(self) -> Leaf | None:
+        return self.found[0][1] if self.found else None
+
+    def beats(self, value: int) -> bool:
+        """Return whether a tree of this value is wanted, or with this bound may be."""
+        return value < BARRED and (self.value is None or value < self.value)
+
+    def add(self, value: int, leaf: Leaf) -> None:
+        """Take a tree in, unless it is known already; the worst one goes where there are too many."""
+        if any(leaf.mapping == known.mapping for _, known in self.found):
+            return
+        self.found.append((value, leaf))
+        self.found.sort(key=lambda item: item[0])
+        del self.found[self.keep :]
+
+    def leave_open(self, bound: int) -> None:
+        """Note that trees of at least this value were not all looked at."""
+        if bound not in self.unsettled:
+            self.unsettled.append(bound)
+
+
+@dataclass(slots=True)
+class Front(Incumbent):
+    """The trees so far of which none is as good as another in every part of the objective, by rising first part.
+
+    count: how many parts the packed values have.
+    """
+
+    count: int = 2
+    _points: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+
+    @property
+    def value(self) -> int | None:
+        return None
+
+    @property
+    def is_ordered(self) -> bool:
+        return False
+
+    def beats(self, value: int) -> bool:
+        """Return whether no tree of the front is as good in every part."""
+        if value >= BARRED:
+            return False
+        new = unpacked(value, self.count)
+        return not any(_covers(point, new) for point in self._points)
+
+    def add(self, value: int, leaf: Leaf) -> None:
+        """Take a tree in that beats the front; those that it covers go."""
+        new = unpacked(value, self.count)
+        self.found[:] = [item for item in self.found if not _covers(new, unpacked(item[0], self.count))]
+        self.found.append((value, leaf))
+        self.found.sort(key=lambda item: item[0])
+        self._points[:] = [unpacked(item[0], self.count) for item in self.found]
+
+
+def _covers(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    return all(a <= b for a, b in zip(old, new, strict=True))
