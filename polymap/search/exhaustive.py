@@ -17,7 +17,8 @@ import numpy as np
 
 from polymap.arch.machine import Architecture
 from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.exhaustive_counts import Ints, Loop, Nest
+from polymap.search.exhaustive_arrays import Ints
+from polymap.search.exhaustive_counts import Loop, Nest
 from polymap.search.exhaustive_places import Arrangement, Arrangements, Place
 from polymap.search.exhaustive_score import Columns, Scale, scale_of
 from polymap.search.exhaustive_tensor import TensorScore

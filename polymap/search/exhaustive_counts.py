@@ -1,4 +1,4 @@
-"""What one tensor moves in one loop tree, counted over all statement instances at once: the referee's own counter.
+"""What tensors move in one loop tree, counted over all statement instances at once: the referee's own counter.
 
 It follows the definition (design: counting) directly: every (instance, element, step) that a tile holds is listed,
 runs of steps are stays, and sorting finds what enters, leaves and is shared. Nothing is estimated, and no code is
@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
 from polymap.errors import OptionError, Problem
+from polymap.search.exhaustive_arrays import Ints, changes, join, starts, sum_by, unique
 from polymap.workload.loopnest import Access, Operator, Workload, accesses_of
 
-Ints = NDArray[np.int64]
 Numbers = tuple[int, ...]  # of loops
 
 
@@ -40,16 +39,6 @@ class Node:
 
     level: int
     clock: Numbers
-
-
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """Elements moved at one level, per instance of it; fills and drains are summed."""
-
-    reads: Ints
-    writes: Ints
-    fills: int
-    drains: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,60 +158,22 @@ class Nest:
         return Siblings(owner, separate, shared, apart, owners)
 
 
-def _sum_by(group: Ints, size: int, values: Ints | None = None) -> Ints:
-    """Return the sums of small integers per group."""
-    return np.bincount(group, values, size).astype(np.int64)
-
-
-def _unique(values: Ints) -> Ints:
-    """Return the different values, sorted (np.unique with less to do before)."""
-    ordered = np.sort(values, axis=None)
-    new = np.empty(len(ordered), dtype=np.bool_)
-    new[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    return ordered[new]
-
-
-def _join(*columns: Ints) -> Ints:
-    """Return one number per row that sorts as the columns do, the first most significant."""
-    code = columns[0]
-    for column in columns[1:]:
-        code = code * (int(column.max()) + 1) + column
-    return code
-
-
-def _changes(values: Ints) -> NDArray[np.bool_]:
-    """Return where a value differs from the one before (the first does)."""
-    new = np.empty(len(values), dtype=np.bool_)
-    new[:1] = True
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    return new
-
-
-def _starts(codes: Ints) -> Ints:
-    """Return where runs of consecutive numbers begin in a sorted array without repetitions."""
-    new = np.empty(len(codes), dtype=np.bool_)
-    new[:1] = True
-    np.not_equal(codes[1:], codes[:-1] + 1, out=new[1:])
-    return np.flatnonzero(new)
-
-
 def _messages(siblings: Siblings, instance: Ints, time: Ints, element: Ints) -> Ints:
     """Return the elements read per owner when the instances load `element` at `time`, multicast merged."""
     shared = siblings.shared[instance]
     members = int(shared.max()) + 1
     size = int(element.max()) + 1
-    groups = _join(siblings.owner[instance], siblings.separate[instance], time)
-    loads = _unique((groups * members + shared) * size + element)
+    groups = join(siblings.owner[instance], siblings.separate[instance], time)
+    loads = unique((groups * members + shared) * size + element)
     sender, what = loads // size, loads % size
     group = sender // members
     inner = (int(siblings.separate[instance].max()) + 1) * (int(time.max()) + 1)
     if members == 1:
-        return _sum_by(group // inner, siblings.owners)
-    begin = np.flatnonzero(_changes(sender))
+        return sum_by(group // inner, siblings.owners)
+    begin = np.flatnonzero(changes(sender))
     lengths = np.diff(np.append(begin, len(loads)))
     kept = _distinct(group[begin], what, begin, lengths, size)
-    return _sum_by(group[begin[kept]] // inner, siblings.owners, lengths[kept])
+    return sum_by(group[begin[kept]] // inner, siblings.owners, lengths[kept])
 
 
 def _distinct(group: Ints, what: Ints, begin: Ints, lengths: Ints, size: int) -> Ints:
@@ -253,15 +204,15 @@ class ReadCounter:
         instance = nest.number(nest.above(spatial, node.level))
         times = nest.size(node.clock)
         now = instance * times + nest.number(node.clock)
-        active = _unique(now)
+        active = unique(now)
         turn = np.searchsorted(active, now)
-        first = len(_unique(self.elements[:, turn == 0]))
+        first = len(unique(self.elements[:, turn == 0]))
         span = len(active) + 1  # keeps runs of different elements apart
-        held = _unique((self.elements * siblings.count + instance) * span + turn)
-        loads = held[_starts(held)]
+        held = unique((self.elements * siblings.count + instance) * span + turn)
+        loads = held[starts(held)]
         turn, element = loads % span, loads // span // siblings.count
         instance, time = active[turn] // times, active[turn] % times
-        return _sum_by(instance, siblings.count), _messages(siblings, instance, time, element), first
+        return sum_by(instance, siblings.count), _messages(siblings, instance, time, element), first
 
     def compute_reads(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
         """Return the reads of the compute unit per instance of the innermost level that holds the tensor."""
@@ -270,122 +221,3 @@ class ReadCounter:
         instance = nest.number(nest.above(spatial, nest.levels))
         time = nest.number(clock)
         return np.sum([_messages(siblings, instance, time, row) for row in self.elements], axis=0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stays:
-    """Runs of steps in which an instance holds an element, sorted by element, instance and start.
-
-    start and end count the existing steps of the node's clock; partial: the stay began with a partial sum.
-    """
-
-    element: Ints
-    instance: Ints
-    start: Ints
-    end: Ints
-    instances: int
-    partial: NDArray[np.bool_]
-
-
-class WriteCounter:
-    """Counts the partial sums of the tensor that is accumulated into."""
-
-    def __init__(self, nest: Nest, tensor: str) -> None:
-        self.nest = nest
-        elements, self.size = nest.elements((nest.workload.statements[0].target,))
-        self.elements = elements[0]
-        self.initial = nest.workload.tensor(tensor).initial
-        self._known: dict[tuple[Node, Numbers], tuple[_Stays, Ints]] = {}
-
-    def exchanges(self, nodes: Sequence[Node], spatial: Numbers) -> tuple[list[Moves], list[int], Ints]:
-        """Return what the holders exchange, the outermost level first (nodes are those below it).
-
-        Also their first tiles, and per instance of the innermost how many of its stays began at zero.
-        """
-        nest = self.nest
-        zeros = np.zeros(self.size, dtype=np.int64)
-        stays = _Stays(np.arange(self.size), zeros, zeros, zeros, 1, np.full(self.size, self.initial))
-        moves = [Moves(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), 0, 0)]
-        tiles = [self.size]
-        holder = Node(0, ())
-        for node in nodes:
-            inner, times = self._stays(node, spatial)
-            siblings = nest.siblings(spatial, holder.level, node.level)
-            owner = _owning(stays, inner, siblings, times // nest.size(node.clock[len(holder.clock) :]))
-            inner, own, above = _exchange(stays, inner, owner, siblings)
-            moves[-1] = _added(moves[-1], above)
-            moves.append(own)
-            tiles.append(int(np.count_nonzero((inner.instance == 0) & (inner.start == 0))))
-            stays, holder = inner, node
-        return moves, tiles, _sum_by(stays.instance[~stays.partial], stays.instances)
-
-    def _stays(self, node: Node, spatial: Numbers) -> tuple[_Stays, Ints]:
-        """Return the stays at a node (not yet which began as partial sums), and the clock value of each step."""
-        key = (node, self.nest.above(spatial, node.level))
-        if key not in self._known:
-            self._known[key] = self._listed(*key)
-        return self._known[key]
-
-    def _listed(self, node: Node, loops: Numbers) -> tuple[_Stays, Ints]:
-        instance, instances = self.nest.number(loops), self.nest.size(loops)
-        now = self.nest.number(node.clock)
-        times = _unique(now)
-        span = len(times) + 1  # keeps runs of different elements apart
-        held = _unique((self.elements * instances + instance) * span + np.searchsorted(times, now))
-        begin = _starts(held)
-        last = np.append(begin[1:], len(held)) - 1
-        who = held[begin] // span
-        none = np.zeros(len(begin), dtype=np.bool_)
-        return _Stays(who // instances, who % instances, held[begin] % span, held[last] % span, instances, none), times
-
-    def arrivals(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
-        """Return the writes of the compute unit per instance of the innermost holder."""
-        nest = self.nest
-        siblings = nest.siblings(spatial, holder, nest.levels)
-        unit = nest.number(nest.above(spatial, nest.levels))
-        owner, apart, time = siblings.owner[unit], siblings.apart[unit], nest.number(clock)
-        arrivals = _unique(_join(owner, apart, time, self.elements))
-        inner = (int(apart.max()) + 1) * (int(time.max()) + 1) * self.size
-        return _sum_by(arrivals // inner, siblings.owners)
-
-
-def _owning(outer: _Stays, inner: _Stays, siblings: Siblings, outer_time: Ints) -> Ints:
-    """Return per inner stay the position of the owner's stay that it lies in; outer_time: of each inner step."""
-    outer_turn = np.cumsum(_changes(outer_time)) - 1  # inner steps are in order, so the outer ones are
-    steps = len(outer_time)
-    begins = (outer.element * outer.instances + outer.instance) * steps + outer.start
-    wanted = (inner.element * outer.instances + siblings.owner[inner.instance]) * steps + outer_turn[inner.start]
-    return np.searchsorted(begins, wanted, side="right") - 1
-
-
-def _exchange(outer: _Stays, inner: _Stays, owner: Ints, siblings: Siblings) -> tuple[_Stays, Moves, Moves]:
-    """Return the inner stays with how they begin, the moves at the inner node, and those it causes at the outer one.
-
-    Per outer stay the events are put in order: a drain arrives (kind 0) or the partial sum is asked for (kind 1, after
-    the drains of the same step). The copy is a partial sum after an arrival, zero after it was asked for.
-    """
-    steps = int(inner.end.max()) + 2
-    apart = int(siblings.apart.max()) + 1
-    asks = owner * steps + inner.start
-    asked = _unique(asks * 2 + 1) * apart
-    arrived = _unique((owner * steps + inner.end + 1) * 2 * apart + siblings.apart[inner.instance])
-    events = np.sort(np.concatenate([asked, arrived])) // apart
-    stay, kind = events // 2 // steps, events % 2
-    after_arrival = np.empty(len(kind), dtype=np.bool_)
-    after_arrival[0] = False
-    np.equal(kind[:-1], 0, out=after_arrival[1:])
-    partial = np.where(_changes(stay), outer.partial[stay], after_arrival)
-    order = np.lexsort((inner.instance, asks))  # of those that ask together, the first instance takes it
-    takers = order[_changes(asks[order])][partial[kind == 1]]
-    begins_partial = np.zeros(len(asks), dtype=np.bool_)
-    begins_partial[takers] = True
-    reads = _sum_by(outer.instance[stay[partial]], outer.instances)
-    writes = _sum_by(outer.instance[stay[kind == 0]], outer.instances)
-    fills = _sum_by(inner.instance[takers], inner.instances)
-    drains = _sum_by(inner.instance, inner.instances)
-    known = _Stays(inner.element, inner.instance, inner.start, inner.end, inner.instances, begins_partial)
-    return known, Moves(drains, fills, len(takers), len(asks)), Moves(reads, writes, 0, 0)
-
-
-def _added(one: Moves, other: Moves) -> Moves:
-    return Moves(one.reads + other.reads, one.writes + other.writes, one.fills + other.fills, one.drains + other.drains)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arch.machine import Architecture, MemoryLevel
-from polymap.search.exhaustive_counts import Ints
+from polymap.search.exhaustive_arrays import Ints
 from polymap.search.exhaustive_words import fanout_groups
 from polymap.workload.loopnest import Tensor, Workload
 
@@ -36,6 +37,7 @@ class Arrangements:
         self.tensors = workload.tensors
         self.levels = arch.levels
         self.groups = fanout_groups(arch)
+        self._most: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
         self._all: dict[tuple[int, tuple[tuple[int, int], ...]], Arrangement] = {}
         self._kept: dict[tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]], Ints] = {}
 
@@ -50,6 +52,13 @@ class Arrangements:
         if key not in self._all:
             self._all[key] = self._arranged(length, units)
         return self._all[key]
+
+    def most_arrangements(self, length: int, units: tuple[tuple[int, int], ...]) -> int:
+        """Return how many arrangements there are at most, without listing them."""
+        key = (length, units)
+        if key not in self._most:
+            self._most[key] = prod(len(self._places(tensor, length, units)) for tensor in self.tensors)
+        return self._most[key]
 
     def kept(self, length: int, units: tuple[tuple[int, int], ...], gaps: tuple[tuple[int, int], ...]) -> Ints:
         """Return the arrangements (their positions) with a node between `first` and `last` for each of the gaps."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.errors import OptionError, Problem
-from polymap.search.exhaustive_counts import Ints
+from polymap.search.exhaustive_arrays import Ints
 from polymap.workload.loopnest import Workload
 
 

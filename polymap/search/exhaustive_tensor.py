@@ -7,9 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from polymap.search.exhaustive_counts import Ints, Nest, Node, Numbers, ReadCounter, WriteCounter
+from polymap.search.exhaustive_arrays import Ints
+from polymap.search.exhaustive_counts import Nest, Node, Numbers, ReadCounter
 from polymap.search.exhaustive_places import Place
 from polymap.search.exhaustive_score import Columns
+from polymap.search.exhaustive_stays import WriteCounter
 
 
 class Situation(Protocol):
@@ -102,10 +104,8 @@ class TensorScore:
     def _written(self, columns: Columns, word: Situation, place: Place) -> tuple[Ints, Ints]:
         nodes: list[tuple[int, Numbers]] = []
         clock: Numbers = ()
-        start: Numbers = ()
         for level, gap in place:
-            clock += self._sorted_runs(word.clocks[gap][len(start) :], free=word.lockstep)
-            start = word.clocks[gap]
+            clock += self._reduced(word.clocks[gap][len(clock) :], free=word.lockstep)
             nodes.append((level, clock))
         compute = self._arrivals(columns, nodes[-1][0] if nodes else 0, tuple(sorted(word.clocks[-1])), word.spatial)
         key = (tuple(nodes), word.spatial)
@@ -142,7 +142,7 @@ class TensorScore:
         return row, traffic
 
     def _reduced(self, clock: Numbers, *, free: bool) -> Numbers:
-        """Return a clock with the same loads: irrelevant loops directly above the node dropped, runs of them sorted.
+        """Return a clock with the same stays: irrelevant loops directly above the node dropped, runs of them sorted.
 
         Only where free (in lock step): an instance that is idle for a while would see another order of its steps.
         """

@@ -7,14 +7,14 @@ Run as a program it prints how the problems of the tests are distributed:
 from __future__ import annotations
 
 import random
+import re
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice
+from itertools import pairwise
 from statistics import median
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
-from polymap.schedules.space import legal_count
 from polymap.search.exhaustive_counts import Nest
 from polymap.search.exhaustive_places import Arrangements
 from polymap.search.exhaustive_words import Words
@@ -22,7 +22,8 @@ from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 
 LARGE = 10_000  # trees; at least half of the problems have more
-_MOST_WORDS = 1_500  # sequences of loops; what the time of an enumeration grows with
+_MOST_WORDS = 500  # sequences of loops; what the time of an enumeration grows with
+_MOST_PLACES = 1_000_000  # ways to place all nodes in one sequence of loops; what the memory grows with
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +38,35 @@ class Problem:
     features: frozenset[str]
 
 
-# einsum, the dims' largest extents (any-tiles problems are cut down further by the size of their space), family
+# family, einsum, the dims' largest extents (8 for any tiles, where spaces grow much faster)
 _FAMILIES: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("gemm", "C[m,n] += A[m,k] * B[k,n]", {"m": 8, "n": 8, "k": 8}),
     ("gemm", "C[m,n] += A[m,k] * B[k,n]", {"m": 12, "n": 4, "k": 6}),
-    ("matvec", "y[m] += A[m,k] * x[k]", {"m": 12, "k": 16}),
+    ("matvec", "y[m] += A[m,k] * x[k]", {"m": 13, "k": 16}),
+    ("dot", "s[] += A[k] * B[k]", {"k": 36}),
+    ("maximum", "y[m] max= A[m,k]", {"m": 12, "k": 16}),
     ("batched", "C[b,m] += A[b,m,k] * B[b,k]", {"b": 4, "m": 6, "k": 6}),
+    ("batched", "C[h,m,n] += A[h,m,k] * B[h,k,n]", {"h": 2, "m": 4, "k": 4, "n": 2}),
     ("outer", "C[m,n] += A[m] * B[n]", {"m": 12, "n": 12}),
     ("window", "O[k,p] += I[p+r] * W[k,r]", {"k": 6, "p": 8, "r": 3}),
     ("window", "O[p] += I[c,p+r] * W[c,r]", {"c": 4, "p": 8, "r": 3}),
+    ("window", "O[k,p] += I[c,p+r] * W[k,c,r]", {"k": 3, "c": 2, "p": 6, "r": 3}),
+    ("two windows", "O[p,q] += I[p+r,q+s] * W[r,s]", {"p": 4, "q": 3, "r": 3, "s": 2}),
     ("strided", "O[k,p] += I[2*p+r] * W[k,r]", {"k": 4, "p": 6, "r": 3}),
     ("dilated", "O[p] += I[p+2*r] * W[r]", {"p": 12, "r": 4}),
+    ("strided, dilated", "O[k,p] += I[2*p+3*r] * W[k,r]", {"k": 4, "p": 6, "r": 3}),
     ("strided", "O[p,q] += I[3*p+2*q]", {"p": 5, "q": 4}),
     ("depthwise", "O[g,p] += I[g,p+r] * W[g,r]", {"g": 4, "p": 6, "r": 3}),
-    ("reversed", "O[p] += I[p-r+2] * W[r]", {"p": 10, "r": 3}),
+    ("grouped", "O[g,k,p] += I[g,c,p+r] * W[g,k,c,r]", {"g": 2, "k": 2, "c": 2, "p": 4, "r": 2}),
+    ("reversed", "O[p] += I[p-r+2] * W[r]", {"p": 13, "r": 3}),
     ("three", "D[m,n] += A[m,k] * B[k,n] * S[n]", {"m": 4, "n": 4, "k": 4}),
     ("three", "O[i] += A[i,j] * B[j] * S[i]", {"i": 8, "j": 8}),
 )
-_EXTENTS = (1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9, 10, 12, 12, 16)
+_EXTENTS = (1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9, 10, 11, 12, 12, 13, 16, 24, 36)
+_REDUCED = ("r", "s")  # window extents, at least 2
 
 
-def random_problem(rng: random.Random, *, most: int = 200_000, tiles: str | None = None) -> Problem:
+def random_problem(rng: random.Random, *, most: int = 100_000, tiles: str | None = None) -> Problem:
     """Return a problem of one tile rule (None: either).
 
     Its space has between 200 and `most` legal trees, three in five times more than 10,000.
@@ -65,43 +74,50 @@ def random_problem(rng: random.Random, *, most: int = 200_000, tiles: str | None
     least = LARGE if rng.random() < 0.6 else 200
     while True:
         name, text, largest = rng.choice(_FAMILIES)
-        workload = _workload(rng, name, text, largest)
         rule = tiles or rng.choice(("divide", "divide", "any"))
+        if rule == "any":
+            largest = {dim: min(extent, 8) for dim, extent in largest.items()}
+        workload = _workload(rng, name, text, largest)
         arch = _machine(rng, workload)
-        legal = legal_count(workload, arch, rule)
-        if legal is not None and least < legal <= most and _words(workload, arch, rule) <= _MOST_WORDS:
+        legal = _trees(workload, arch, rule, most)
+        if legal is not None and least < legal:
             objective = _objective(rng, arch)
-            return Problem(workload, arch, objective, rule, legal, _features(name, arch, objective, rule))
+            return Problem(workload, arch, objective, rule, legal, _features(name, workload, arch, objective, rule))
 
 
-def _words(workload: Workload, arch: Architecture, tiles: str) -> int:
-    """Return how many sequences of loops the enumeration has to look at, or one more than are wanted."""
-    nodes = Arrangements(workload, arch).most_nodes
-    return sum(1 for _ in islice(Words(Nest(workload, arch), arch, tiles, nodes), _MOST_WORDS + 1))
+def _trees(workload: Workload, arch: Architecture, tiles: str, most: int) -> int | None:
+    """Return the number of legal trees as the enumeration meets them; None where it would take long."""
+    arrangements = Arrangements(workload, arch)
+    words = Words(Nest(workload, arch), arch, tiles, arrangements.most_nodes)
+    trees = 0
+    for number, word in enumerate(words, start=1):
+        if arrangements.most_arrangements(len(word.items), word.units) > _MOST_PLACES:
+            return None
+        trees += len(arrangements.kept(len(word.items), word.units, word.gaps))
+        if trees > most or number > _MOST_WORDS:
+            return None
+    return trees
 
 
 def _workload(rng: random.Random, name: str, text: str, largest: dict[str, int]) -> Workload:
-    sizes = {dim: rng.choice([e for e in _EXTENTS if (dim == "r") < e <= most]) for dim, most in largest.items()}
+    sizes = {dim: rng.choice([e for e in _EXTENTS if (dim in _REDUCED) < e <= most]) for dim, most in largest.items()}
     if name == "reversed":
         text = text.replace("p-r+2", f"p-r+{sizes['r'] - 1}")
-    tensors = list(
-        dict.fromkeys(part.split("[")[0].strip() for part in text.replace("+=", "*").split("*") if "[" in part)
-    )
-    tensors = [t for t in tensors if t.isalpha()]
+    tensors = list(dict.fromkeys(re.findall(r"\w+(?=\[)", text)))
     bits = 8 if rng.random() < 0.7 else {tensor: rng.choice((4, 8, 16)) for tensor in tensors}
     initial = (tensors[0],) if rng.random() < 0.15 else ()
     return einsum(text, bits=bits, initial=initial, name=name, **sizes)
 
 
 def _machine(rng: random.Random, workload: Workload) -> Architecture:
-    """Return a machine of 2-4 levels with up to two fan-outs; capacities often bind."""
-    inner = rng.choice((1, 1, 2, 2, 2, 3))
-    places = sorted(rng.choice(range(inner + 1)) for _ in range(rng.choice((0, 1, 1, 2))))
+    """Return a machine of 2-4 levels with up to three fan-outs; capacities often bind."""
+    inner = rng.choice((1, 1, 2, 2, 2, 3, 3))
+    places = sorted(rng.choice(range(inner + 1)) for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3))))
     nodes: list[Node] = []
     for number in range(inner + 1):
         nodes.append(_level(rng, workload, number, inner))
         nodes += [_fanout(rng, workload, i) for i, place in enumerate(places) if place == number]
-    nodes.append(ComputeUnit("MAC", Fraction(1), rng.choice((1, 1, 1, 2))))
+    nodes.append(ComputeUnit("MAC", Fraction(1), rng.choice((1, 1, 1, 2, 3))))
     return Architecture("random", tuple(nodes), overlap=rng.random() < 0.8)
 
 
@@ -159,7 +175,7 @@ def _fanout(rng: random.Random, workload: Workload, number: int) -> Fanout:
     names = [dim.name for dim in workload.dims]
     dims = tuple(rng.sample(names, rng.randint(1, len(names)))) if rng.random() < 0.25 else None
     multicast = rng.choice((Multicast.IDENTICAL, Multicast.IDENTICAL, Multicast.UNION, Multicast.NONE))
-    return Fanout("XY"[number], rng.choice((2, 2, 3, 4, 4, 6)), multicast, rng.random() < 0.75, dims)
+    return Fanout("XYZ"[number], rng.choice((2, 2, 3, 4, 4, 6)), multicast, rng.random() < 0.75, dims)
 
 
 def _objective(rng: random.Random, arch: Architecture) -> str:
@@ -181,16 +197,31 @@ def joined_objective(rng: random.Random, arch: Architecture) -> str:
     return f"{kind}:{','.join(parts)}"
 
 
-def _features(name: str, arch: Architecture, objective: str, tiles: str) -> frozenset[str]:
+def _features(name: str, workload: Workload, arch: Architecture, objective: str, tiles: str) -> frozenset[str]:
     found = {name, tiles, objective.split(":")[0], f"{len(arch.levels)} levels", f"{len(arch.fanouts)} fan-out(s)"}
+    found |= {f"multicast {fanout.multicast.value}" for fanout in arch.fanouts}
+    tests = {
+        "several groups": _groups(arch) > 1,
+        "holds": any(level.holds is not None for level in arch.levels),
+        "must_hold": any(level.must_hold for level in arch.levels),
+        "leak": any(level.leak_pj_per_cycle for level in arch.levels),
+        "buffering 2": any(level.buffering == 2 for level in arch.levels),
+        "shared bandwidth": any(level.bandwidth_bits_per_cycle is not None for level in arch.levels),
+        "separate bandwidths": any(level.read_bandwidth_bits_per_cycle is not None for level in arch.levels),
+        "no reduction": any(not fanout.reduction for fanout in arch.fanouts),
+        "fan-out dims": any(fanout.dims is not None for fanout in arch.fanouts),
+        "no overlap": not arch.overlap,
+        "initial": any(tensor.initial for tensor in workload.tensors),
+        "mixed bits": len({tensor.bits for tensor in workload.tensors}) > 1,
+        "prime extent": any(dim.extent in (5, 7, 11, 13) for dim in workload.dims),
+    }
+    return frozenset(found | {feature for feature, there in tests.items() if there})
+
+
+def _groups(arch: Architecture) -> int:
+    """Return the number of runs of fan-outs."""
     kinds = [isinstance(node, Fanout) for node in arch.nodes]
-    if len(arch.fanouts) == 2 and "11" not in "".join(str(int(kind)) for kind in kinds):
-        found.add("two groups")
-    if any(level.holds is not None or level.must_hold for level in arch.levels):
-        found.add("holds/must_hold")
-    if any(fanout.multicast is not Multicast.IDENTICAL or not fanout.reduction for fanout in arch.fanouts):
-        found.add("mixed fan-out policies")
-    return frozenset(found)
+    return sum(kind and not before for before, kind in pairwise(kinds))
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
-"""The search finds what walking every legal tree finds: 200 random small problems with dividing tiles, 40 with any.
+"""The search finds what walking every legal tree finds: 800 random small problems with dividing tiles, 200 with any.
 
-The problems (tests/referee/problems.py prints how they are distributed) have windows, bypass rules, up to two fan-outs
-of mixed policies, partial sums to begin with, binding capacities and all objectives.
+The problems (tests/referee/problems.py prints how they are distributed) have windows with stride and dilation, groups,
+bypass rules, up to four levels and three fan-outs of mixed policies, partial sums to begin with, binding capacities
+and all objectives. The first 60 are in `make quick`; `make soak` has 4,000 more.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from polymap.search.result import SearchResult
 from polymap.search.search import search
 from tests.referee.problems import LARGE, Problem, random_problem
 
-_BATCHES, _BATCH = 20, 10
+_BATCH = 5
+_DIVIDE, _ANY = 160, 40  # batches
+_QUICK = 12
+
+
+def _batches(first: int, last: int) -> list:
+    """Return the numbers of batches as parameters, those after the first few marked slow."""
+    return [pytest.param(n, marks=() if n < _QUICK else pytest.mark.slow) for n in range(first, last)]
 
 
 def _problems(batch: int, tiles: str) -> list[Problem]:
@@ -43,48 +51,72 @@ def _same(found: float | None, true: Fraction) -> bool:
     return found is not None and float(found) == float(true)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", range(_BATCHES))
+def _check_divide(problem: Problem) -> None:
+    found, true, told = _answers(problem)
+    assert found.space.legal == true.legal == problem.legal, told
+    if true.value is None:
+        assert found.status == "INFEASIBLE", told
+        return
+    assert found.status == "OPTIMAL", told
+    assert _same(found.value, true.value), told
+    assert found.best is not None
+    check_mapping(problem.workload, problem.arch, found.best)
+    assert placement_violations(problem.workload, problem.arch, found.best) == ()
+
+
+def _check_any(problem: Problem) -> None:
+    found, true, told = _answers(problem)
+    assert found.space.legal == true.legal == problem.legal, told
+    if true.value is None:
+        assert found.status in ("INFEASIBLE", "TIMEOUT"), told
+        return
+    if found.bound is not None:
+        assert float(found.bound) <= float(true.value), told
+    if found.value is not None:
+        assert float(found.value) >= float(true.value), told
+    if found.status == "OPTIMAL":
+        assert _same(found.value, true.value), told
+
+
+@pytest.mark.parametrize("batch", _batches(0, _DIVIDE))
 def test_the_optimum_over_dividing_tiles_is_the_least_of_all_trees(batch: int) -> None:
     for problem in _problems(batch, "divide"):
-        found, true, told = _answers(problem)
-        assert found.space.legal == true.legal, told
-        if true.value is None:
-            assert found.status == "INFEASIBLE", told
-            continue
-        assert found.status == "OPTIMAL", told
-        assert _same(found.value, true.value), told
-        assert found.best is not None
-        check_mapping(problem.workload, problem.arch, found.best)
-        assert placement_violations(problem.workload, problem.arch, found.best) == ()
+        _check_divide(problem)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", range(_ANY))
 def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(batch: int) -> None:
     for problem in _problems(batch, "any"):
-        found, true, told = _answers(problem)
-        assert found.space.legal == true.legal, told
-        if true.value is None:
-            assert found.status in ("INFEASIBLE", "TIMEOUT"), told
-            continue
-        if found.bound is not None:
-            assert float(found.bound) <= float(true.value), told
-        if found.value is not None:
-            assert float(found.value) >= float(true.value), told
-        if found.status == "OPTIMAL":
-            assert _same(found.value, true.value), told
+        _check_any(problem)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("batch", range(_DIVIDE, _DIVIDE + 600))
+def test_more_problems_with_dividing_tiles(batch: int) -> None:
+    for problem in _problems(batch, "divide"):
+        _check_divide(problem)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("batch", range(_ANY, _ANY + 200))
+def test_more_problems_with_any_tiles(batch: int) -> None:
+    for problem in _problems(batch, "any"):
+        _check_any(problem)
 
 
 @pytest.mark.slow
 def test_half_of_the_spaces_are_large_and_every_feature_is_there() -> None:
-    problems = [problem for batch in range(_BATCHES) for problem in _problems(batch, "divide")]
-    assert len(problems) >= 200
+    problems = [problem for batch in range(60) for problem in _problems(batch, "divide")]
+    problems += [problem for batch in range(8) for problem in _problems(batch, "any")]
     assert median(problem.legal for problem in problems) > LARGE
-    assert max(problem.legal for problem in problems) > 10 * LARGE
+    assert max(problem.legal for problem in problems) > 9 * LARGE
     wanted = (
-        "window|strided|dilated|depthwise|three|batched|matvec|gemm|energy|latency|edp|traffic"
-        "|2 levels|3 levels|4 levels|2 fan-out(s)|two groups|holds/must_hold|mixed fan-out policies"
+        "gemm|matvec|dot|maximum|batched|outer|window|two windows|strided|dilated|strided, dilated|depthwise|grouped"
+        "|reversed|three|energy|latency|edp|traffic|2 levels|3 levels|4 levels|0 fan-out(s)|1 fan-out(s)|2 fan-out(s)"
+        "|3 fan-out(s)|several groups|multicast identical|multicast union|multicast none|no reduction|fan-out dims"
+        "|holds|must_hold|leak|buffering 2|shared bandwidth|separate bandwidths|no overlap|initial|mixed bits"
+        "|prime extent"
     )
     for feature in wanted.split("|"):
         assert sum(feature in problem.features for problem in problems) >= 8, feature
