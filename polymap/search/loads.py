@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polymap.search.lattice import IntArray, Lattice, divisors
+from polymap.search.lattice import IntArray, Lattice
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread
 from polymap.search.window_paths import WindowModel, least_loads, most_saved, window_model
-from polymap.search.windows import Count, Crossing
+from polymap.search.windows import UNREACHED, Count, Crossing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,11 +32,15 @@ class Setting:
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeLoads:
     """Of one instance of a node in the whole run, at every tile: elements loaded, elements read at the parent for one
-    message of its siblings (the same where no fan-out unites), elements held."""
+    message of its siblings (the same where no fan-out unites), elements held.
+
+    stands: where decided places let the node stand (None: everywhere).
+    """
 
     fills: IntArray
     reads: IntArray
     held: IntArray
+    stands: NDArray[np.bool_] | None = None
 
 
 def node_loads(setting: Setting, term: TensorTerm, parent: int, level: int, *, above: bool) -> NodeLoads:
@@ -57,12 +62,12 @@ def node_loads(setting: Setting, term: TensorTerm, parent: int, level: int, *, a
         return NodeLoads(held * trips, held * trips, held)
     seen = tuple(spread.crossings(dim, parent, level, above=above) for dim in windows)
     fills = _model(setting, term, tuple(tuple(_unmerged(one) for one in crossing) for crossing in seen), Count.FILLS)
-    loads = held * _window_loads(setting, term, fills)
-    size = held * fills.size[_place_in(setting, fills)]
+    loads, stands = _window_loads(setting, term, fills)
+    size = np.where(stands, fills.size[_place_in(setting, fills)], 0)
     if not spread.unites(parent, level):
-        return NodeLoads(loads, loads, size)
-    reads = _model(setting, term, seen, Count.READS)
-    return NodeLoads(loads, held * _window_loads(setting, term, reads), size)
+        return NodeLoads(held * loads, held * loads, held * size, stands)
+    reads, _ = _window_loads(setting, term, _model(setting, term, seen, Count.READS))
+    return NodeLoads(held * loads, held * reads, held * size, stands)
 
 
 def _unmerged(crossing: Crossing) -> Crossing:
@@ -81,7 +86,7 @@ def _model(
 def _place_in(setting: Setting, model: WindowModel) -> IntArray:
     """Return, at every point of the lattice, the flat index of its window tile in the model."""
     total = np.zeros((1,) * len(setting.lattice.shape), dtype=np.int64)
-    for stride, (dim, prime) in zip(model.strides, model.lattice.axes, strict=True):
+    for dim, prime, stride in model.passes.axes:
         if (dim, prime) in setting.lattice.axes:
             position = setting.lattice.axes.index((dim, prime))
             shape = [-1 if a == position else 1 for a in range(len(setting.lattice.shape))]
@@ -89,9 +94,9 @@ def _place_in(setting: Setting, model: WindowModel) -> IntArray:
     return total
 
 
-def _window_loads(setting: Setting, term: TensorTerm, model: WindowModel) -> IntArray:
-    """Return the loads per element of the plain axes' tile: loops below the chain's last tile in their best order,
-    then the loops between the chain's tiles, outwards."""
+def _window_loads(setting: Setting, term: TensorTerm, model: WindowModel) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Return the loads per element of the plain axes' tile, and where the node can stand (elsewhere the loads are 0):
+    loops below the chain's last tile in their best order, then the loops between the chain's tiles, outwards."""
     lattice, context, dims = setting.lattice, setting.context, setting.problem.dims
     plain = [d for d, dim in enumerate(dims) if dim in term.dims and dim not in model.carried]
     other = [d for d, dim in enumerate(dims) if dim not in term.dims]
@@ -103,25 +108,26 @@ def _window_loads(setting: Setting, term: TensorTerm, model: WindowModel) -> Int
         reps = reps * (context.tiles[-1][d] // lattice.values[dims[d]])
     for d in plain:
         inner_trips = inner_trips * (context.tiles[-1][d] // lattice.values[dims[d]])
-    repeat = (
-        prod(setting.problem.extents[d] for d in other)
-        if len(marks) == 1
-        else prod(context.tiles[-1][d] for d in other)
-    )
     where = _place_in(setting, model)
-    index = np.searchsorted(np.array(divisors(repeat), dtype=np.int64), reps)
-    first = least_loads(model, marks[-1], repeat)[where, index] * inner_trips
+    loads, again = least_loads(model, marks[-1])
+    stands = loads < UNREACHED
+    loads, again, stands = np.where(stands, loads, 0), np.where(stands, again, 0), stands[where]
+    first = (loads[where] + (reps - 1) * again[where]) * inner_trips
     outside = prod(whole.values()) // prod(context.tiles[-1])
     if outside == 1:
-        return first
+        return first, stands
     saved = _saved_outside(context, model, marks, plain, other)
-    return first * outside - np.where(inner_trips == 1, saved[where], 0)
+    return first * outside - np.where(stands & (inner_trips == 1), saved[where], 0), stands
 
 
 def _flat_tile(model: WindowModel, tile: dict[str, int]) -> int:
-    inner = {dim: tile[dim] for dim, _ in model.lattice.extents}
-    index = model.lattice.index(inner)
-    return sum(stride * exponent for stride, exponent in zip(model.strides, index, strict=True))
+    total = 0
+    for dim, prime, stride in model.passes.axes:
+        rest = tile[dim]
+        while rest % prime == 0:
+            rest //= prime
+            total += stride
+    return total
 
 
 def _saved_outside(
@@ -147,7 +153,7 @@ def _most_saved_from(model: WindowModel, ends: tuple[int, int, int], repeat: int
     inner, outer, last = ends
     saved = most_saved(model, inner, outer, repeat, after)
     kept = np.zeros_like(saved)
-    kept[model.below[last]] = saved[model.below[last]]
+    kept[model.passes.below[last]] = saved[model.passes.below[last]]
     return kept
 
 

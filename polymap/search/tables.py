@@ -198,7 +198,9 @@ def _read_costs(
             written *= setting.spread.instances(level)
             read = read * setting.spread.instances(parent)
         cost = loads.fills * written + loads.reads * read
-        found.append(cost + loads.held * component.held[level][term.index] if component.held else cost)
+        if component.held:
+            cost = cost + loads.held * component.held[level][term.index]
+        found.append(cost if loads.stands is None else np.where(loads.stands, cost, FORBIDDEN))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from math import prod
 import numpy as np
 
 from polymap.arch.machine import Multicast
-from polymap.search.lattice import IntArray, Lattice, divisors, lattice_below
+from polymap.search.lattice import IntArray, divisors, lattice_below
 from polymap.search.problem import IndexGroup
 
 UNREACHED = 1 << 50
@@ -49,12 +49,13 @@ class Crossing:
 class DimStep:
     """A dim seen from a node. Sets are bit masks.
 
-    indices: its index set. united: offsets of siblings whose loads become one message. distinct: offsets of siblings
-    that share a message only if it is equal. carried: the distance from the last index of one pass to the first of the
-    next; reach: from the first to the last index of a pass.
+    indices: its index set. passed: the indices of all tiles together. united: offsets of siblings whose loads become
+    one message. distinct: offsets of siblings that share a message only if it is equal. carried: the distance from the
+    last index of one pass to the first of the next; reach: from the first to the last index of a pass.
     """
 
     indices: int
+    passed: int
     united: int
     distinct: int
     carried: int
@@ -65,7 +66,8 @@ class DimStep:
 def dim_steps(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ...]) -> tuple[DimStep, ...]:
     """Return what the dim may look like from a node with temporal tile `tile` when loops up to `inside` are passed.
 
-    extent: temporal extent; tile | inside | extent. One entry per way in which the spatial loops may cross.
+    extent: temporal extent; tile | inside | extent. One entry per way in which the spatial loops may cross; none where
+    loops that reach `inside` cannot respect the decided places.
     """
     found: dict[DimStep, None] = {}
     for order in _crossing_orders(extent, tile, inside, crossings):
@@ -77,20 +79,13 @@ Order = tuple[tuple[int, int], ...]
 
 
 def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ...]) -> Iterator[Order]:
-    """Yield (crossing, temporal extent inside it), innermost first."""
+    """Yield (crossing, temporal extent inside it), innermost first; nothing where decided places forbid such passes."""
     choices: list[list[int]] = []
+    above = [y for y in divisors(extent) if y % tile == 0 and (y % inside == 0 or inside % y == 0)]
     for one in crossings:
-        if one.place is not None:
-            choices.append([one.place])
-            continue
-        above = [y for y in divisors(extent) if y % tile == 0 and (y % inside == 0 or inside % y == 0)]
-        below = list(divisors(tile)) if not one.fixed else []
-        if one.fixed:
-            choices.append(above)
-        elif one.may_stand_above:
-            choices.append(sorted({*above, *below}))
-        else:
-            choices.append(below)
+        below = [] if one.fixed else list(divisors(tile))
+        free = above if one.fixed else sorted({*above, *below}) if one.may_stand_above else below
+        choices.append(free if one.place is None else [y for y in free if y == one.place])
     for places in product(*choices):
         for sequence in permutations(range(len(crossings))):
             ordered = tuple((index, places[index]) for index in sequence)
@@ -114,15 +109,17 @@ def dim_step(tile: int, inside: int, crossings: tuple[Crossing, ...], order: Ord
             siblings[merge] = _spread(siblings[merge], factor, step)
             step *= factor
         inner *= one.factor
+    passed = indices
     stops = sorted({1, tile, inside, *(place for _, place in order if place <= inside)})
     for start, stop in pairwise(stops):
         stride = start * _factors(crossings, order, start)
         if stop <= tile:
             indices = _spread(indices, stop // start, stride)
-        else:
+        passed = _spread(passed, stop // start, stride)
+        if stop > tile:
             reach += (stop // start - 1) * stride
     carried = inside * _factors(crossings, order, inside) - reach
-    return DimStep(indices, siblings[Multicast.UNION], siblings[Multicast.IDENTICAL], carried, reach)
+    return DimStep(indices, passed, siblings[Multicast.UNION], siblings[Multicast.IDENTICAL], carried, reach)
 
 
 def _factors(crossings: tuple[Crossing, ...], order: Order, extent: int) -> int:
@@ -210,7 +207,7 @@ def least_messages(
 ) -> int:
     """Return the fewest different loads along a group, over all ways in which the spatial loops may cross."""
     options = [dim_steps(e, t, t, crossing) for e, t, crossing in zip(extents, tile, crossings, strict=True)]
-    return min(tile_messages(coefficients, steps) for steps in product(*options))
+    return min((tile_messages(coefficients, steps) for steps in product(*options)), default=1)
 
 
 @lru_cache(maxsize=100_000)
@@ -219,42 +216,94 @@ def least_size(
 ) -> int:
     """Return the fewest elements that one message of single elements may have."""
     options = [dim_steps(e, 1, 1, crossing) for e, crossing in zip(extents, crossings, strict=True)]
-    return min(tile_counts(coefficients, steps, Count.READS)[0] for steps in product(*options))
+    return min((tile_counts(coefficients, steps, Count.READS)[0] for steps in product(*options)), default=1)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTables:
-    """One index group over its own lattice of tiles T and passed extents X (flat indices).
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """The pairs (tile T, passed extents X) of a lattice with T | X, and their points (flat indices).
 
-    size[T]: fewest elements. kept[X, T]: most elements kept across a loop over a dim outside the group.
-    carried[dim][X, T]: the same across a loop over `dim`.
+    points: tile per dim. at[X, T]: number of the pair, -1 where T does not divide X. axes: (dim, prime, stride of the
+    flat index). before[axis][pair]: the pair with X / prime, -1 where T does not divide that. rank: primes from T to X.
     """
 
-    lattice: Lattice
+    axes: tuple[tuple[str, int, int], ...]
+    points: IntArray
+    outer: IntArray
+    inner: IntArray
+    at: IntArray
+    before: tuple[IntArray, ...]
+    rank: IntArray
+
+
+@lru_cache(maxsize=256)
+def pairs_of(extents: tuple[tuple[str, int], ...]) -> Pairs:
+    """Return the pairs of the lattice below `extents`."""
+    lattice = lattice_below(extents)
+    strides = [int(np.prod(lattice.shape[axis + 1 :], dtype=np.int64)) for axis in range(len(lattice.shape))]
+    places = list(np.ndindex(lattice.shape))
+    exponents = np.array(places, dtype=np.int64).reshape(len(places), len(lattice.shape))
+    values = [np.broadcast_to(lattice.values[dim], lattice.shape).ravel() for dim, _ in extents]
+    divides = (exponents[:, None, :] >= exponents[None, :, :]).all(axis=2)
+    outer, inner = np.nonzero(divides)
+    at = np.full(divides.shape, -1, dtype=np.int64)
+    at[outer, inner] = np.arange(len(outer), dtype=np.int64)
+    before = tuple(
+        np.where(exponents[outer, axis] > exponents[inner, axis], at[outer - stride, inner], -1)
+        for axis, stride in enumerate(strides)
+    )
+    axes = tuple((dim, prime, stride) for (dim, prime), stride in zip(lattice.axes, strides, strict=True))
+    rank = (exponents[outer] - exponents[inner]).sum(axis=1)
+    return Pairs(axes, np.stack(values, axis=1), outer, inner, at, before, rank)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupTables:
+    """One index group over its own lattice: size per tile T, the others per pair of T and passed extents X.
+
+    size: fewest elements. passed: fewest elements of all tiles together (UNREACHED where no loops give the pair). kept:
+    most elements kept across a loop over a dim outside the group. carried[dim]: the same across a loop over `dim`.
+    """
+
+    pairs: Pairs
     size: IntArray
+    passed: IntArray
     kept: IntArray
     carried: dict[str, IntArray]
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def group_tables(
     group: IndexGroup, extents: tuple[int, ...], crossings: tuple[tuple[Crossing, ...], ...], count: Count
 ) -> GroupTables:
     """Return the tables of a group; `extents` are the temporal extents of its dims, `crossings` per dim."""
-    lattice = lattice_below(tuple(zip(group.dims, extents, strict=True)))
-    points = [tuple(lattice.point(index).values()) for index in np.ndindex(lattice.shape)]
-    total = len(points)
-    size = np.full(total, UNREACHED, dtype=np.int64)
-    kept = np.zeros((total, total), dtype=np.int64)
-    carried = {dim: np.zeros((total, total), dtype=np.int64) for dim in group.dims}
-    for t, tile in enumerate(points):
-        for x, inside in enumerate(points):
-            if any(b % a for a, b in zip(tile, inside, strict=True)):
-                continue
-            options = [dim_steps(*one) for one in zip(extents, tile, inside, crossings, strict=True)]
-            seen = [tile_counts(group.coefficients, steps, count) for steps in product(*options)]
-            size[t] = min(size[t], min(step[0] for step in seen))
-            kept[x, t] = max(step[1] for step in seen)
-            for position, dim in enumerate(group.dims):
-                carried[dim][x, t] = max(step[2][position] for step in seen)
-    return GroupTables(lattice, size, kept, carried)
+    pairs = pairs_of(tuple(zip(group.dims, extents, strict=True)))
+    total = len(pairs.outer)
+    points = [tuple(int(tile) for tile in point) for point in pairs.points]
+    size = [UNREACHED] * len(points)
+    passed, kept, carried = [UNREACHED] * total, [0] * total, [[0] * total for _ in group.dims]
+    for number in range(total):
+        x, t = int(pairs.outer[number]), int(pairs.inner[number])
+        options = [dim_steps(*one) for one in zip(extents, points[t], points[x], crossings, strict=True)]
+        for steps in product(*options):
+            elements, outside, own = tile_counts(group.coefficients, steps, count)
+            size[t] = min(size[t], elements)
+            passed[number] = min(passed[number], _passed_size(group.coefficients, steps, count))
+            kept[number] = max(kept[number], outside)
+            for position, one in enumerate(own):
+                carried[position][number] = max(carried[position][number], one)
+    return GroupTables(
+        pairs,
+        np.array(size, dtype=np.int64),
+        np.array(passed, dtype=np.int64),
+        np.array(kept, dtype=np.int64),
+        {dim: np.array(own, dtype=np.int64) for dim, own in zip(group.dims, carried, strict=True)},
+    )
+
+
+def _passed_size(coefficients: tuple[int, ...], steps: tuple[DimStep, ...], count: Count) -> int:
+    """Return how many elements all tiles together have: each is loaded, or read, at least once."""
+    elements = form_set(coefficients, tuple(step.passed for step in steps))
+    if count is Count.FILLS:
+        return elements.bit_count()
+    return _sum_size(elements, form_set(coefficients, tuple(step.united for step in steps)))
