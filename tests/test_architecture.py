@@ -181,6 +181,12 @@ def test_the_exhaustive_referee_stands_apart_from_the_search() -> None:
     assert not own & inner_imports("polymap.search.search", "polymap.search.")
 
 
+def test_the_second_prover_stands_apart_from_the_search() -> None:
+    reached = inner_imports("polymap.search.second_prover", "polymap.search.")
+    assert all(name.startswith("polymap.search.second_prover") for name in reached)
+    assert not reached & inner_imports("polymap.search.search", "polymap.search.")
+
+
 def test_code_is_emitted_without_the_cost_model() -> None:
     for path in PACKAGE.glob("codegen/*.py"):
         if not path.stem.startswith("run"):

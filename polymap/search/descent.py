@@ -264,7 +264,9 @@ class Descent:
         assert prices is not None and view.priced is not None and self.incumbent.value is not None
         cost = np.broadcast_to(edge_cost(tables, edge, spot.state, 0), tables.lattice.shape)[region]
         spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
-        own = np.where(cost >= FORBIDDEN, FORBIDDEN, cost * prices.unit + bits * prices.per_level[edge.level])
+        barred = cost >= FORBIDDEN  # its product with the unit would not fit 64 bits
+        priced = np.where(barred, 0, cost) * prices.unit + bits * prices.per_level[edge.level]
+        own = np.where(barred, FORBIDDEN, priced)
         total = own + view.priced.reach[after][region] + (spot.parts[0] * prices.unit + spent - prices.allowance)
         room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
         return total < room * prices.unit
