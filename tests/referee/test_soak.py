@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,27 @@ def test_stretches_add_up() -> None:
     parts.add(soak.tally_of(8, 8, 0))
     assert parts == whole
     assert soak.run(16, float("inf"), 0, 0, 1) == whole
+
+
+def test_a_run_goes_on_with_the_tally_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "CHUNK", 8)
+    kept = tmp_path / "tally.json"
+    soak.run(16, float("inf"), 5, 3, 1, kept)
+    calls: list[int] = []
+    honest = soak.tally_of
+
+    def noted(first: int, count: int, sets_every: int) -> soak.Tally:
+        calls.append(first)
+        return honest(first, count, sets_every)
+
+    monkeypatch.setattr(soak, "tally_of", noted)
+    assert soak.run(24, float("inf"), 5, 3, 1, kept) == honest(5, 24, 3)
+    assert calls == [21]
+    with pytest.raises(SystemExit, match="other seeds"):
+        soak.run(24, float("inf"), 6, 3, 1, kept)
+    monkeypatch.setattr(soak, "counters_version", lambda: "another")
+    with pytest.raises(SystemExit, match="another version"):
+        soak.run(24, float("inf"), 5, 3, 1, kept)
 
 
 def test_several_workers_leave_no_stretch_out(monkeypatch: pytest.MonkeyPatch) -> None:
