@@ -116,7 +116,7 @@ def mistakes(tree: ast.Module) -> Iterator[tuple[ast.AST, str, Callable[[], None
 
 
 def _code(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that do something: no annotations, decorators, docstrings, slots, assertions, errors' texts, zip's strict."""
+    """Yield the nodes that do something: no annotations, decorators, texts, slots, assertions, nor zip's strict."""
     yield tree
     for field, value in ast.iter_fields(tree):
         if field in ("annotation", "returns", "decorator_list", "type_params"):

@@ -54,11 +54,12 @@ def energy_by_level_pj_exact(
     latency = latency_cycles(arch, counts)
     energies: list[tuple[str, Fraction]] = []
     for level in arch.levels:
-        energy = level.leak_pj_per_cycle * latency
-        for row in counts.traffic:
-            if row.level == level.name:
-                per_element = Fraction(bits[row.tensor], level.word_bits)
-                energy += per_element * (row.reads * level.read_pj + row.writes * level.write_pj)
+        rows = [row for row in counts.traffic if row.level == level.name]
+        read_bits = sum(row.reads * bits[row.tensor] for row in rows)
+        written_bits = sum(row.writes * bits[row.tensor] for row in rows)
+        energy = (read_bits * level.read_pj + written_bits * level.write_pj) / level.word_bits
+        if level.leak_pj_per_cycle:
+            energy += level.leak_pj_per_cycle * latency
         energies.append((level.name, energy))
     return (*energies, (arch.compute.name, counts.instances * arch.compute.pj))
 

@@ -125,10 +125,52 @@ def kept_indices(extent: int, chain: Chain, outside: int, clock: Clock) -> int:
 
     The machine's inner loops end where those of the first instance do.
     """
+    times = sum(part is Part.TIME for _, part, _ in chain)
+    inmost = chain[times:]
+    if len(inmost) <= 1 and all(part is not Part.FREE for _, part, _ in inmost) and times == _leading_times(chain):
+        return _kept_below_times(extent, chain[:times], inmost, outside, clock)
     total = 0
     for count, digits in choices(runs(extent, chain)):
         links = tuple(zip((tile for tile, _, _ in chain), (part for _, part, _ in chain), digits, strict=True))
         total += count * _still(links, ahead(chain, digits), outside, clock, extent)
+    return total
+
+
+def _leading_times(chain: Chain) -> int:
+    return next((number for number, (_, part, _) in enumerate(chain) if part is not Part.TIME), len(chain))
+
+
+def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, clock: Clock) -> int:
+    """Return the same where the chain is TIME loops and at most one spatial loop inside them, without a search.
+
+    Below what the outer loops leave, the kept indices are those of the first iterations whose digit of the spatial loop
+    takes so much that every inner TIME loop ends with its first iteration.
+    """
+    lengths = {extent: 1}
+    for tile, _, _ in times[:outside]:
+        below: dict[int, int] = {}
+        for length, many in lengths.items():
+            whole, rest = divmod(length, tile)
+            if whole:
+                below[tile] = below.get(tile, 0) + whole * many
+            if rest:
+                below[rest] = below.get(rest, 0) + many
+        lengths = below
+    tile, part, pin = spatial[0] if spatial else (extent, Part.EACH, 0)
+    total = 0
+    for length, many in lengths.items():
+        need = 0
+        for inner, _, _ in times[outside:]:
+            need = max(need, length - inner)
+            length = min(length, inner)
+        if need and (clock is Clock.MACHINE or not spatial):
+            continue
+        first = -(-need // tile) * tile
+        if part is Part.PINNED:
+            first, length = max(first, pin * tile), min(length, (pin + 1) * tile)
+            if first > pin * tile:
+                continue
+        total += many * max(0, length - first)
     return total
 
 

@@ -11,7 +11,18 @@ from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.messages import distinct_elements, elements_not_read
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
 from polymap.costmodel.progression import too_large
-from polymap.costmodel.scene import NO_PINS, Judge, Pins, Scene, Siblings, always, none_starts, none_stops
+from polymap.costmodel.scene import (
+    NO_PINS,
+    Chains,
+    Judge,
+    Pins,
+    Scene,
+    Siblings,
+    always,
+    axes_of,
+    none_starts,
+    none_stops,
+)
 from polymap.costmodel.tally import Row
 from polymap.costmodel.window_sums import all_elements, first_tile, kept_elements
 
@@ -19,10 +30,11 @@ from polymap.costmodel.window_sums import all_elements, first_tile, kept_element
 class Counter:
     """Counts one mapping. pins: count only what the instances with these digits of spatial loops do."""
 
-    __slots__ = ("_scenes", "machine", "model", "nest")
+    __slots__ = ("_chains", "_scenes", "machine", "model", "nest")
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, nest: Nest) -> None:
         self.model, self.machine, self.nest = model, machine, nest
+        self._chains = Chains(machine, nest)
         self._scenes: dict[tuple[int, Node, int, Siblings, Clock, Judge], Scene] = {}
 
     def scene(
@@ -38,7 +50,7 @@ class Counter:
         key = (tensor.index, node, 0 if siblings is Siblings.APART else parent.fans, siblings, clock, judge)
         found = None if pins else self._scenes.get(key)
         if found is None:
-            found = Scene(self.model.extents, self.machine, self.nest, tensor, between, siblings, pins, clock, judge)
+            found = Scene(self.model.extents, self._chains, tensor, between, siblings, pins, clock, judge)
             if not pins:
                 self._scenes[key] = found
         return found
@@ -114,11 +126,11 @@ class Counter:
 
     def tile(self, tensor: TensorModel, node: Node) -> int:
         """Return the size of the largest tile: that of the first step in the first instance."""
-        scene = self.scene(tensor, (node, node), Siblings.APART)
-        total = prod(first_tile(axes) for axes in scene.axes)
+        chains, _ = self._chains.at((node, node), Siblings.APART, NO_PINS)
+        total = prod(first_tile(axes) for axes in axes_of(self.model.extents, chains, tensor))
         for dim in tensor.singles:
             branches = ((self.model.extents[dim], 1),)
-            for tile, part, _ in scene.chains[dim]:
+            for tile, part, _ in chains[dim]:
                 branches = spread(branches, tile) if part is Part.FREE else clipped(branches, 0, tile)
             total *= sum(length * many for length, many in branches)
         return total

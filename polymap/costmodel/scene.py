@@ -7,7 +7,7 @@ carry depends only on how many of the dim's temporal loops are outside of it, so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
+from enum import IntEnum
 from math import prod
 from typing import Protocol
 
@@ -32,13 +32,13 @@ Axes = tuple[tuple[int, int, Chain], ...]  # of a window: coefficient, extent, c
 NO_PINS: Pins = {}
 
 
-class Siblings(Enum):
+class Siblings(IntEnum):
     """How the instances below one parent instance count."""
 
-    APART = "apart"
-    MERGED = "merged"
-    MULTICAST = "multicast"
-    ADDED = "added"
+    APART = 0
+    MERGED = 1
+    MULTICAST = 2
+    ADDED = 3
 
 
 def always(_: tuple[Track, ...]) -> bool:
@@ -156,6 +156,40 @@ class JudgedIdle(RaggedIdle):
         return sum(times for times, tracks in changes(self._extent, self._chain, cut) if self._judge(tracks))
 
 
+class Chains:
+    """What the loops of each dim are to the nodes of one mapping; remembered, as tensors ask for the same."""
+
+    __slots__ = ("_known", "_machine", "nest")
+
+    def __init__(self, machine: MachineModel, nest: Nest) -> None:
+        self._machine, self.nest = machine, nest
+        self._known: dict[
+            tuple[int, int, int, Siblings, tuple[tuple[int, int], ...]], tuple[tuple[Chain, ...], ...]
+        ] = {}
+
+    def at(self, between: tuple[Node, Node], siblings: Siblings, pins: Pins) -> tuple[tuple[Chain, ...], ...]:
+        """Return the chains of all dims twice: as they are to a tensor that lacks a dim or has it in a window, and to
+        one whose elements tell it. pins count for the former only at the fan-outs above what is counted together."""
+        parent, node = between
+        above = 0 if siblings is Siblings.APART else parent.fans
+        key = (node.position, node.fans, above, siblings, tuple(pins.items()))
+        found = self._known.get(key)
+        if found is None:
+            parts = _parts(self._machine, parent, node, siblings)
+            fans = node.fans if siblings is Siblings.APART else parent.fans
+            shared = tuple(_chain(loops, node, parts, pins, fans) for loops in self.nest.chains)
+            told = tuple(_chain(loops, node, parts, pins, len(parts)) for loops in self.nest.chains) if pins else shared
+            found = self._known[key] = (shared, told)
+        return found
+
+
+def axes_of(extents: tuple[int, ...], chains: tuple[Chain, ...], tensor: TensorModel) -> tuple[Axes, ...]:
+    """Return the axes of a tensor's windows."""
+    return tuple(
+        tuple((factor, extents[dim], chains[dim]) for dim, factor in window.terms) for window in tensor.windows
+    )
+
+
 class Scene:
     """lines: of the singles and of the dims that the tensor lacks. whole: their product. axes: of the windows."""
 
@@ -164,8 +198,7 @@ class Scene:
     def __init__(
         self,
         extents: tuple[int, ...],
-        machine: MachineModel,
-        nest: Nest,
+        chains: Chains,
         tensor: TensorModel,
         between: tuple[Node, Node],
         siblings: Siblings,
@@ -173,18 +206,15 @@ class Scene:
         clock: Clock,
         judge: Judge,
     ) -> None:
-        parent, node = between
+        nest = chains.nest
         self.tensor = tensor
-        self.above = [loop for loop in nest.loops if loop.fanout == TEMPORAL and loop.position < node.position]
-        self.chains: dict[int, Chain] = {}
+        self.above = [loop for loop in nest.loops if loop.fanout == TEMPORAL and loop.position < between[1].position]
+        shared, told = chains.at(between, siblings, pins)
+        self.chains = tuple(told[dim] if kind == 1 else shared[dim] for dim, kind in enumerate(tensor.kinds))
         self.lines: dict[int, Line] = {}
         self.whole = 1
-        parts = _parts(machine, parent, node, siblings)
-        pinned = node.fans if siblings is Siblings.APART else parent.fans
-        for dim, loops in enumerate(nest.chains):
+        for dim, (loops, chain) in enumerate(zip(nest.chains, self.chains, strict=True)):
             kind, extent = tensor.kinds[dim], extents[dim]
-            chain = _chain(loops, node, parts, pins, len(parts) if kind == 1 else pinned) if loops else ()
-            self.chains[dim] = chain
             if kind == 2:
                 continue
             if not chain:
@@ -195,12 +225,11 @@ class Scene:
             elif kind:
                 line = RaggedSingle(extent, chain, clock)
             else:
-                line = RaggedIdle(extent, chain) if clock is Clock.OWN else JudgedIdle(extent, chain, judge)
+                alone = clock is Clock.OWN or all(part is Part.TIME for _, part, _ in chain)
+                line = RaggedIdle(extent, chain) if alone else JudgedIdle(extent, chain, judge)
             self.lines[dim] = line
             self.whole *= line.whole
-        self.axes: tuple[Axes, ...] = tuple(
-            tuple((factor, extents[dim], self.chains[dim]) for dim, factor in window.terms) for window in tensor.windows
-        )
+        self.axes = axes_of(extents, self.chains, tensor)
 
     def carries(self) -> Iterator[tuple[int, tuple[tuple[Cut, ...], ...]]]:
         """Yield (what the lines keep, the cuts of each window's dims) per carry at which they keep anything."""

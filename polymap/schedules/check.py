@@ -70,13 +70,23 @@ class _Way:
 
 @dataclass(slots=True)
 class _Checker:
-    """Walks the tree and collects what is wrong with it."""
+    """Walks the tree and collects what is wrong with it. levels, tensors, dims, fanouts: their names, in order."""
 
     workload: Workload
     arch: Architecture
+    levels: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
+    fanouts: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list[Problem])
     places: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     computed: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        self.levels = tuple(level.name for level in self.arch.levels)
+        self.tensors = tuple(tensor.name for tensor in self.workload.tensors)
+        self.dims = tuple(dim.name for dim in self.workload.dims)
+        self.fanouts = tuple(fanout.name for fanout in self.arch.fanouts)
 
     def note(self, code: str, what: str, hint: str = "") -> None:
         self.problems.append(Problem(code, what, hint))
@@ -124,38 +134,36 @@ class _Checker:
                 self.note("PM401", f"{where}[{index}] is a {kind}, and nodes follow it", hint)
 
     def _stored(self, node: Storage, at: str, way: _Way) -> _Way:
-        levels = tuple(level.name for level in self.arch.levels)
-        names = tuple(tensor.name for tensor in self.workload.tensors)
-        known = node.level in levels
+        known = node.level in self.levels
+        inner = known and node.level != self.levels[0]
         if not known:
-            self.unknown("PM402", at, "level", node.level, levels)
+            self.unknown("PM402", at, "level", node.level, self.levels)
         stored = dict(way.stored)
         for tensor in node.tensors:
-            if tensor not in names:
-                self.unknown("PM403", at, "tensor", tensor, names)
+            if tensor not in self.tensors:
+                self.unknown("PM403", at, "tensor", tensor, self.tensors)
                 continue
             first = self.places.setdefault((node.level, tensor), at) if known else at
             if first != at or node.tensors.count(tensor) > 1:
                 what = f"{at} stores {tensor} in '{node.level}', where {first if first != at else 'it'} does already"
                 self.note("PM404", what, "There is at most one node per tensor and level.")
-            if known and node.level != levels[0]:
+            if inner:
                 self._check_order(tensor, node.level, at, way)
                 stored[tensor] = node.level
-        nodes = (*way.nodes, (node.level, at)) if known and node.level != levels[0] else way.nodes
+        nodes = (*way.nodes, (node.level, at)) if inner else way.nodes
         return _Way(way.tiles, stored, nodes, way.depth)
 
     def _check_order(self, tensor: str, level: str, at: str, way: _Way) -> None:
         above = way.stored.get(tensor)
-        if above is not None and self.arch.level_index(above) > self.arch.level_index(level):
-            order = ", ".join(each.name for each in self.arch.levels)
+        if above is not None and self.levels.index(above) > self.levels.index(level):
+            order = ", ".join(self.levels)
             what = f"{at} stores {tensor} in '{level}' below its node in '{above}'"
             self.note("PM405", what, f"A tensor's nodes follow the machine's order of levels: {order}.")
 
     def _loop_is_known(self, node: Temporal | Spatial, at: str) -> bool:
-        dims = tuple(self.workload.extents())
-        known = node.dim in dims
+        known = node.dim in self.dims
         if not known:
-            self.unknown("PM406", at, "dim", node.dim, dims)
+            self.unknown("PM406", at, "dim", node.dim, self.dims)
         tile = as_integer(node.tile)
         if tile is None or tile < 1:
             self.note("PM407", f"{at} has the tile {shown(node.tile)}", "A tile is an integer >= 1.")
@@ -171,9 +179,8 @@ class _Checker:
         return _Way(tiles, way.stored, way.nodes, way.depth)
 
     def _check_fanout(self, node: Spatial, at: str, way: _Way) -> None:
-        fanouts = tuple(fanout.name for fanout in self.arch.fanouts)
-        if node.fanout not in fanouts:
-            self.unknown("PM408", at, "fan-out", node.fanout, fanouts)
+        if node.fanout not in self.fanouts:
+            self.unknown("PM408", at, "fan-out", node.fanout, self.fanouts)
             return
         for level, place in way.nodes:
             if any(fanout.name == node.fanout for fanout in self.arch.fanouts_above(level)):
