@@ -18,28 +18,24 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import combinations, islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import polymap
-from polymap.arch.machine import Architecture
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Counts
+from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.errors import BudgetError
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload
 from tests.case_crossed import random_crossed_case
 from tests.case_features import BOX_FEATURES, GENERAL_FEATURES
 from tests.cases import Case, random_case, random_general_case
 
-Count = Callable[[Workload, Architecture, Mapping], Counts]
 FEATURES = (*BOX_FEATURES, *GENERAL_FEATURES)
 CHUNK = 200
 SLOWEST = 8
@@ -84,18 +80,9 @@ def case_of(seed: int) -> Case:
     return random_general_case(rng) if seed % 4 == 3 else random_case(rng)
 
 
-def sets_counter() -> Count | None:
-    """Return the counter by sets; None where it is not there."""
-    try:
-        return import_module("polymap.costmodel.sets").count_with_sets
-    except ModuleNotFoundError:
-        return None
-
-
 def tally_of(first: int, count: int, sets_every: int) -> Tally:
     """Return the tally of `count` seeds from `first` on; sets count every `sets_every`-th case (0: none)."""
     tally = Tally()
-    by_sets = sets_counter() if sets_every else None
     for seed in range(first, first + count):
         case = case_of(seed)
         subject = (case.workload, case.arch, case.mapping)
@@ -105,10 +92,10 @@ def tally_of(first: int, count: int, sets_every: int) -> Tally:
         found = count_closed_form(*subject)
         tally.took((time.process_time() - begin, seed, "closed form"))
         _note(tally.closed, tally.wrong, seed, "closed form", truth, found)
-        if by_sets is not None and seed % sets_every == 0:
+        if sets_every and seed % sets_every == 0:
             begin = time.process_time()
             try:
-                found = by_sets(*subject)
+                found = count_with_sets(*subject)
             except BudgetError:
                 found = None
             tally.took((time.process_time() - begin, seed, "sets"))

@@ -65,17 +65,18 @@ def _counted(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[
 def _violations(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts) -> tuple[Violation, ...]:
     return (
         *placement_violations(workload, arch, mapping),
-        *_dependence_violations(workload, mapping),
+        *_dependence_violations(workload, arch, mapping),
         *capacity_violations(arch, counts),
     )
 
 
-def _dependence_violations(workload: Workload, mapping: Mapping) -> tuple[Violation, ...]:
+def _dependence_violations(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
     if _any_order_is_legal(workload):
         return ()
+    from polymap.costmodel.stale import stale_copies
     from polymap.schedules.legality import dependence_violations
 
-    return dependence_violations(workload, mapping)
+    return dependence_violations(workload, mapping) or stale_copies(workload, arch, mapping)
 
 
 def _any_order_is_legal(workload: Workload) -> bool:

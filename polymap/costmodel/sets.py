@@ -12,7 +12,7 @@ from polymap.errors import BudgetError, Problem
 from polymap.poly.budget import budget
 from polymap.poly.tables import Tally
 from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Operator, Tensor, Workload
+from polymap.workload.loopnest import Tensor, Workload, is_plain, written_tensors
 
 OPERATIONS = 20_000_000
 
@@ -45,19 +45,15 @@ def _count(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
 
 def _counted(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
     """Count one tensor by the rule that it follows in this program."""
-    operators = {each.operator for each in workload.statements if each.target.tensor == tensor.name}
-    scene = Scene.of(arch, tree, tensor, ledger, by_itself=not operators)
-    if not operators:
+    written = tensor.name in written_tensors(workload)
+    scene = Scene.of(arch, tree, tensor, ledger, by_itself=not written)
+    if not written:
         count_read_only(scene)
-    elif _is_read(workload, tensor) or len(operators) > 1 or Operator.ASSIGN in operators:
+    elif is_plain(workload, tensor.name):
         count_plain(scene)
     else:
         count_partial_sums(scene)
     return scene
-
-
-def _is_read(workload: Workload, tensor: Tensor) -> bool:
-    return any(access.tensor == tensor.name for each in workload.statements for access in each.reads)
 
 
 def _peak(arch: Architecture, tree: Tree, scenes: list[Scene], level: int) -> int:

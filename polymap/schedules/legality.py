@@ -154,7 +154,7 @@ def _violation(workload: Workload, schedule: Schedule, dependence: Dependence, b
     )
     when = "in the same step as" if together else "before"
     message = (
-        f"{_phrase(dependence)}: {_text(second)} must come after {_text(first)}, but runs {when} it. "
+        f"{_phrase(dependence)}: {instance_text(second)} must come after {instance_text(first)}, but runs {when} it. "
         f"{_advice(workload, dependence)}"
     )
     return Violation("dependence", message.rstrip(), (first, second))
@@ -173,7 +173,8 @@ def _phrase(dependence: Dependence) -> str:
     return f"{article} {dependence.kind.value} dependence of {dependence.tensor} is broken"
 
 
-def _text(instance: InstancePoint) -> str:
+def instance_text(instance: InstancePoint) -> str:
+    """Return a statement instance as text, such as S0[i=2, j=1]."""
     return f"{instance.statement}[{', '.join(f'{name}={number}' for name, number in instance.values)}]"
 
 

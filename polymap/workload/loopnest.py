@@ -166,6 +166,13 @@ def accesses_of(statement: Statement, tensor: str) -> tuple[Access, ...]:
     return tuple(access for access in (statement.target, *statement.reads) if access.tensor == tensor)
 
 
+def is_plain(workload: Workload, tensor: str) -> bool:
+    """Return whether a tensor is written otherwise than by accumulating alone: it follows the plain rule."""
+    operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
+    is_read = any(access.tensor == tensor for each in workload.statements for access in each.reads)
+    return bool(operators) and (is_read or len(operators) > 1 or Operator.ASSIGN in operators)
+
+
 def written_tensors(workload: Workload) -> frozenset[str]:
     """Return the names of the tensors that some statement writes."""
     return frozenset(statement.target.tensor for statement in workload.statements)
