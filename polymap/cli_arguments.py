@@ -24,6 +24,7 @@ class Options:
     sizes: tuple[tuple[str, int], ...] = ()
     arch: str = ""
     mapping: str | None = None
+    constraints: str | None = None
     objective: str = "energy"
     tiles: str = "any"
     time_limit_s: float = 60
@@ -47,6 +48,7 @@ _OPTIONS = {
         "OBJECTIVE",
         "energy (default), latency, edp, traffic:LEVEL, capacity:LEVEL, or several of them (below)",
     ),
+    "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
     "--workers": _Option("N", "processes that search (default 1)"),
@@ -58,7 +60,7 @@ _OPTIONS = {
     "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
-_SEARCH = ("--objective", "--tiles", "--time-limit", "--workers", "--seed")
+_SEARCH = ("--objective", "--constraints", "--tiles", "--time-limit", "--workers", "--seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,12 @@ several objectives:
   lex:latency,energy                                   the least energy among the least latencies
   weighted:1*energy+0.5*latency                        a sum
 """
+_CONSTRAINTS_HELP = """\
+constraints, each of them optional:
+  {"order": ["m","k"], "outermost": ["m"], "innermost": ["k"], "fanouts": {"X": {"forbid": ["k"],
+   "require": ["m"], "factors": {"n": 4}}}, "store": {"GLB": {"must": ["B"], "never": ["@input"]}},
+   "intrinsic": {"m": 16, "n": 16}, "min_utilization": 0.5, "limits": {"latency": 40000}}
+"""
 _EXIT_HELP = """\
 exit code: 0 answered, 2 bad input, 3 no answer (infeasible or out of time), 4 the output cannot be written,
 130 interrupted (the best so far is printed)
@@ -127,7 +135,7 @@ def command_usage(name: str) -> str:
         rows = [(f"{option} {_OPTIONS[option].value}".rstrip(), _OPTIONS[option].help) for option in command.options]
         parts += [_WORKLOAD_HELP.rstrip(), "options:\n" + "\n".join(f"  {left:24} {right}" for left, right in rows)]
     if "--objective" in command.options:
-        parts.append(_OBJECTIVE_HELP.rstrip())
+        parts += [_OBJECTIVE_HELP.rstrip(), _CONSTRAINTS_HELP.rstrip()]
     return "\n\n".join((*parts, _EXIT_HELP))
 
 
@@ -155,6 +163,7 @@ def parse(words: Sequence[str]) -> Options:
         sizes=sizes,
         arch=reader.text("--arch") or "",
         mapping=reader.text("--mapping"),
+        constraints=reader.text("--constraints"),
         objective=reader.text("--objective") or "energy",
         tiles=reader.choice("--tiles", ("any", "divide")),
         time_limit_s=reader.seconds("--time-limit", 60),

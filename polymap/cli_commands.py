@@ -129,6 +129,7 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
     """Return what the command works on; raises InputError with the mistakes of all of it."""
     inputs = Inputs(options)
     workload, arch, mapping = inputs.workload(), inputs.arch(), inputs.mapping()
+    inputs.constraints()
     inputs.check()
     assert workload is not None and arch is not None, "inputs.check() raises otherwise"
     return workload, arch, mapping
@@ -149,6 +150,7 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
             workers=options.workers,
             seed=options.seed,
             on_progress=progress,
+            constraints=Inputs(options).constraints(),
         )
     except KeyboardInterrupt:
         progress.clear()

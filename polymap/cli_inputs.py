@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,9 +13,9 @@ from polymap.arch.presets import load_arch
 from polymap.cli_arguments import Options
 from polymap.cli_output import say
 from polymap.errors import InputError, OptionError, PolymapError, Problem
-from polymap.inputs import parse_json, read_text, shown
+from polymap.inputs import is_table, parse_json, read_text, shown
+from polymap.schedules import mapping as tree
 from polymap.schedules.document import mapping_from_document
-from polymap.schedules.mapping import Mapping
 from polymap.workload.document import load_workload
 from polymap.workload.loopnest import Workload
 
@@ -40,10 +40,15 @@ class Inputs:
             say(f"polymap: warning: {warning}")
         return arch
 
-    def mapping(self) -> Mapping | None:
+    def mapping(self) -> tree.Mapping | None:
         """Return the mapping of --mapping, None where it has mistakes or is not given."""
         path = self._options.mapping
         return None if path is None else self._collect(lambda: _read_mapping(path))
+
+    def constraints(self) -> Mapping[str, object] | None:
+        """Return the table of --constraints (a file, or JSON itself), None where it has mistakes or is not given."""
+        given = self._options.constraints
+        return None if given is None else self._collect(lambda: _read_constraints(given))
 
     def check(self) -> None:
         """Raise every mistake found so far."""
@@ -60,7 +65,8 @@ class Inputs:
 
 def keep_inputs(options: Options) -> None:
     """Raise OptionError where an output would overwrite an input."""
-    inputs = [name for name in (options.workload, options.arch, options.mapping) if name and os.path.isfile(name)]
+    given = (options.workload, options.arch, options.mapping, options.constraints)
+    inputs = [name for name in given if name and os.path.isfile(name)]
     for output in (options.output, options.json):
         for name in inputs:
             if output not in (None, "-") and os.path.exists(output) and os.path.samefile(output, name):
@@ -68,7 +74,16 @@ def keep_inputs(options: Options) -> None:
                 raise OptionError(Problem("PM561", what, "Name another file for the output."))
 
 
-def _read_mapping(path: str) -> Mapping:
+def _read_constraints(given: str) -> Mapping[str, object]:
+    is_json = given.lstrip().startswith(("{", "["))
+    where = "--constraints" if is_json else shown(Path(given).name)
+    table = parse_json(given if is_json else read_text(given), where)
+    if not is_table(table):
+        raise InputError(Problem("PM112", f"{where} is {shown(table)}", "A table of constraints is wanted."))
+    return table
+
+
+def _read_mapping(path: str) -> tree.Mapping:
     """Return the mapping of a file: a mapping document, or an answer of explore that holds one."""
     where = shown(Path(path).name)
     return mapping_from_document(parse_json(read_text(path), where), where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from polymap.arch.machine import Architecture
     from polymap.search.result import Progress, SearchResult
@@ -22,9 +22,14 @@ def explore(
     workers: int = 1,
     seed: int = 0,
     on_progress: Callable[[Progress], None] | None = None,
+    constraints: Mapping[str, object] | None = None,
 ) -> SearchResult:
-    """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched."""
+    """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched.
+
+    constraints: what the mapping must meet besides, such as {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}},
+    "store": {"GLB": {"must": ["W"]}}, "intrinsic": {"m": 16}, "min_utilization": 0.5, "limits": {"latency": 20000}}.
+    """
     # Here and not above: `import polymap` holds this function, and must not load a solver.
     from polymap.search.search import search
 
-    return search(workload, arch, objective, tiles, time_limit_s, workers, seed, on_progress)
+    return search(workload, arch, objective, tiles, time_limit_s, workers, seed, on_progress, constraints=constraints)

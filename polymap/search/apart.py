@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from polymap.search.bound import costs_inside, root_bound
+from polymap.search.constraints import concerning
 from polymap.search.lattice import IntArray, lattice_below
 from polymap.search.loads import Setting
 from polymap.search.objective import BARRED, Measure
@@ -54,6 +55,7 @@ class ApartBounds:
 
     def _least(self, structure: Structure, term: TensorTerm) -> tuple[int, ...]:
         problem, measure = self._problem, self._measure
+        problem = replace(problem, rules=concerning(problem.rules, term.dims))
         real = {dim: extent // structure.used(d) for d, (dim, extent) in enumerate(_extents(problem))}
         whole = {dim: tile if dim in term.dims else 1 for dim, tile in real.items()}
         context = Context((tuple(whole.values()),), ())

@@ -49,14 +49,15 @@ class ExhaustiveResult:
 
 @dataclass(frozen=True, slots=True)
 class ScoredTree:
-    """One legal tree: its objective, whether it is within capacity, and per tensor the rows (reads, writes, fills,
-    drains) of all levels, outermost first, zeros where it is not held."""
+    """One legal tree: its objective (values: of an order or a front, one per part), whether it is within capacity, and
+    per tensor the rows (reads, writes, fills, drains) of all levels, outermost first, zeros where it is not held."""
 
     mapping: Mapping
     value: Fraction
     fits: bool
     traffic: tuple[tuple[tuple[int, ...], ...], ...]
     steps: int
+    values: tuple[Fraction, ...] = ()
 
 
 def exhaustive(
@@ -186,13 +187,13 @@ class _Walk:
     def scored(self, scores: _Scores, tree: int) -> ScoredTree:
         """Return one tree of a word with all that is known of it."""
         sums = scores.sums[tree : tree + 1]
-        value = self._unscaled(_point(scores.columns.vectors(sums, scores.steps), 0))[0]
+        values = self._unscaled(_point(scores.columns.vectors(sums, scores.steps), 0))
         traffic = tuple(
             tuple(tuple(int(n) for n in row) for row in table[which[tree]].reshape(-1, 4))
             for table, which in zip(scores.traffic, scores.chosen, strict=True)
         )
         mapping = self.mapping(scores.word, scores.places(tree))
-        return ScoredTree(mapping, value, bool(scores.columns.fit(sums)[0]), traffic, scores.steps)
+        return ScoredTree(mapping, values[0], bool(scores.columns.fit(sums)[0]), traffic, scores.steps, values)
 
     def _seen(self, word: Word) -> _Seen:
         clocks: list[tuple[int, ...]] = [()]

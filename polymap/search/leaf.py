@@ -13,9 +13,12 @@ from itertools import pairwise, permutations, product
 from math import prod
 
 from polymap.schedules.mapping import Mapping
-from polymap.search.chain import Block, ChainNode, Placed, blocks_of, group_factor, tree_of, trips_of
+from polymap.search.chain import Block, ChainNode, Placed, blocks_of, group_factor, is_mark, tree_of, trips_of
+from polymap.search.constraints import Intrinsic
+from polymap.search.loop_orders import inside_of, may_stand, ordered
 from polymap.search.lowering import lowered_chains, separated_chains
 from polymap.search.problem import TensorTerm
+from polymap.search.spread import Spread
 from polymap.search.tables import Tables
 from polymap.search.traffic import WindowNode, compute_node, window_node, window_overlap, window_size
 
@@ -91,22 +94,50 @@ def _leaves(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: tuple[int, ...], free_bits: tuple[int | None, ...]
 ) -> tuple[Leaf, ...]:
     blocks = blocks_of(tables, chain)
+    below = tuple(_inside(tables, block) for block in blocks)
+    some = tuple(ordered(inside) for inside in below)
+    if not all(_may_stand(tables, node) for node in chain) or None in some:
+        return ()
     window = next((term for term in tables.problem.terms if term.is_window), None)
     if window is None:
         placed = Placed(tuple((g, block.inner) for block in reversed(blocks) for g in reversed(block.groups)))
-        orders = tuple(tuple(trips_of(block)) for block in blocks)
+        orders = tuple(order for order in some if order is not None)
         return (Leaf(fixed, tree_of(tables, blocks, orders, placed)),)
     best: list[tuple[int, Vector, Placed, tuple[Vector, ...]]] = []
     for placed in _placements(tables, window, blocks):
         if not _fits(tables, window, chain, placed, free_bits):
             continue
-        for parts, orders in _best_orders(tables, window, blocks, placed):
+        for parts, orders in _best_orders(tables, window, blocks, placed, below):
             total = tuple(a + b for a, b in zip(fixed, parts, strict=True))
             value = tables.measure.value(_with_start(tables, total), tables.compute_cycles)
             if tables.measure.is_front or not best or value < best[0][0]:
                 best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
     kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
     return tuple(Leaf(best[i][1], tree_of(tables, blocks, best[i][3], best[i][2])) for i in kept if best)
+
+
+def _inside(tables: Tables, block: Block) -> Inside:
+    """Return per dim with a loop in the block what the rules want inside it."""
+    problem = tables.problem
+    return inside_of(problem.rules, problem.dims, tables.context.tiles[0], block.outer, block.inner)
+
+
+def _may_stand(tables: Tables, node: ChainNode) -> bool:
+    """Return whether the rules let a node (or the loops of a mark) stand where it does."""
+    problem = tables.problem
+    if not problem.rules:
+        return True
+    if not may_stand(problem.rules, problem.dims, node.tile, tables.context.tiles[0]):
+        return False
+    sizes = {rule.dim: rule.size for rule in problem.rules if isinstance(rule, Intrinsic)}
+    if is_mark(node) or not sizes:
+        return True
+    spread = Spread(problem, tables.structure, tables.context.places)
+    covered = (
+        tile * spread.factor(dim, node.level, problem.level_count)
+        for dim, tile in zip(problem.dims, node.tile, strict=True)
+    )
+    return all(own % sizes.get(dim, 1) == 0 for dim, own in zip(problem.dims, covered, strict=True))
 
 
 def _fits(
@@ -165,20 +196,23 @@ def _crossing_tiles(tables: Tables, block: Block, below: int, dims: tuple[int, .
     return list(product(*choices))
 
 
+Inside = dict[int, set[int]]
 Label = tuple[Vector, tuple[tuple[int, ...], ...]]
 
 
-def _best_orders(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...], placed: Placed) -> list[Label]:
+def _best_orders(
+    tables: Tables, window: TensorTerm, blocks: tuple[Block, ...], placed: Placed, below: tuple[Inside, ...]
+) -> list[Label]:
     """Return the non-dominated (cost per component, loop order per block outermost first) of the window tensor."""
     nodes: list[WindowNode] = []
     labels: list[Label] = [(tuple(0 for _ in tables.measure.components), ())]
-    for block in reversed(blocks):
+    for block, inside in zip(reversed(blocks), reversed(below), strict=True):
         if block.node is not None and block.node.tensor == window.index:
             node = window_node(tables, window, block.node, placed.groups)
             nodes.append(node)
             cost = node.cost(window_size(tables, window, node, placed.groups))
             labels = [(_added(vector, cost), orders) for vector, orders in labels]
-        labels = _through_block(tables, window, block, placed, nodes, labels)
+        labels = _through_block(tables, window, block, placed, nodes, labels, inside)
     final = compute_node(tables, window, _holder(blocks, window), placed.groups)
     each = final.cost(window_size(tables, window, final, placed.groups))
     steps = prod(tables.context.tiles[0])
@@ -200,11 +234,13 @@ def _through_block(
     placed: Placed,
     nodes: list[WindowNode],
     labels: list[Label],
+    below: Inside,
 ) -> list[Label]:
     """Return the labels after the block's loops, innermost added first."""
     todo = trips_of(block)
     if not nodes:
-        return [(vector, (tuple(reversed(todo)), *orders)) for vector, orders in labels]
+        some = ordered(below) if any(below.values()) else tuple(reversed(todo))
+        return [(vector, (some, *orders)) for vector, orders in labels if some is not None]
     barriers = _barriers(tables, block, placed)
     fronts: dict[int, list[tuple[Vector, tuple[int, ...], tuple[tuple[int, ...], ...]]]] = {
         0: [(vector, (), orders) for vector, orders in labels]
@@ -216,7 +252,7 @@ def _through_block(
                 for d in range(len(block.inner))
             )
             for position, d in enumerate(todo):
-                if subset >> position & 1 or not _may_add(d, subset, todo, barriers):
+                if subset >> position & 1 or not _may_add(d, subset, todo, barriers, below):
                     continue
                 trips = block.outer[d] // block.inner[d]
                 kept = [node.cost(window_overlap(tables, window, node, placed.groups, inside, d)) for node in nodes]
@@ -224,7 +260,7 @@ def _through_block(
                 after = tuple(trips * v - (trips - 1) * k for v, k in zip(vector, saved, strict=True))
                 front = fronts.setdefault(subset | 1 << position, [])
                 _keep(front, (after, (d, *path), orders))
-    return [(vector, (path, *orders)) for vector, path, orders in fronts[(1 << len(todo)) - 1]]
+    return [(vector, (path, *orders)) for vector, path, orders in fronts.get((1 << len(todo)) - 1, [])]
 
 
 def _keep(
@@ -249,6 +285,6 @@ def _barriers(tables: Tables, block: Block, placed: Placed) -> list[tuple[set[in
     return [(sides[i][0], sides[j][1]) for i in range(len(sides)) for j in range(i, len(sides))]
 
 
-def _may_add(d: int, subset: int, todo: list[int], barriers: list[tuple[set[int], set[int]]]) -> bool:
+def _may_add(d: int, subset: int, todo: list[int], barriers: list[tuple[set[int], set[int]]], inside: Inside) -> bool:
     done = {dim for position, dim in enumerate(todo) if subset >> position & 1}
-    return all(below <= done for below, above in barriers if d in above)
+    return inside[d] <= done and all(below <= done for below, above in barriers if d in above)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.search.constraints import Rules, narrowed
 from polymap.workload.loopnest import Operator, Tensor, Workload, accesses_of, is_box
 
 
@@ -61,7 +62,8 @@ class FanoutClass:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Workload and machine, analysed. `reason` says why the lattice search does not apply (None: it does)."""
+    """Workload and machine, analysed. `reason` says why the lattice search does not apply (None: it does). rules: what
+    every mapping must meet besides."""
 
     workload: Workload
     arch: Architecture
@@ -70,14 +72,19 @@ class Problem:
     terms: tuple[TensorTerm, ...]
     classes: tuple[FanoutClass, ...]
     reason: str | None
+    rules: Rules = ()
 
     @property
     def level_count(self) -> int:
         return len(self.arch.levels)
 
 
-def analyse(workload: Workload, arch: Architecture) -> Problem:
-    """Return the problem; never raises for a valid workload and machine."""
+def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Problem:
+    """Return the problem; never raises for a valid workload and machine.
+
+    rules: what the user demands; those about fan-outs and levels are written into the problem's machine.
+    """
+    arch = narrowed(workload, arch, rules)
     dims = tuple(dim.name for dim in workload.dims)
     extents = tuple(dim.extent for dim in workload.dims)
     reason = _unsupported(workload)
@@ -88,7 +95,7 @@ def analyse(workload: Workload, arch: Architecture) -> Problem:
             reason = "the output is written through a window"
         elif sum(term.is_window for term in terms) > 1:
             reason = "several tensors are read through windows"
-    return Problem(workload, arch, dims, extents, terms, _classes(arch), reason)
+    return Problem(workload, arch, dims, extents, terms, _classes(arch), reason, rules)
 
 
 def _unsupported(workload: Workload) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import islice
 
 from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
@@ -13,6 +14,9 @@ from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, number_of
+from polymap.search.constraints import Rules, narrowed
+from polymap.search.constraints_read import rules_from_document
+from polymap.search.demands import broken_rules, clashing, measure_under
 from polymap.search.engine import Found, Outcome, solve
 from polymap.search.fallback import program_order, sampled
 from polymap.search.goals import Goal, Objective, parse_objective, parse_single
@@ -35,26 +39,32 @@ def search(
     seed: int = 0,
     on_progress: OnProgress | None = None,
     clock: Callable[[], float] = time.monotonic,
+    constraints: object = None,
 ) -> SearchResult:
     """Return the best legal mapping within capacity, and what is proven of it.
 
     tiles "divide": OPTIMAL is over trees in which every tile divides the enclosing one. tiles "any": over all trees;
     the bound is then the floor that no mapping can beat, and the mapping the best dividing one.
-    Raises OptionError for an unknown objective, tile rule, or a limit that is no positive number.
+    constraints: a table of what the mapping must meet besides (see rules_from_document).
+    Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
+    constraints.
     """
     _check_options(tiles, time_limit_s, workers, seed)
     goal = parse_objective(objective, arch)
+    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
     begin = clock()
-    clash = clashes(workload, arch)
-    if clash:
-        space = _space(space_size(workload, arch, TileRule(tiles)), 0, 0)
-        return SearchResult("INFEASIBLE", objective, None, None, None, None, None, space, clock() - begin, clash)
-    run = Run(workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock)
-    return run.result()
+    run = Run(workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock, rules)
+    clash = clashes(workload, arch) or clashes(workload, narrowed(workload, arch, rules))
+    return run.infeasible(clash) if clash else run.result()
 
 
 def candidates(
-    workload: Workload, arch: Architecture, objective: str = "energy", limit: int = 100, time_limit_s: float = 60
+    workload: Workload,
+    arch: Architecture,
+    objective: str = "energy",
+    limit: int = 100,
+    time_limit_s: float = 60,
+    constraints: object = None,
 ) -> Iterator[tuple[Mapping, Cost]]:
     """Yield legal mappings within capacity, best first, each with its cost; at most `limit` of them.
 
@@ -66,15 +76,23 @@ def candidates(
     if isinstance(limit, bool) or limit < 1:
         raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
     goal = parse_single(objective, arch, ranked=True)
+    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+    yield from _ranked(workload, arch, goal, rules, limit, time_limit_s)
+
+
+def _ranked(
+    workload: Workload, arch: Architecture, goal: Objective, rules: Rules, limit: int, time_limit_s: float
+) -> Iterator[tuple[Mapping, Cost]]:
     begin = time.monotonic()
-    problem = analyse(workload, arch)
-    if clashes(workload, arch):
+    problem = analyse(workload, arch, rules)
+    if clashes(workload, problem.arch):
         return
     if problem.reason is not None:
         found = sampled(workload, arch, goal, 0, lambda: time.monotonic() - begin > time_limit_s)[0]
-        yield from ((mapping, cost) for _, mapping, cost in found[:limit])
+        good = ((mapping, cost) for _, mapping, cost in found if not broken_rules(workload, arch, rules, mapping, cost))
+        yield from islice(good, limit)
         return
-    measure = measure_of(goal, workload, arch)
+    measure = measure_under(goal, workload, arch, rules)
     outcome = solve(problem, measure, lambda: time.monotonic() - begin > time_limit_s, _silent, keep=limit)
     scored = ((leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found)
     yield from sorted(scored, key=lambda item: objective_values(workload, arch, goal, item[1]))
@@ -98,24 +116,39 @@ class Run:
         seed: int,
         on_progress: OnProgress | None,
         clock: Callable[[], float],
+        rules: Rules = (),
     ) -> None:
         self.workload, self.arch, self.objective, self.tiles = workload, arch, objective, tiles
         self.begin, self.limit, self.seed = begin, time_limit_s, seed
         self.on_progress, self.clock = on_progress, clock
+        self.rules = rules
         self.question = Question(workload, arch, objective)
         self.floors = self.question.floors()
 
     def result(self) -> SearchResult:
         """Return the answer of the lattice search where it applies, else the best of sampled mappings."""
-        problem = analyse(self.workload, self.arch)
+        problem = analyse(self.workload, self.arch, self.rules)
         if problem.reason is not None:
             return self._sampled()
         outcome = self._solved(problem)
         if not outcome.found:
-            return self._as_written(outcome)
+            nothing = outcome.left == () and bool(self.rules) and self.tiles == "divide"
+            return self.infeasible(self._clashing()) if nothing else self._as_written(outcome)
         left = self._left(outcome)
         mappings = tuple(leaf.mapping for _, leaf in outcome.found)
         return self._answer(mappings, left, outcome.evaluated, outcome.pruned)
+
+    def infeasible(self, clash: tuple[str, ...]) -> SearchResult:
+        """Return the answer that there is no mapping, and why."""
+        space = _space(space_size(self.workload, self.arch, TileRule(self.tiles)), 0, 0)
+        seconds = self.clock() - self.begin
+        return SearchResult("INFEASIBLE", self.objective.text, None, None, None, None, None, space, seconds, clash)
+
+    def _clashing(self) -> tuple[str, ...]:
+        return clashing(self.workload, self.arch, self.rules, self._out_of_time)
+
+    def _meets(self, mapping: Mapping, cost: Cost) -> bool:
+        return not broken_rules(self.workload, self.arch, self.rules, mapping, cost)
 
     def _left(self, outcome: Outcome) -> tuple[Values, ...]:
         """Return lower bounds, per part of the objective, of everything that was not searched."""
@@ -134,11 +167,12 @@ class Run:
     def _as_written(self, outcome: Outcome) -> SearchResult:
         """Return the program in its own order, where time ended before the search had any mapping."""
         mapping = program_order(self.workload, self.arch)
-        legal = evaluate(self.workload, self.arch, mapping).legal
-        return self._answer((mapping,) if legal else (), (self.floors,), outcome.evaluated, outcome.pruned)
+        cost = evaluate(self.workload, self.arch, mapping)
+        good = cost.legal and self._meets(mapping, cost)
+        return self._answer((mapping,) if good else (), (self.floors,), outcome.evaluated, outcome.pruned)
 
     def _solved(self, problem: Problem) -> Outcome:
-        measure = measure_of(self.objective, self.workload, self.arch)
+        measure = measure_under(self.objective, self.workload, self.arch, self.rules)
 
         def report(found: Found, bound: int) -> None:
             least = measure.unscaled_values(bound) if self.tiles == "divide" else self.floors
@@ -159,7 +193,8 @@ class Run:
 
     def _sampled(self) -> SearchResult:
         found, tried = sampled(self.workload, self.arch, self.objective, self.seed, self._out_of_time)
-        return self._answer(tuple(mapping for _, mapping, _ in found), (self.floors,), tried, 0)
+        good = tuple(mapping for _, mapping, cost in found if self._meets(mapping, cost))
+        return self._answer(good, (self.floors,), tried, 0)
 
     def _answer(
         self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], evaluated: int, pruned: int
@@ -175,7 +210,7 @@ class Run:
         return answer(self.question, mappings[0], left, counted, seconds, self._top)
 
     def _top(self, count: int) -> Scored:
-        return tuple(candidates(self.workload, self.arch, self.objective.text, count, self.limit))
+        return tuple(_ranked(self.workload, self.arch, self.objective, self.rules, count, self.limit))
 
     def _shown(self, value: Fraction) -> int | float:
         return number_of(self.objective.singles[0], value)

@@ -15,6 +15,7 @@ from math import prod
 from ortools.sat.python import cp_model
 
 from polymap.errors import Problem as Mistake, SolverError
+from polymap.search.constraints import Factor, Rules, Utilization
 from polymap.search.lattice import divisors
 from polymap.search.problem import FanoutClass, Problem
 
@@ -31,7 +32,8 @@ class Structure:
         return prod(row[dim] for row in self.factors)
 
 
-Factors = tuple[tuple[int, ...], ...]
+Vector = tuple[int, ...]
+Factors = tuple[Vector, ...]
 
 
 def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
@@ -40,12 +42,16 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     Raises SolverError if CP-SAT ends for any other reason than the end of the enumeration or of the time.
     """
     if not problem.classes:
-        return (Structure((), ()),), True
+        return ((Structure((), ()),) if least_parallel(problem) <= 1 else ()), True
     splits = [_splits(problem, one) for one in problem.classes]
+    if not all(splits):  # some fan-out cannot meet the rules
+        return (), True
     model = cp_model.CpModel()
     variables = [[_product(model, problem, c, d) for d in range(len(problem.dims))] for c in range(len(splits))]
     for row, known in zip(variables, splits, strict=True):
         model.add_allowed_assignments(row, list(known))
+    if not _demand_utilization(model, problem, variables, splits):
+        return (), True
     for d, extent in enumerate(problem.extents):
         column = [row[d] for row in variables]
         if len(column) > 1:
@@ -61,10 +67,46 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     if invalid:
         raise SolverError(Mistake("PM590", f"the structure model is invalid: {invalid}"))
     status = solver.solve(model, collector)
-    complete = status == cp_model.OPTIMAL
+    # No structure meets the rules about fan-outs and utilization: the list is empty, and whole.
+    complete = status == cp_model.OPTIMAL or (status == cp_model.INFEASIBLE and bool(problem.rules))
     if not complete and not collector.stopped:
         raise SolverError(Mistake("PM591", f"CP-SAT ended with {solver.status_name(status)} while listing structures"))
     return tuple(Structure(_factors(problem, splits, rows), rows) for rows in sorted(collector.found)), complete
+
+
+def least_parallel(problem: Problem) -> int:
+    """Return over how many instances all dims together must be spread for the utilization that rules demand."""
+    least = 1
+    whole, lanes = prod(problem.extents), prod(fanout.size for fanout in problem.arch.fanouts)
+    units = problem.arch.compute.per_cycle
+    for rule in problem.rules:
+        if isinstance(rule, Utilization) and rule.least > 0:
+            cycles = int(whole / (rule.least * lanes * units))
+            least = max(least, whole + 1 if cycles == 0 else -(-whole // (cycles * units)))
+    return least
+
+
+def _demand_utilization(
+    model: cp_model.CpModel,
+    problem: Problem,
+    variables: list[list[cp_model.IntVar]],
+    splits: list[dict[Vector, Factors]],
+) -> bool:
+    """Add that enough instances work; False where that cannot be."""
+    least, most = least_parallel(problem), prod(problem.extents)
+    if least <= 1:
+        return True
+    if least > most:
+        return False
+    counts: list[cp_model.IntVar] = []
+    for c, (row, known) in enumerate(zip(variables, splits, strict=True)):
+        values = sorted({prod(one) for one in known})
+        count = model.new_int_var_from_domain(cp_model.Domain.from_values(values), f"class{c}_instances")
+        model.add_allowed_assignments([*row, count], [(*one, prod(one)) for one in known])
+        counts.append(count)
+    whole = model.new_int_var(least, most, "instances")
+    model.add_multiplication_equality(whole, counts)
+    return True
 
 
 def _factors(problem: Problem, splits: list[dict[tuple[int, ...], Factors]], rows: Factors) -> Factors:
@@ -106,7 +148,8 @@ def _splits(problem: Problem, one: FanoutClass) -> dict[tuple[int, ...], Factors
         choices: list[list[int]] = []
         for name, extent in zip(problem.dims, problem.extents, strict=True):
             free = fanout.dims is None or name in fanout.dims
-            choices.append([value for value in divisors(extent) if value <= fanout.size] if free else [1])
+            allowed = [value for value in divisors(extent) if value <= fanout.size] if free else [1]
+            choices.append([value for value in allowed if _meets(problem.rules, fanout.name, name, value)])
         own = tuple(_bounded(choices, fanout.size))
         grown: dict[tuple[int, ...], Factors] = {}
         for products, factors in known.items():
@@ -116,6 +159,12 @@ def _splits(problem: Problem, one: FanoutClass) -> dict[tuple[int, ...], Factors
                     grown.setdefault(whole, (*factors, row))
         known = grown
     return known
+
+
+def _meets(rules: Rules, fanout: str, dim: str, factor: int) -> bool:
+    """Return whether a dim's factor over a fan-out is one that the rules allow."""
+    mine = (rule for rule in rules if isinstance(rule, Factor) and (rule.fanout, rule.dim) == (fanout, dim))
+    return all(rule.least <= factor and (rule.most is None or factor <= rule.most) for rule in mine)
 
 
 def _bounded(choices: list[list[int]], size: int) -> Iterable[tuple[int, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
+from polymap.search.constraints import dims_named
 from polymap.search.problem import Problem
 from polymap.search.structure import Structure
 
@@ -18,7 +19,11 @@ def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
     count = len(problem.dims)
     if count > MOST_DIMS:
         return ()
-    kinds = [(problem.extents[d], _allowed(problem, d)) for d in range(count)]
+    named = dims_named(problem.rules)
+    # A dim that a rule names is like no other.
+    kinds = [
+        (problem.extents[d], _allowed(problem, d), dim if dim in named else "") for d, dim in enumerate(problem.dims)
+    ]
     found: list[tuple[int, ...]] = []
     for image in permutations(range(count)):
         alike = image != tuple(range(count)) and all(kinds[d] == kinds[e] for d, e in enumerate(image))

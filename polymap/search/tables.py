@@ -13,10 +13,13 @@ from itertools import combinations
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymap.search.components import Component
+from polymap.search.constraints import Intrinsic
 from polymap.search.lattice import IntArray, Lattice, lattice_below
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
+from polymap.search.loop_orders import standing_tiles
 from polymap.search.objective import Measure
 from polymap.search.problem import IndexGroup, Problem, TensorTerm
 from polymap.search.spread import Context, Spread
@@ -148,7 +151,22 @@ def _standing(
             ok = ok & (place % tile == 0)
         elif dim in term.dims and term.is_window:
             ok = ok & (place % tile == 0 if above else tile % place == 0)
+    if setting.problem.rules:
+        ok = ok & _demanded(setting, level)
     return costs if ok.all() else tuple(np.where(ok, cost, FORBIDDEN) for cost in costs)
+
+
+def _demanded(setting: Setting, level: int) -> NDArray[np.bool_]:
+    """Return where the rules let a node of a level stand."""
+    problem, lattice = setting.problem, setting.lattice
+    whole = dict(zip(problem.dims, setting.context.tiles[0], strict=True))
+    ok = np.ones((1,) * len(lattice.shape), dtype=np.bool_)
+    for rule in problem.rules:
+        if isinstance(rule, Intrinsic):
+            covered = lattice.values[rule.dim] * setting.spread.factor(rule.dim, level, problem.level_count)
+            ok = ok & (covered % rule.size == 0)
+    standing = standing_tiles(problem.rules, lattice, whole)
+    return ok if standing is None else ok & standing
 
 
 def _edge(

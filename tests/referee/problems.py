@@ -71,7 +71,7 @@ def random_problem(rng: random.Random, *, most: int = 100_000, tiles: str | None
 
     Its space has between 200 and `most` legal trees, three in five times more than 10,000.
     """
-    least = LARGE if rng.random() < 0.6 else 200
+    least = LARGE if rng.random() < 0.6 and most > LARGE else 200
     while True:
         name, text, largest = rng.choice(_FAMILIES)
         rule = tiles or rng.choice(("divide", "divide", "any"))

@@ -1,0 +1,150 @@
+"""Random constraints for random problems, and what they mean, read off a finished tree (no code of the search)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from polymap.arch.machine import Architecture, Fanout
+from polymap.schedules.mapping import Mapping, Spatial, Storage, Temporal
+from polymap.workload.loopnest import Workload
+
+Table = dict[str, object]
+KINDS = ("order", "outermost", "innermost", "forbid", "require", "factors", "must", "never", "intrinsic", "share")
+
+
+def random_demands(rng: random.Random, workload: Workload, arch: Architecture) -> Table:
+    """Return one to three constraints of different kinds (limits are the caller's to add)."""
+    found: Table = {}
+    for kind in rng.sample(KINDS, rng.choice((1, 1, 2, 3))):
+        _add(rng, kind, workload, arch, found)
+    return found
+
+
+def _add(rng: random.Random, kind: str, workload: Workload, arch: Architecture, found: Table) -> None:
+    dims = [dim.name for dim in workload.dims if dim.extent > 1]
+    tensors = [tensor.name for tensor in workload.tensors]
+    inner = [level.name for level in arch.levels[1:]]
+    if kind == "order" and len(dims) > 1:
+        found["order"] = rng.sample(dims, rng.choice((2, 2, len(dims))))
+    elif kind in ("outermost", "innermost") and dims:
+        other = found.get("innermost" if kind == "outermost" else "outermost", [])
+        free = [dim for dim in dims if dim not in other] if isinstance(other, list) else dims
+        if free:
+            found[kind] = rng.sample(free, rng.choice((1, min(2, len(free)))))
+    elif kind in ("forbid", "require") and arch.fanouts and dims:
+        found["fanouts"] = {rng.choice(arch.fanouts).name: {kind: [rng.choice(dims)]}}
+    elif kind == "factors" and arch.fanouts and dims:
+        found["fanouts"] = {rng.choice(arch.fanouts).name: {kind: {rng.choice(dims): rng.choice((1, 2, 2, 3))}}}
+    elif kind in ("must", "never"):
+        found["store"] = {rng.choice(inner): {kind: [rng.choice(tensors)]}}
+    elif kind == "intrinsic" and dims:
+        found["intrinsic"] = {dim: rng.choice((2, 2, 3, 4)) for dim in rng.sample(dims, rng.choice((1, len(dims))))}
+    elif kind == "share" and arch.fanouts:
+        found["min_utilization"] = rng.choice((0.25, 0.5, 0.6, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A loop of more than one iteration: its dim, how many, over which fan-out (None: in time), its place."""
+
+    dim: str
+    trips: int
+    over: str | None
+    place: int
+
+
+def meets(demands: Table, workload: Workload, arch: Architecture, mapping: Mapping, steps: int) -> bool:
+    """Return whether a tree with dividing tiles meets all constraints but the limits."""
+    loops = _steps(workload, mapping)
+    time = [loop.dim for loop in loops if loop.over is None]
+    checks = {
+        "order": lambda want: _ordered(want, time),
+        "outermost": lambda want: _first(want, time),
+        "innermost": lambda want: _first(want[::-1], time[::-1]),
+        "fanouts": lambda want: all(_spread(own, [s for s in loops if s.over == name]) for name, own in want.items()),
+        "store": lambda want: all(_stored(level, own, mapping) for level, own in want.items()),
+        "intrinsic": lambda want: all(_whole(dim, size, arch, mapping, loops) for dim, size in want.items()),
+        "min_utilization": lambda want: _share(workload, arch, steps) >= want,
+        "limits": lambda _want: True,
+    }
+    return all(checks[name](want) for name, want in demands.items())  # type: ignore[no-untyped-call]
+
+
+def _steps(workload: Workload, mapping: Mapping) -> list[_Step]:
+    tile = dict(workload.extents())
+    found: list[_Step] = []
+    for place, node in enumerate(mapping.nodes):
+        if isinstance(node, (Temporal, Spatial)):
+            if tile[node.dim] > node.tile:
+                over = node.fanout if isinstance(node, Spatial) else None
+                found.append(_Step(node.dim, tile[node.dim] // node.tile, over, place))
+            tile[node.dim] = node.tile
+    return found
+
+
+def _ordered(dims: list[str], time: list[str]) -> bool:
+    """Return whether the last loop over a dim comes before the first one over any later dim."""
+    places = {dim: [n for n, own in enumerate(time) if own == dim] for dim in dims}
+    pairs = [(a, b) for n, a in enumerate(dims) for b in dims[n + 1 :]]
+    return all(not places[a] or not places[b] or max(places[a]) < min(places[b]) for a, b in pairs)
+
+
+def _first(dims: list[str], time: list[str]) -> bool:
+    """Return whether the dims, as far as they have loops, are the first to appear, in order."""
+    left = [dim for dim in dims if dim in time]
+    seen: set[str] = set()
+    for dim in time:
+        if not left:
+            return True
+        if dim == left[0]:
+            left.pop(0)
+        elif dim not in seen:
+            return False
+        seen.add(dim)
+    return not left
+
+
+def _spread(want: dict[str, object], loops: list[_Step]) -> bool:
+    factor: dict[str, int] = {}
+    for loop in loops:
+        factor[loop.dim] = factor.get(loop.dim, 1) * loop.trips
+    for kind, dims in want.items():
+        if kind == "forbid" and any(dim in factor for dim in dims):  # type: ignore[attr-defined]
+            return False
+        if kind == "require" and any(dim not in factor for dim in dims):  # type: ignore[attr-defined]
+            return False
+        if kind == "factors" and any(factor.get(dim, 1) != size for dim, size in dims.items()):  # type: ignore[attr-defined]
+            return False
+    return True
+
+
+def _stored(level: str, want: dict[str, list[str]], mapping: Mapping) -> bool:
+    held = {t for node in mapping.nodes if isinstance(node, Storage) and node.level == level for t in node.tensors}
+    return set(want.get("must", [])) <= held and not set(want.get("never", [])) & held
+
+
+def _whole(dim: str, size: int, arch: Architecture, mapping: Mapping, loops: list[_Step]) -> bool:
+    """Return whether every node below the outermost level covers a multiple of the size."""
+    for place, node in enumerate(mapping.nodes):
+        if not isinstance(node, Storage) or node.level == arch.levels[0].name:
+            continue
+        names = [own.name for own in arch.nodes]
+        outside = {own.name for own in arch.nodes[: names.index(node.level)] if isinstance(own, Fanout)}
+        covered = 1
+        for loop in loops:
+            if loop.dim == dim and (loop.place > place if loop.over is None else loop.over not in outside):
+                covered *= loop.trips
+        if covered % size:
+            return False
+    return True
+
+
+def _share(workload: Workload, arch: Architecture, steps: int) -> float:
+    work = 1
+    for dim in workload.dims:
+        work *= dim.extent
+    lanes = arch.compute.per_cycle
+    for fanout in arch.fanouts:
+        lanes *= fanout.size
+    return work / (-(-steps // arch.compute.per_cycle) * lanes)

@@ -1,0 +1,187 @@
+"""Constraints: how they are read, what is said of mistakes and clashes, and that every way to ask for one works."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from polymap import candidates, conv2d, einsum, explore, from_c, matmul
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.arch.presets import load_arch
+from polymap.cli import main
+from polymap.errors import OptionError
+from polymap.schedules.mapping import Spatial, Storage, Temporal
+from polymap.search.constraints import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
+from polymap.search.constraints_read import rules_from_document
+
+GEMM = matmul(m=16, n=16, k=8)
+FLAT = load_arch("flat3")
+TWO = Architecture(
+    "two",
+    (
+        MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(100), bandwidth_bits_per_cycle=Fraction(64)),
+        MemoryLevel("BUF", 1024, 8, Fraction(2), Fraction(2)),
+        Fanout("X", 4),
+        MemoryLevel("RF", 32, 8, Fraction(1), Fraction(1)),
+        ComputeUnit("MAC", Fraction(1)),
+    ),
+)
+
+
+def test_a_table_becomes_rules() -> None:
+    document = {
+        "order": [["m", "k"], ["m", "n"]],
+        "fanouts": {"X": {"forbid": ["k"], "require": ["m"], "factors": {"n": 4}}},
+        "store": {"GLB": {"must": ["@weight"], "never": ["A"]}},
+        "intrinsic": {"m": 4, "n": 1},
+        "min_utilization": 0.25,
+        "limits": {"latency": 1000.5},
+    }
+    rules = rules_from_document(document, GEMM, FLAT)
+    assert {Outside("m", "k"), Outside("m", "n"), Intrinsic("m", 4), Utilization(Fraction(1, 4))} <= set(rules)
+    assert {Factor("X", "k", 1, 1), Factor("X", "m", 2, None), Factor("X", "n", 4, 4)} <= set(rules)
+    assert {Held("GLB", "B", must=True), Held("GLB", "A", must=False)} <= set(rules)
+    assert [rule.most for rule in rules if isinstance(rule, AtMost)] == [Fraction(2001, 2)]
+    assert len(rules) == 10
+    assert all(rule_text(rule) for rule in rules)
+    assert rules_from_document({}, GEMM, FLAT) == ()
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ({"ordr": ["m"]}, "PM110 constraints has an unknown field 'ordr'\\n.*Did you mean 'order'"),
+        ({"order": ["m"]}, "PM541 constraints: order has one dim"),
+        ({"order": ["m", "q"]}, "PM542 constraints: order: there is no dim 'q'"),
+        ({"order": [["m", "n"], ["n", "m"]]}, "PM547 constraints: the orders go in a circle: m outside n outside m"),
+        ({"outermost": "m"}, "PM112 constraints: outermost is 'm'"),
+        ({"outermost": ["m"], "innermost": ["m"]}, "PM547 constraints: m is outermost and innermost"),
+        ({"fanouts": {"Z": {}}}, "PM545 constraints: fanouts.Z: there is no fan-out 'Z'"),
+        ({"fanouts": {"X": {"forbid": ["m"], "require": ["m"]}}}, "PM547 constraints: m is required and barred on X"),
+        ({"fanouts": {"X": {"factors": {"m": 0}}}}, "PM113 constraints: fanouts.X.factors: m is 0"),
+        ({"store": {"GLBB": {"must": ["A"]}}}, "PM544 .*'GLBB'\\n.*Did you mean 'GLB'"),
+        ({"store": {"DRAM": {"never": ["A"]}}}, "PM544 .* the outermost level always holds everything"),
+        ({"store": {"GLB": {"must": ["D"]}}}, "PM543 constraints: store.GLB.must: there is no tensor 'D'"),
+        ({"store": {"GLB": {"must": ["A"], "never": ["A"]}}}, "PM547 constraints: GLB must and may never hold A"),
+        ({"min_utilization": 2}, "PM113 constraints: min_utilization is 2"),
+        ({"limits": {"latncy": 4}}, "PM501 unknown objective 'latncy'"),
+        ({"limits": {"pareto:energy,edp": 4}}, "PM508"),
+        ({"limits": {"energy": -1}}, "PM113 constraints: limits: energy is -1"),
+        ([], "PM112 constraints is a list"),
+    ],
+)
+def test_mistakes_are_named(document: object, told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        rules_from_document(document, GEMM, FLAT)
+
+
+def test_all_mistakes_come_at_once() -> None:
+    with pytest.raises(OptionError) as caught:
+        explore(GEMM, FLAT, constraints={"order": ["q", "m", "n"], "min_utilization": -1, "fanouts": 3})
+    assert len(caught.value.problems) == 3
+
+
+def test_orders_dims_and_tensors_are_where_they_were_asked_for() -> None:
+    demands: dict[str, object] = {
+        "innermost": ["k"],
+        "fanouts": {"X": {"forbid": ["k"], "factors": {"n": 2}}},
+        "store": {"BUF": {"must": ["C"], "never": ["A"]}},
+    }
+    free = explore(GEMM, TWO, tiles="divide")
+    found = explore(GEMM, TWO, tiles="divide", constraints=demands)
+    assert found.status == "OPTIMAL"
+    assert found.best is not None
+    assert found.value is not None
+    assert free.value is not None
+    assert found.value >= free.value
+    loops = [node for node in found.best.nodes if isinstance(node, Temporal)]
+    assert loops[-1].dim == "k"
+    assert {node.dim for node in found.best.nodes if isinstance(node, Spatial)} <= {"m", "n"}
+    held = {t for node in found.best.nodes if isinstance(node, Storage) and node.level == "BUF" for t in node.tensors}
+    assert "C" in held
+    assert "A" not in held
+
+
+def test_a_limit_on_another_objective_moves_along_the_front() -> None:
+    front = explore(GEMM, TWO, "pareto:capacity:BUF,traffic:DRAM", tiles="divide").front
+    assert len(front) >= 3
+    for point in front:
+        most = float(point.values[0][1])
+        limited = explore(GEMM, TWO, "traffic:DRAM", tiles="divide", constraints={"limits": {"capacity:BUF": most}})
+        assert (limited.status, limited.value) == ("OPTIMAL", point.values[1][1])
+
+
+def test_a_window_keeps_the_order_that_was_asked_for() -> None:
+    layer = conv2d(K=4, C=4, H=6, W=6, R=3, S=1, padding=0)
+    found = explore(layer, TWO, tiles="divide", constraints={"order": ["c", "p"]})
+    assert found.status == "OPTIMAL"
+    assert found.best is not None
+    dims = [node.dim for node in found.best.nodes if isinstance(node, Temporal)]
+    assert "p" not in dims or "c" not in dims[dims.index("p") :]
+
+
+@pytest.mark.parametrize(
+    ("demands", "told"),
+    [
+        (
+            {"intrinsic": {"m": 3}, "store": {"RF": {"must": ["A"]}}},
+            ["RF holds A (store)", "every tile is a multiple of 3"],
+        ),
+        ({"limits": {"latency": 10}, "innermost": ["k"]}, ["latency is at most 10 (limits)", "the least latency"]),
+        ({"min_utilization": 1, "fanouts": {"X": {"forbid": ["m", "n", "k"]}}}, ["utilization is at least 1"]),
+        ({"fanouts": {"X": {"factors": {"m": 3}}}}, ["m is spread over 3 instances of X"]),
+        ({"store": {"RF": {"must": ["A", "B", "C"]}}, "limits": {"capacity:RF": 8}}, ["capacity:RF is at most 8"]),
+    ],
+)
+def test_a_clash_is_the_smallest_set_of_demands(demands: dict[str, object], told: list[str]) -> None:
+    found = explore(GEMM, TWO, tiles="divide", constraints=demands)
+    assert found.status == "INFEASIBLE"
+    text = "; ".join(found.clash)
+    assert all(part in text for part in told), text
+    assert "innermost" not in text
+
+
+def test_candidates_and_fronts_keep_to_constraints_too() -> None:
+    demands: dict[str, object] = {"store": {"BUF": {"never": ["B"]}}}
+    ranked = list(candidates(GEMM, TWO, "energy", limit=5, constraints=demands))
+    front = explore(GEMM, TWO, "pareto:energy,latency", tiles="divide", constraints=demands).front
+    mappings = [mapping for mapping, _ in ranked] + [point.best for point in front if point.best is not None]
+    assert len(mappings) >= 6
+    for mapping in mappings:
+        buffers = [node for node in mapping.nodes if isinstance(node, Storage) and node.level == "BUF"]
+        assert all("B" not in node.tensors for node in buffers)
+
+
+def test_programs_outside_the_lattice_keep_to_constraints_too() -> None:
+    scan = from_c("for (i = 1; i < N; i++) A[i] = A[i-1] + B[i];", sizes={"N": 8})
+    found = explore(scan, TWO, tiles="divide", constraints={"store": {"BUF": {"must": ["B"]}}})
+    assert found.status in ("FEASIBLE", "TIMEOUT", "OPTIMAL")
+    if found.best is not None:
+        assert any(
+            isinstance(node, Storage) and node.level == "BUF" and "B" in node.tensors for node in found.best.nodes
+        )
+
+
+def test_the_command_line_takes_a_file_or_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("explore", "C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=2", "--arch", "flat3", "--tiles", "divide")
+    path = tmp_path / "constraints.json"
+    path.write_text(json.dumps({"store": {"GLB": {"must": ["A"]}}}))
+    for given in (str(path), '{"store": {"GLB": {"must": ["A"]}}}'):
+        assert main((*words, "--constraints", given, "--json", "-")) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert any(row["level"] == "GLB" and row["tensor"] == "A" for row in answer["cost"]["traffic"])
+    assert main((*words, "--constraints", '{"limits": {"latency": 1}}')) == 3
+    assert "PM572" in capsys.readouterr().err
+    assert main((*words, "--constraints", "[1]")) == 2
+    assert "PM112" in capsys.readouterr().err
+    assert main((*words, "--constraints", '{"order": ["m"]}')) == 2
+    assert "PM541" in capsys.readouterr().err
+
+
+def test_a_dim_of_one_index_is_passed_over() -> None:
+    vector = einsum("y[m] += A[m,k] * x[k]", m=8, k=1)
+    found = explore(vector, TWO, tiles="divide", constraints={"outermost": ["k"], "order": ["k", "m"]})
+    assert found.status == "OPTIMAL"
