@@ -1,90 +1,225 @@
-"""A cheap bound of a structure: every tensor at its own best, as if the others were not there.
+"""A cheap bound of all structures at once: every tensor alone, each of its elements loaded once by who needs it.
 
-Loops over dims that a tensor lacks then stand inside all its nodes and cost nothing, so only its own dims matter, and
-structures that agree on them share the answer.
+Loops over dims that a tensor lacks then stand inside all its nodes and cost nothing, a plain axis is loaded once
+whatever the tile, and a window at least each of its elements: no tile is looked at, and arrays have one entry per
+structure. The formulas are those of tables.py at tiles of one element.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from itertools import pairwise
 from math import prod
 
 import numpy as np
 
-from polymap.search.bound import costs_inside, root_bound
-from polymap.search.constraints import concerning
-from polymap.search.lattice import IntArray, lattice_below
-from polymap.search.loads import Setting
-from polymap.search.objective import BARRED, Measure
-from polymap.search.problem import Problem, TensorTerm
-from polymap.search.spread import Context, Spread
+from polymap.arch.machine import Multicast
+from polymap.search.components import Component
+from polymap.search.lattice import IntArray
+from polymap.search.objective import Measure
+from polymap.search.problem import IndexGroup, Problem, TensorTerm
+from polymap.search.spread import Spread
 from polymap.search.structure import Structure
-from polymap.search.tables import FORBIDDEN, Edge, Tables, TensorTable, tensor_table, zero_start
+from polymap.search.tables import FORBIDDEN, output_plans, skips_level, zero_start, zero_starts
+from polymap.search.windows import Count, Crossing, least_messages, least_passed, least_size, unmerged
 
-Key = tuple[int, tuple[tuple[tuple[int, ...], int], ...]]
+
+def apart_bounds(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[int | None]:
+    """Return per structure a lower bound of the objective (scaled) over all its mappings (None: none fits)."""
+    several = _Several(problem, structures)
+    parts = [np.zeros(len(structures), dtype=np.int64) for _ in measure.components]
+    fits = np.ones(len(structures), dtype=bool)
+    for term in problem.terms:
+        for c, component in enumerate(measure.components):
+            own = several.output(term, component) if term.is_output else several.input(term, component)
+            fits &= own < FORBIDDEN // 2
+            parts[c] = parts[c] + np.where(fits, own, 0) + zero_start(term, component)
+    found: list[int | None] = []
+    for number in range(len(structures)):
+        cycles = -(-int(several.steps[number]) // problem.arch.compute.per_cycle)
+        value = measure.value(tuple(int(part[number]) for part in parts), cycles) if fits[number] else None
+        found.append(value)
+    return found
 
 
-class ApartBounds:
-    """Bounds tensor by tensor, remembered per what a tensor sees of a structure."""
+class _Several:
+    """Structures side by side. rows[class][dim]: factors. steps: of one instance."""
 
-    def __init__(self, problem: Problem, measure: Measure) -> None:
+    def __init__(self, problem: Problem, structures: tuple[Structure, ...]) -> None:
         self._problem = problem
-        self._measure = measure
-        self._known: dict[Key, tuple[int, ...]] = {}
+        self._structures = structures
+        factors = np.array([one.classes for one in structures], dtype=np.int64)
+        shape = len(structures), len(problem.classes), len(problem.dims)
+        self._rows = factors.reshape(shape)
+        self.steps = prod(problem.extents) // self._rows.prod(axis=(1, 2), dtype=np.int64)
+        self._ones = np.ones(len(structures), dtype=np.int64)
 
-    def bound(self, structure: Structure) -> int | None:
-        """Return a lower bound of the objective (scaled) over all mappings of the structure (None: none fits)."""
-        problem, measure = self._problem, self._measure
-        parts = [0] * len(measure.components)
-        for term in problem.terms:
-            own = self._term(structure, term)
-            for c, component in enumerate(measure.components):
-                if own[c] >= FORBIDDEN // 2:
-                    return None
-                parts[c] += own[c] + zero_start(term, component)
-        steps = prod(extent // structure.used(d) for d, extent in enumerate(problem.extents))
-        value = measure.value(tuple(parts), -(-steps // problem.arch.compute.per_cycle))
-        return value if value < BARRED else None
+    def input(self, term: TensorTerm, component: Component) -> IntArray:
+        """Return the least cost of a tensor that is read."""
+        count = self._problem.level_count
+        best: list[IntArray] = [self._ones * 0]
+        for level in range(1, count):
+            here = self._ones * FORBIDDEN
+            for parent in range(level):
+                if level in term.may_hold and not skips_level(term, parent, level):
+                    here = np.minimum(here, best[parent] + self._input_node(term, component, parent, level))
+            best.append(np.where(self._fits(term, level), here, FORBIDDEN))
+        least = self._ones * FORBIDDEN
+        for holder in range(count):
+            if not skips_level(term, holder, count):
+                least = np.minimum(least, best[holder] + self._input_end(term, component, holder))
+        return least
 
-    def _term(self, structure: Structure, term: TensorTerm) -> tuple[int, ...]:
-        mine = [d for d, dim in enumerate(self._problem.dims) if dim in term.dims]
-        key = (term.index, tuple((tuple(row[d] for d in mine), prod(row)) for row in structure.classes))
-        if key not in self._known:
-            self._known[key] = self._least(structure, term)
-        return self._known[key]
+    def _input_node(self, term: TensorTerm, component: Component, parent: int, level: int) -> IntArray:
+        plain = self._plain_loads(term, level)
+        fills = plain * self._windows(term, (parent, level), _fills)
+        reads = plain * self._windows(term, (parent, level), _reads)
+        reads = reads * self._messages(term, parent, level) * component.read[parent][term.index]
+        fills = fills * component.write[level][term.index]
+        if not component.busiest:
+            fills, reads = fills * self._instances(level), reads * self._instances(parent)
+        cost = fills + reads
+        return cost + self._held(term, level) * component.held[level][term.index] if component.held else cost
 
-    def _least(self, structure: Structure, term: TensorTerm) -> tuple[int, ...]:
-        problem, measure = self._problem, self._measure
-        problem = replace(problem, rules=concerning(problem.rules, term.dims))
-        real = {dim: extent // structure.used(d) for d, (dim, extent) in enumerate(_extents(problem))}
-        whole = {dim: tile if dim in term.dims else 1 for dim, tile in real.items()}
-        context = Context((tuple(whole.values()),), ())
-        lattice = lattice_below(tuple(whole.items()))
-        spread = Spread(problem, structure, ())
-        setting = Setting(problem, measure, lattice, spread, context, whole, prod(real.values()))
-        table = _either_way(tensor_table(setting, term))
-        alone = replace(problem, terms=(term,))
-        tables = Tables(alone, structure, measure, context, lattice, (table,), (0,) * len(measure.components), 1)
-        free = (0,) * problem.level_count
-        return tuple(root_bound(tables, costs_inside(tables, c, free, 1))[0] for c in range(len(measure.components)))
+    def _input_end(self, term: TensorTerm, component: Component, holder: int) -> IntArray:
+        last = self._problem.level_count
+        reads = self._messages(term, holder, last) * self._windows(term, (holder, last), _smallest)
+        reads = reads * component.read[holder][term.index] * self.steps
+        return reads if component.busiest else reads * self._instances(holder)
+
+    def output(self, term: TensorTerm, component: Component) -> IntArray:
+        """Return the least cost of the tensor that is written."""
+        count = self._problem.level_count
+        least = self._ones * FORBIDDEN
+        for holder, rest in output_plans(term, count):
+            if holder == 0:
+                chain = (0, *rest)
+                cost, fits = self._output_end(term, component, chain[-1]), self._ones > 0
+                for position, (parent, level) in enumerate(pairwise(chain)):
+                    cost = cost + self._output_node(term, component, parent, level, chain[position + 1 :])
+                    fits = fits & self._fits(term, level)
+                least = np.minimum(least, np.where(fits, cost, FORBIDDEN))
+        return least
+
+    def _output_node(
+        self, term: TensorTerm, component: Component, parent: int, level: int, rest: tuple[int, ...]
+    ) -> IntArray:
+        stays = self._plain_loads(term, level)
+        shared, alone, relevant = self._siblings(term, parent, level)
+        zero = zero_starts(term)
+        both = [r[term.index] + w[term.index] for r, w in zip(component.read, component.write, strict=True)]
+        if component.busiest:
+            inside = prod((self._factor(d, -1, level) for d in self._own(term)), start=self._ones)
+            cost = stays * (both[level] + relevant * alone * both[parent]) - both[level] * (zero // inside)
+        else:
+            total = stays * self._instances(level)
+            merged = total // shared
+            credit = (total - merged) * sum(both[inner] for inner in rest)
+            cost = total * both[level] + merged * alone * both[parent] - credit - zero * both[level]
+        return cost + self._held(term, level) * component.held[level][term.index] if component.held else cost
+
+    def _output_end(self, term: TensorTerm, component: Component, holder: int) -> IntArray:
+        _, alone, relevant = self._siblings(term, holder, self._problem.level_count)
+        both = component.read[holder][term.index] + component.write[holder][term.index]
+        cost = self.steps * relevant * alone * both
+        return cost if component.busiest else cost * self._instances(holder)
+
+    def _own(self, term: TensorTerm) -> list[int]:
+        return [d for d, dim in enumerate(self._problem.dims) if dim in term.dims]
+
+    def _between(self, after: int, upto: int) -> list[int]:
+        return [c for c, one in enumerate(self._problem.classes) if after < one.below <= upto]
+
+    def _factor(self, dim: int, after: int, upto: int) -> IntArray:
+        return prod((self._rows[:, c, dim] for c in self._between(after, upto)), start=self._ones)
+
+    def _instances(self, level: int) -> IntArray:
+        return self._rows[:, self._between(-1, level)].prod(axis=(1, 2), dtype=np.int64)
+
+    def _plain_dims(self, term: TensorTerm) -> list[int]:
+        return [self._problem.dims.index(group.dims[0]) for group in term.groups if not group.is_window]
+
+    def _plain_loads(self, term: TensorTerm, level: int) -> IntArray:
+        extents = self._problem.extents
+        return prod((extents[d] // self._factor(d, -1, level) for d in self._plain_dims(term)), start=self._ones)
+
+    def _held(self, term: TensorTerm, level: int) -> IntArray:
+        """Return the fewest elements that an instance holds."""
+        last = self._problem.level_count
+        plain = prod((self._factor(d, level, last) for d in self._plain_dims(term)), start=self._ones)
+        return plain * self._windows(term, (level - 1, level), _fewest)
+
+    def _fits(self, term: TensorTerm, level: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        memory = self._problem.arch.levels[level]
+        if memory.capacity_bits is None:
+            return self._ones > 0
+        return self._held(term, level) * term.tensor.bits <= memory.capacity_bits // memory.buffering
+
+    def _messages(self, term: TensorTerm, after: int, upto: int) -> IntArray:
+        total = self._ones
+        for c in self._between(after, upto):
+            dims = self._plain_dims(term)
+            if self._problem.classes[c].multicast is Multicast.NONE:
+                dims = list(range(len(self._problem.dims)))
+            total = total * self._rows[:, c, dims].prod(axis=1, dtype=np.int64)
+        return total * self._windows(term, (after, upto), _distinct)
+
+    def _siblings(self, term: TensorTerm, parent: int, level: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Return siblings that share an element, those of them that do not add on the way, and siblings that hold
+        different elements."""
+        own = self._own(term)
+        other = [d for d in range(len(self._problem.dims)) if d not in own]
+        shared, alone, relevant = self._ones, self._ones, self._ones
+        for c in self._between(parent, level):
+            same = self._rows[:, c, other].prod(axis=1, dtype=np.int64)
+            shared = shared * same
+            alone = alone if self._problem.classes[c].reduction else alone * same
+            relevant = relevant * self._rows[:, c, own].prod(axis=1, dtype=np.int64)
+        return shared, alone, relevant
+
+    def _windows(self, term: TensorTerm, levels: tuple[int, int], count: _Counter) -> IntArray:
+        """Return the product over the window groups of what `count` says for (parent, level)."""
+        total = self._ones
+        for group in term.groups:
+            if group.is_window:
+                total = total * self._group(group, levels, count)
+        return total
+
+    def _group(self, group: IndexGroup, levels: tuple[int, int], count: _Counter) -> IntArray:
+        dims = [self._problem.dims.index(dim) for dim in group.dims]
+        seen = self._rows[:, :, dims].reshape(len(self._structures), len(self._problem.classes) * len(dims))
+        known: dict[tuple[int, ...], int] = {}
+        values = np.empty(len(self._structures), dtype=np.int64)
+        for number, structure in enumerate(self._structures):
+            key = tuple(seen[number].tolist())
+            if key not in known:
+                spread = Spread(self._problem, structure, ())
+                extents = tuple(self._problem.extents[d] // structure.used(d) for d in dims)
+                crossings = tuple(spread.crossings(dim, *levels, above=True) for dim in group.dims)
+                known[key] = count(group.coefficients, extents, crossings)
+            values[number] = known[key]
+        return values
 
 
-def _extents(problem: Problem) -> tuple[tuple[str, int], ...]:
-    return tuple(zip(problem.dims, problem.extents, strict=True))
+_Crossings = tuple[tuple[Crossing, ...], ...]
+_Counter = Callable[[tuple[int, ...], tuple[int, ...], _Crossings], int]
 
 
-def _either_way(table: TensorTable) -> TensorTable:
-    """Return the table with every node at the cheaper of standing above and below free spatial loops."""
-    return replace(table, edges=tuple(_cheaper(edge) for edge in table.edges))
+def _fills(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_passed(coefficients, extents, unmerged(crossings), Count.FILLS)
 
 
-def _cheaper(edge: Edge) -> Edge:
-    if edge.costs_crossed is None:
-        return edge
-    costs = tuple(_least(a, b) for a, b in zip(edge.costs, edge.costs_crossed, strict=True))
-    bits = edge.bits if edge.bits_crossed is None else _least(edge.bits, edge.bits_crossed)
-    return replace(edge, costs=costs, bits=bits)
+def _reads(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_passed(coefficients, extents, crossings, Count.READS)
 
 
-def _least(first: IntArray, second: IntArray) -> IntArray:
-    return np.minimum(first, second)
+def _fewest(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_size(coefficients, extents, unmerged(crossings))
+
+
+def _smallest(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_size(coefficients, extents, crossings)
+
+
+def _distinct(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_messages(coefficients, extents, tuple(1 for _ in extents), crossings)

@@ -174,7 +174,7 @@ def priced(
     if crossed and edge.bits_crossed is not None:
         bits = edge.bits_crossed
     capacity = usable_bits(tables, edge.level)
-    total = cost if price_unit == 1 else cost * price_unit
+    total = cost if price_unit == 1 else np.where(cost >= FORBIDDEN, 0, cost) * price_unit
     if prices[edge.level]:
         total = total + bits * prices[edge.level]
     barred = cost >= FORBIDDEN if capacity is None else (cost >= FORBIDDEN) | (bits > capacity)

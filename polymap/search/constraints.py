@@ -141,11 +141,6 @@ def _level(workload: Workload, level: MemoryLevel, held: list[Held]) -> MemoryLe
     return replace(level, holds=may, must_hold=must)
 
 
-def concerning(rules: Rules, dims: frozenset[str]) -> Rules:
-    """Return the rules without tile sizes of other dims."""
-    return tuple(rule for rule in rules if not isinstance(rule, Intrinsic) or rule.dim in dims)
-
-
 def dims_named(rules: Rules) -> frozenset[str]:
     """Return the dims that some rule treats in its own way."""
     named: set[str] = set()

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import product
 from math import prod
 
-from polymap.search.apart import ApartBounds
+from polymap.search.apart import apart_bounds
 from polymap.search.bound import first_states, root_bound
 from polymap.search.descent import Descent, OutOfTime, View, view_of
 from polymap.search.incumbent import Front, Incumbent
@@ -78,8 +78,8 @@ def solve(
     _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
-    queue, bounded = _apart(problem, measure, structures, out_of_time)
-    known = complete and bounded
+    queue = _apart(problem, measure, structures)
+    known = complete
     pruned = 0
     while queue:
         bound, stage, number, places = heappop(queue)
@@ -141,22 +141,13 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
     )
 
 
-def _apart(
-    problem: Problem, measure: Measure, structures: tuple[Structure, ...], out_of_time: Callable[[], bool]
-) -> tuple[list[Entry], bool]:
-    """Return the queue with every structure at its bound tensor by tensor, and whether all were bounded in time.
-
-    The first structures are bounded even when time is up, so that some mapping can be found.
-    """
+def _apart(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[Entry]:
+    """Return the queue with every structure at its bound tensor by tensor."""
     queue: list[Entry] = []
-    bounds = ApartBounds(problem, measure)
-    for number, structure in enumerate(structures):
-        if out_of_time() and queue:
-            return queue, False
-        bound = bounds.bound(structure)
-        if bound is not None:
+    for number, bound in enumerate(apart_bounds(problem, measure, structures)):
+        if bound is not None and bound < BARRED:
             heappush(queue, (bound, -Stage.APART, number, ()))
-    return queue, True
+    return queue
 
 
 def _solve_places(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -13,7 +13,7 @@ from polymap.search.objective import Measure
 from polymap.search.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread
 from polymap.search.window_paths import WindowModel, least_loads, most_saved, window_model
-from polymap.search.windows import UNREACHED, Count, Crossing
+from polymap.search.windows import UNREACHED, Count, Crossing, unmerged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,18 +61,13 @@ def node_loads(setting: Setting, term: TensorTerm, parent: int, level: int, *, a
     if not windows:
         return NodeLoads(held * trips, held * trips, held)
     seen = tuple(spread.crossings(dim, parent, level, above=above) for dim in windows)
-    fills = _model(setting, term, tuple(tuple(_unmerged(one) for one in crossing) for crossing in seen), Count.FILLS)
+    fills = _model(setting, term, unmerged(seen), Count.FILLS)
     loads, stands = _window_loads(setting, term, fills)
     size = np.where(stands, fills.size[_place_in(setting, fills)], 0)
     if not spread.unites(parent, level):
         return NodeLoads(held * loads, held * loads, held * size, stands)
     reads, _ = _window_loads(setting, term, _model(setting, term, seen, Count.READS))
     return NodeLoads(held * loads, held * reads, held * size, stands)
-
-
-def _unmerged(crossing: Crossing) -> Crossing:
-    """Return the crossing without how siblings merge, which fills do not see."""
-    return replace(crossing, parts=((crossing.factor, None),))
 
 
 def _model(

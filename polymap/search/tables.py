@@ -102,17 +102,18 @@ def tensor_table(setting: Setting, term: TensorTerm) -> TensorTable:
     levels = range(setting.problem.level_count)
     edges: list[Edge] = []
     for level in levels:
-        parents = [p for p in levels if p < level and level in term.may_hold and not _skips(term, p, level)]
+        parents = [p for p in levels if p < level and level in term.may_hold and not skips_level(term, p, level)]
         if parents:
             edges.extend(_read_edges(setting, term, parents, level))
     final: list[tuple[int, ...] | None] = []
     for holder in levels:
-        legal = not _skips(term, holder, len(levels))
+        legal = not skips_level(term, holder, len(levels))
         final.append(_read_final(setting, term, holder) if legal else None)
     return TensorTable(term, tuple(levels), tuple(edges), tuple(final))
 
 
-def _skips(term: TensorTerm, after: int, upto: int) -> bool:
+def skips_level(term: TensorTerm, after: int, upto: int) -> bool:
+    """Return whether a tensor must be held by a level between two."""
     return any(after < level < upto for level in term.must_hold)
 
 
@@ -240,7 +241,7 @@ def _read_final(setting: Setting, term: TensorTerm, holder: int) -> tuple[int, .
 
 def _output_table(setting: Setting, term: TensorTerm) -> TensorTable:
     """States of an output are (holder, levels still to come): what siblings elide is credited to the levels inside."""
-    plans = _plans(term, setting.problem.level_count)
+    plans = output_plans(term, setting.problem.level_count)
     states = tuple(sorted(plans))
     edges: list[Edge] = []
     for source, (holder, rest) in enumerate(states):
@@ -251,7 +252,8 @@ def _output_table(setting: Setting, term: TensorTerm) -> TensorTable:
     return TensorTable(term, tuple(holder for holder, _ in states), tuple(edges), final)
 
 
-def _plans(term: TensorTerm, levels: int) -> set[tuple[int, tuple[int, ...]]]:
+def output_plans(term: TensorTerm, levels: int) -> set[tuple[int, tuple[int, ...]]]:
+    """Return every (holder, levels still to come) of an output."""
     found: set[tuple[int, tuple[int, ...]]] = set()
     optional = sorted(term.may_hold)
     for count in range(len(optional) + 1):

@@ -11,7 +11,7 @@ taken, which keeps the result a lower bound.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from itertools import pairwise, permutations, product
@@ -217,6 +217,23 @@ def least_size(
     """Return the fewest elements that one message of single elements may have."""
     options = [dim_steps(e, 1, 1, crossing) for e, crossing in zip(extents, crossings, strict=True)]
     return min((tile_counts(coefficients, steps, Count.READS)[0] for steps in product(*options)), default=1)
+
+
+@lru_cache(maxsize=100_000)
+def least_passed(
+    coefficients: tuple[int, ...],
+    extents: tuple[int, ...],
+    crossings: tuple[tuple[Crossing, ...], ...],
+    count: Count,
+) -> int:
+    """Return the fewest elements that all tiles of a whole run may have together."""
+    options = [dim_steps(e, 1, e, crossing) for e, crossing in zip(extents, crossings, strict=True)]
+    return min((_passed_size(coefficients, steps, count) for steps in product(*options)), default=1)
+
+
+def unmerged(crossings: tuple[tuple[Crossing, ...], ...]) -> tuple[tuple[Crossing, ...], ...]:
+    """Return the crossings without how siblings merge, which fills do not see."""
+    return tuple(tuple(replace(one, parts=((one.factor, None),)) for one in own) for own in crossings)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,53 @@
+"""The cheap bound of all structures at once never exceeds the bound of each structure with all tensors together."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from polymap.search.apart import apart_bounds
+from polymap.search.descent import view_of
+from polymap.search.engine import view_bound
+from polymap.search.goals import parse_objective
+from polymap.search.objective import measure_of
+from polymap.search.problem import analyse
+from polymap.search.spread import root_context
+from polymap.search.structure import enumerate_structures
+from polymap.search.tables import build_tables
+from tests.referee.problems import random_problem
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_bound_tensor_by_tensor_is_at_most_that_of_all_tensors_together(seed: int) -> None:
+    asked = random_problem(random.Random(f"apart {seed}"), tiles="divide")
+    problem = analyse(asked.workload, asked.arch)
+    if problem.reason is not None:
+        return
+    measure = measure_of(parse_objective(asked.objective, asked.arch), asked.workload, asked.arch)
+    structures, _ = enumerate_structures(problem, lambda: False)
+    cheap = apart_bounds(problem, measure, structures)
+    for structure, bound in zip(structures, cheap, strict=True):
+        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure)), None)
+        together = view_bound(view)
+        if together is not None:
+            assert bound is not None
+            assert bound <= together
+
+
+def test_a_product_that_fits_is_bounded_exactly() -> None:
+    """Where every level is unlimited, nothing is ever loaded twice, and the cheap bound is the optimum."""
+    import polymap as pm
+
+    workload = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=4, n=4, k=4)
+    nodes = [
+        {"level": "DRAM", "word_bits": 8, "read_pj": 100, "write_pj": 100},
+        {"level": "Buf", "word_bits": 8, "read_pj": 1, "write_pj": 1, "must_hold": ["A", "B", "C"]},
+        {"compute": "MAC", "pj": 1},
+    ]
+    arch = pm.arch_from_document({"name": "large", "nodes": nodes})
+    problem = analyse(workload, arch)
+    measure = measure_of(parse_objective("energy", arch), workload, arch)
+    (bound,) = apart_bounds(problem, measure, enumerate_structures(problem, lambda: False)[0])
+    assert bound is not None
+    assert float(measure.unscaled(bound)) == pm.explore(workload, arch, "energy", tiles="divide").value
