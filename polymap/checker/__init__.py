@@ -1,0 +1,1 @@
+"""Accepts or refuses certificates; knows nothing of the rest of polymap."""

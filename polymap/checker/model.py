@@ -1,0 +1,315 @@
+"""What a certificate is about, read strictly, and what its mapping costs, counted exactly (docs/certificate.md)."""
+
+import json
+import re
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil, lcm, prod
+from typing import Any, NamedTuple
+
+Tile = tuple[int, ...]
+Rows = tuple[Tile, ...]
+LEVEL = "bandwidth_bits_per_cycle buffering capacity_bits holds leak_pj_per_cycle level must_hold read_bandwidth_bits_per_cycle"
+LEVEL += " read_pj word_bits write_bandwidth_bits_per_cycle write_pj"
+
+
+class Refused(Exception):
+    """The text proves nothing; the reason is a sentence."""
+
+
+def need(holds: object, reason: str) -> None:
+    """Raise Refused unless something holds."""
+    if not holds:
+        raise Refused(reason)
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a canonical JSON text."""
+    value = json.loads(text)
+    need(json.dumps(value, sort_keys=True, separators=(",", ":")) == text, "JSON is not canonical")
+    return value
+
+
+def fields(table: dict[str, Any], names: str) -> list[Any]:
+    """Return the values of a table that has just these fields."""
+    need(isinstance(table, dict) and sorted(table) == sorted(names.split()), f"the fields {names} are wanted")
+    return [table[name] for name in names.split()]
+
+
+def whole(value: Any, most: int = 10**15) -> int:
+    """Return an integer from 1 to `most`."""
+    need(type(value) is int and 1 <= value <= most, f"a number is no integer from 1 to {most}")
+    return value
+
+
+def rational(value: Any) -> Fraction:
+    """Return the non-negative number that "a/b" says."""
+    need(isinstance(value, str) and re.fullmatch("[0-9]{1,30}(/[1-9][0-9]{0,29})?", value), "a number is not a/b")
+    return Fraction(value)
+
+
+class Tensor(NamedTuple):
+    """groups: per axis its (dim, coefficient) pairs. window: dims that share an axis. may, must: levels that hold it."""
+
+    name: str
+    bits: int
+    is_output: bool
+    initial: bool
+    groups: tuple[tuple[tuple[int, int], ...], ...]
+    dims: frozenset[int]
+    window: Tile
+    may: frozenset[int]
+    must: frozenset[int]
+
+
+class Fanout(NamedTuple):
+    """below: the first level below it. dims: those that may be spread over it."""
+
+    name: str
+    below: int
+    merge: str
+    adds: bool
+    size: int
+    dims: frozenset[int]
+
+
+class Part(NamedTuple):
+    """A component of the objective: weights [level][tensor] of what is read and written, in all instances, or, with a
+    `band` of bits per cycle, in the busiest instance of `level`."""
+
+    read: Rows
+    write: Rows
+    level: int
+    band: Fraction | None
+
+
+class Problem:
+    """The head's workload, machine and objective. room: usable bits per level. classes: fan-outs that count alike.
+    scale: value units per unit of the objective; fixed: energy of compute; leak: energy per cycle."""
+
+    def __init__(self, workload: Any, machine: Any, objective: str) -> None:
+        (dims, tensors), (nodes, self.overlap) = fields(workload, "dims tensors"), fields(machine, "nodes overlap")
+        need(len(dims) <= 12 and len(tensors) <= 6 and len(nodes) <= 20, "the problem is too large")
+        self.dims, self.extents = [dim for dim, _ in dims], [whole(extent, 1 << 22) for _, extent in dims]
+        levels = [dict(zip(LEVEL.split(), fields(node, LEVEL), strict=True)) for node in nodes if "level" in node]
+        self.levels = [level["level"] for level in levels]
+        need("level" in nodes[0] and levels[0]["capacity_bits"] is None, "the outermost level is limited")
+        rooms = [level["capacity_bits"] for level in levels]
+        self.room = [
+            None if r is None else whole(r) // whole(a["buffering"]) for r, a in zip(rooms, levels, strict=True)
+        ]
+        self.tensors = [self._tensor(row, number == 0, levels) for number, row in enumerate(tensors)]
+        need(
+            sum(bool(t.window) for t in self.tensors) < 2 and not self.tensors[0].window,
+            "such windows are not certified",
+        )
+        self.fanouts: list[Fanout] = []
+        self.classes: list[list[int]] = []
+        for number, node in enumerate(nodes[:-1]):
+            if "level" not in node:
+                self._fanout(node, sum("level" in other for other in nodes[:number]))
+        compute, pj, self.per_cycle = fields(nodes[-1], "compute pj per_cycle")
+        for names in (
+            [*self.dims, *(t.name for t in self.tensors)],
+            [*self.levels, *(f.name for f in self.fanouts), compute],
+        ):
+            need(
+                len(set(names)) == len(names) and all(isinstance(one, str) for one in names),
+                "names are wanted, each once",
+            )
+        leaks = [rational(level["leak_pj_per_cycle"]) for level in levels]
+        sides = [
+            [[rational(one[key]) * Fraction(t.bits, whole(one["word_bits"])) for t in self.tensors] for one in levels]
+            for key in ("read_pj", "write_pj")
+        ]
+        scale = lcm(
+            *(x.denominator for x in (rational(pj), *leaks, *(x for side in sides for row in side for x in row)))
+        )
+        energy = [tuple(tuple(int(x * scale) for x in row) for row in side) for side in sides]
+        self.goal, _, at = objective.partition(":")
+        need(
+            objective in ("energy", "latency", "edp") or (self.goal == "traffic" and at in self.levels), "no objective"
+        )
+        has_energy = self.goal in ("energy", "edp")
+        self.scale, self.leak = (scale, int(sum(leaks) * scale)) if has_energy else (1, 0)
+        self.fixed = int(rational(pj) * prod(self.extents) * scale) if has_energy else 0
+        traffic = self._bits(self.levels.index(at)) if at else ()
+        self.parts = [Part(traffic, traffic, 0, None) if at else Part(energy[0], energy[1], 0, None)]
+        self.is_linear = self.goal in ("energy", "traffic") and not self.leak
+        for i, level in enumerate(() if self.is_linear else levels):
+            for key, read, write in (("", i, i), ("read_", i, -1), ("write_", -1, i)):
+                band = level[f"{key}bandwidth_bits_per_cycle"]
+                if band is not None:
+                    self.parts.append(Part(self._bits(read), self._bits(write), i, 1 / (1 / rational(band))))
+        self.reach = (
+            4 * prod(self.extents) * max(1 << 12, *(sum(map(sum, part.read + part.write)) for part in self.parts))
+        )
+        need(self.reach < 1 << 58, "the numbers are too large")
+
+    def _bits(self, level: int) -> Rows:
+        return tuple(tuple(t.bits * (i == level) for t in self.tensors) for i in range(len(self.levels)))
+
+    def _tensor(self, row: Any, is_output: bool, levels: list[dict[str, Any]]) -> Tensor:  # noqa: FBT001
+        bits, index, initial, name, role = fields(row, "bits index initial name role")
+        axes = [[(self.dims.index(d), whole(abs(c)) * (1 if c > 0 else -1)) for d, c in axis.items()] for axis in index]
+        axes = [sorted(pair for pair in axis if self.extents[pair[0]] > 1) for axis in axes]
+        used = [d for axis in axes for d, _ in axis]
+        need(len(set(used)) == len(used), "a tensor has a dim in two axes, which is not certified")
+        need(all(sum(abs(c) * self.extents[d] for d, c in axis) < 1 << 23 for axis in axes), "an axis is too long")
+        groups = tuple(tuple(axis) if len(axis) > 1 else ((axis[0][0], 1),) for axis in axes if axis)
+        may = {
+            i for i, one in enumerate(levels) if i and (one["holds"] is None or {name, f"@{role}"} & set(one["holds"]))
+        }
+        must = {i for i, one in enumerate(levels) if i and {name, f"@{role}"} & set(one["must_hold"])}
+        window = tuple(d for axis in axes if len(axis) > 1 for d, _ in axis)
+        sets = frozenset(used), window, frozenset(may), frozenset(must)
+        return Tensor(name, whole(bits, 1 << 12), is_output, bool(initial), groups, *sets)
+
+    def _fanout(self, node: Any, levels_above: int) -> None:
+        dims, name, merge, adds, size = fields(node, "dims fanout multicast reduction size")
+        need(merge in ("identical", "union", "none"), "a multicast is unknown")
+        over = frozenset(d for d, dim in enumerate(self.dims) if dims is None or dim in dims)
+        self.fanouts.append(Fanout(name, levels_above, merge, bool(adds), whole(size), over))
+        if self.classes and self.fanouts[-1][1:4] == self.fanouts[-2][1:4]:
+            self.classes[-1].append(len(self.fanouts) - 1)
+        else:
+            self.classes.append([len(self.fanouts) - 1])
+
+    def value(self, parts: list[int], steps: int) -> int:
+        """Return the objective, scaled, of component values and temporal steps; monotone in all of them."""
+        if self.is_linear:
+            return parts[0] + self.fixed
+        cycles: dict[int, Fraction] = {}
+        for part, amount in zip(self.parts, parts, strict=True):
+            if part.band is not None:
+                cycles[part.level] = max(cycles.get(part.level, Fraction(0)), amount / part.band)
+        compute = -(-steps // self.per_cycle)
+        latency = ceil(max([compute, *cycles.values()]) if self.overlap else compute + sum(cycles.values()))
+        energy = parts[0] + self.fixed + self.leak * latency
+        return {"latency": latency, "energy": energy, "edp": energy * latency}[self.goal]
+
+
+class Loop(NamedTuple):
+    """One iteration moves the index by `stride`. fan: its fan-out (None: temporal)."""
+
+    dim: int
+    trips: int
+    stride: int
+    fan: Fanout | None
+
+
+def read_mapping(problem: Problem, nodes: Any) -> tuple[list[Loop], list[list[tuple[int, int]]]]:
+    """Return the loops, outermost first, and per tensor (level, loops above) of its nodes; refuse what is not legal."""
+    left, loops, fans = list(problem.extents), [Loop(0, 1, 1, None)][:0], {fan.name: fan for fan in problem.fanouts}
+    held: list[list[tuple[int, int]]] = [[] for _ in problem.tensors]
+    need(len(nodes) <= 500 and fields(nodes[-1], "compute"), "the mapping is malformed")
+    for node in nodes[:-1]:
+        if "store" in node:
+            level, stored = problem.levels.index(node["store"]), fields(node, "store tensors")[1]
+            for number, tensor in enumerate(problem.tensors):
+                held[number] += [(level, len(loops))] * (stored.count(tensor.name) if level else 0)
+            continue
+        label, dim, tile = fields(node, "over par tile") if "par" in node else (None, *fields(node, "for tile"))
+        d, fan = problem.dims.index(dim), None if label is None else fans[label]
+        need(left[d] % whole(tile) == 0, "a tile of the mapping does not divide the one around it")
+        need(fan is None or left[d] == tile or d in fan.dims, "a fan-out may not take this dim")
+        loops += [Loop(d, left[d] // tile, tile, fan)] if left[d] > tile else []
+        left[d] = tile
+    need(max(left, default=1) == 1, "the mapping leaves indices out")
+    for fan in problem.fanouts:
+        need(prod(loop.trips for loop in loops if loop.fan == fan) <= fan.size, f"{fan.name} is too small")
+    for tensor, own in zip(problem.tensors, held, strict=True):
+        levels = [level for level, _ in own]
+        need(levels == sorted(set(levels)) and tensor.must <= set(levels) <= tensor.may, "a tensor is held wrongly")
+        late = [(level, loop.fan) for level, above in own for loop in loops[above:] if loop.fan]
+        need(all(fan.below > level for level, fan in late), "a spatial loop stands below its level")
+    return loops, held
+
+
+def spread(mask: int, count: int, stride: int) -> int:
+    """Return a set (bit mask) united with its copies moved by stride, 2 stride, ... (count - 1) stride."""
+    total, have = mask, 1
+    while have < count:
+        more = min(have, count - have)
+        total, have = total | total << more * stride, have + more
+    return total
+
+
+def sum_size(first: int, second: int) -> int:
+    """Return the number of sums of an element of one set and one of the other."""
+    total = 0
+    while second:
+        total, second = total | first << (second & -second).bit_length() - 1, second & second - 1
+    return total.bit_count()
+
+
+def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int, last: int) -> tuple[int, int, int]:
+    """Return, of one instance of the node of `level` below `above` loops: elements held, loaded in the whole run, and
+    read for it and its siblings per instance of level `parent`. Level `last`: the compute units, which hold nothing."""
+    timed = [loop for loop in loops[:above] if not loop.fan]
+    free = [one for i, one in enumerate(loops) if (one.fan.below > level if one.fan else i >= above)]
+    beside = [(loop, loop.fan.merge) for loop in loops if loop.fan and parent < loop.fan.below <= level]
+    copies, inside = prod(loop.trips for loop, merge in beside if merge == "none"), [0] * len(tensor.groups)
+    sets: list[tuple[dict[int, int], int, int]] = []
+    for group in map(dict, tensor.groups):
+        elements, offsets = 1, {"identical": 1, "union": 1, "none": 1}
+        for loop in (one for one in free if one.dim in group):
+            elements = spread(elements, loop.trips, abs(group[loop.dim]) * loop.stride)
+        for loop, merge in (one for one in beside if one[0].dim in group):
+            offsets[merge] = spread(offsets[merge], loop.trips, abs(group[loop.dim]) * loop.stride)
+        copies *= offsets["identical"].bit_count()
+        sets.append((group, elements, offsets["union"]))
+    held, message = prod(one.bit_count() for _, one, _ in sets), prod(sum_size(*one[1:]) for one in sets)
+    if level == last:
+        return held, prod(loop.trips for loop in timed), prod(loop.trips for loop in timed) * message * copies
+    loads, reads = held, message
+    for position in range(len(timed) - 1, -1, -1):
+        loop, kept, unread = timed[position], 1, 1
+        for number, (weights, elements, united) in enumerate(sets):
+            move = weights.get(loop.dim, 0) * loop.stride - inside[number]
+            stay = elements & (elements >> move if move >= 0 else elements << -move)
+            kept, unread = (
+                kept * stay.bit_count(),
+                unread * (sum_size(elements, united) - sum_size(elements & ~stay, united)),
+            )
+            inside[number] += weights.get(loop.dim, 0) * loop.stride * (loop.trips - 1)
+        times = prod(one.trips for one in timed[:position]) * (loop.trips - 1)
+        loads, reads = loads + times * (held - kept), reads + times * (message - unread)
+    return held, loads, reads * copies
+
+
+def cost(problem: Problem, nodes: Any) -> int:
+    """Return the objective, scaled, of a mapping; refuse one that is not legal or does not fit."""
+    loops, held = read_mapping(problem, nodes)
+    last, used, parts = len(problem.levels), [0] * len(problem.levels), [0] * len(problem.parts)
+
+    def count(t: int, level: int, every: tuple[int, int], first: tuple[int, int]) -> None:
+        for number, part in enumerate(problem.parts):
+            reads, writes = first if part.band else every
+            parts[number] += reads * part.read[level][t] + writes * part.write[level][t]
+
+    for t, tensor in enumerate(problem.tensors):
+        touched, writes = prod(problem.extents[d] for d in tensor.dims), int(tensor.is_output)
+        started = touched if tensor.initial else 0
+        # Entries less partial sums that move in, so far: of all instances, and of the first one.
+        zeros = first_zeros = touched - started
+        count(t, 0, (-writes * zeros, 0), (-writes * zeros, 0))  # drains that find a copy still zero
+        for (parent, _), (level, above) in pairwise([(0, 0), *held[t], (last, len(loops))]):
+            size, loads, reads = flow(tensor, loops, above, parent, level, last)
+            there, here = (prod(p.trips for p in loops if p.fan and p.fan.below <= i) for i in (parent, level))
+            filled, first_filled = loads * here, loads
+            if writes:
+                between = [(p, p.fan) for p in loops if p.fan and parent < p.fan.below <= level]
+                differ = prod(loop.trips for loop, _ in between if loop.dim in tensor.dims)
+                reads = (
+                    loads * differ * prod(p.trips for p, fan in between if p.dim not in tensor.dims and not fan.adds)
+                )
+                filled, first_filled = loads * differ * there - zeros, loads - first_zeros // differ
+                zeros, first_zeros = loads * here - filled, loads - first_filled
+            count(t, parent, (reads * there, writes * reads * there), (reads, writes * reads))
+            if level < last:
+                used[level] += size * tensor.bits
+                count(t, level, (writes * filled, filled), (writes * first_filled, first_filled))
+    for level, room in enumerate(problem.room):
+        need(room is None or used[level] <= room, f"the mapping does not fit into {problem.levels[level]}")
+    return problem.value(parts, prod(loop.trips for loop in loops if not loop.fan))
