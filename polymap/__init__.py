@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Multicast as Multicast,
     )
     from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
+    from polymap.checker.check import Verdict as Verdict, verify as verify
     from polymap.codegen.lower import Form as Form
     from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
     from polymap.costmodel.batch import CostArrays as CostArrays, evaluate_many as evaluate_many
@@ -84,6 +85,7 @@ _HOME = {
     "polymap.arch.document": ("arch_from_document", "arch_to_document"),
     "polymap.arch.machine": ("Architecture", "ComputeUnit", "Fanout", "MemoryLevel", "Multicast"),
     "polymap.arch.presets": ("load_arch", "preset_names"),
+    "polymap.checker.check": ("Verdict", "verify"),
     "polymap.codegen.lower": ("Form",),
     "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
     "polymap.costmodel.batch": ("CostArrays", "evaluate_many"),

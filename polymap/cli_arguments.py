@@ -34,6 +34,8 @@ class Options:
     run: bool = False
     output: str | None = None
     json: str | None = None
+    certificate: str | None = None
+    accept_word: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ _OPTIONS = {
     "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
+    "--certificate": _Option("FILE", "write the proof of the optimum, which `polymap verify` checks (--tiles divide)"),
+    "--accept-word": _Option("", "also accept structures for which the certificate only has the solver's word"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
 _SEARCH = ("--objective", "--constraints", "--tiles", "--time-limit", "--workers", "--seed")
@@ -74,7 +78,7 @@ _COMMANDS = {
     "explore": _Command(
         "find the best mapping of a workload on a machine, with its proof",
         "WORKLOAD --arch ARCH",
-        ("--arch", *_SEARCH, "--size", "--json"),
+        ("--arch", *_SEARCH, "--size", "--certificate", "--json"),
     ),
     "evaluate": _Command(
         "tell what a mapping costs: traffic, energy, latency, legality",
@@ -90,6 +94,11 @@ _COMMANDS = {
         "tell the dependences of a workload, its legal loop orders and parallel loops",
         "WORKLOAD",
         ("--mapping", "--size", "--json"),
+    ),
+    "verify": _Command(
+        "check the certificate of an optimum, sharing no code with the search",
+        "FILE",
+        ("--time-limit", "--accept-word", "--json"),
     ),
     "list": _Command("print the built-in workloads and machines", ""),
 }
@@ -114,8 +123,8 @@ constraints, each of them optional:
    "intrinsic": {"m": 16, "n": 16}, "min_utilization": 0.5, "limits": {"latency": 40000}}
 """
 _EXIT_HELP = """\
-exit code: 0 answered, 2 bad input, 3 no answer (infeasible or out of time), 4 the output cannot be written,
-130 interrupted (the best so far is printed)
+exit code: 0 answered, 2 bad input, 3 no answer (infeasible, out of time, a certificate that does not hold), 4 the
+output cannot be written, 130 interrupted (the best so far is printed)
 """
 
 
@@ -133,7 +142,8 @@ def command_usage(name: str) -> str:
     parts = [head, command.help[0].upper() + command.help[1:] + "."]
     if command.options:
         rows = [(f"{option} {_OPTIONS[option].value}".rstrip(), _OPTIONS[option].help) for option in command.options]
-        parts += [_WORKLOAD_HELP.rstrip(), "options:\n" + "\n".join(f"  {left:24} {right}" for left, right in rows)]
+        workload = [_WORKLOAD_HELP.rstrip()] if "WORKLOAD" in command.words else []
+        parts += [*workload, "options:\n" + "\n".join(f"  {left:24} {right}" for left, right in rows)]
     if "--objective" in command.options:
         parts += [_OBJECTIVE_HELP.rstrip(), _CONSTRAINTS_HELP.rstrip()]
     return "\n\n".join((*parts, _EXIT_HELP))
@@ -166,13 +176,15 @@ def parse(words: Sequence[str]) -> Options:
         constraints=reader.text("--constraints"),
         objective=reader.text("--objective") or "energy",
         tiles=reader.choice("--tiles", ("any", "divide")),
-        time_limit_s=reader.seconds("--time-limit", 60),
+        time_limit_s=reader.seconds("--time-limit", 600 if name == "verify" else 60),
         workers=reader.integer("--workers", 1, least=1, most=MAX_WORKERS),
         seed=reader.integer("--seed", 0, least=0, most=2**31 - 1),
         simulate="--simulate" in given,
         run="--run" in given,
         output=reader.text("--output"),
         json=reader.text("--json"),
+        certificate=reader.text("--certificate"),
+        accept_word="--accept-word" in given,
     )
     _check_together(options, given, problems)
     if problems:
@@ -223,6 +235,10 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
             reader.problems.append(Problem("PM554", f"list takes no argument, found {shown(words[0])}"))
         return "", ()
     unknown_option = any(problem.code == "PM552" for problem in reader.problems)
+    if name == "verify":
+        if len(words) != 1 and not unknown_option:
+            reader.problems.append(Problem("PM553", f"verify takes one FILE, found {len(words)}"))
+        return words[0] if words else "", ()
     if not words and not unknown_option:
         reader.problems.append(Problem("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
     needed = {"explore": ("--arch",), "evaluate": ("--arch", "--mapping"), "codegen": ("--arch",)}.get(name, ())
@@ -239,6 +255,17 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], problem
     if options.command == "codegen" and options.mapping is not None and searching:
         what = f"{', '.join(searching)} and --mapping exclude each other"
         problems.append(Problem("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
+    if options.certificate == "-":
+        problems.append(Problem("PM556", "--certificate writes to a file", "Give a path."))
+    if options.certificate is not None and options.tiles != "divide":
+        hint = "Add --tiles divide: optima over any tiles are not certified."
+        problems.append(Problem("PM556", "--certificate needs --tiles divide", hint))
+    if options.certificate is not None and options.constraints is not None:
+        what = "--certificate and --constraints exclude each other"
+        problems.append(Problem("PM556", what, "Optima under constraints are not certified."))
+    if options.certificate is not None and options.certificate == options.json:
+        what = f"--certificate and --json both write to {shown(options.json)}"
+        problems.append(Problem("PM556", what, "Give them different files."))
     if options.output is not None and options.output == options.json:
         where = "stdout" if options.json == "-" else shown(options.json)
         problems.append(Problem("PM556", f"-o and --json both write to {where}", "Give them different files."))

@@ -1,8 +1,8 @@
-"""The five commands: read the inputs, call one room, give its answer as text or JSON."""
+"""The six commands: read the inputs, call one room, give its answer as text or JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,9 @@ from polymap.cli_inputs import Inputs, keep_inputs
 from polymap.cli_interrupt import interrupts_wait
 from polymap.cli_output import Document, check_writable, say, write_documents
 from polymap.cli_progress import ProgressLine
+from polymap.errors import OptionError
 from polymap.explore import explore
+from polymap.inputs import read_text
 from polymap.report import answers, summary
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
@@ -31,12 +33,14 @@ INTERRUPTED = 130
 def run_command(options: Options) -> int:
     """Run one command; return its exit code. Raises PolymapError for what the user must mend."""
     keep_inputs(options)
-    check_writable([path for path in (options.output, options.json) if path is not None])
+    outputs = (options.output, options.json, options.certificate)
+    check_writable([path for path in outputs if path is not None])
     commands: dict[str, Callable[[Options], int]] = {
         "explore": _explore,
         "evaluate": _evaluate,
         "codegen": _codegen,
         "check": _check,
+        "verify": _verify,
         "list": _list,
     }
     return commands[options.command](options)
@@ -44,10 +48,41 @@ def run_command(options: Options) -> int:
 
 def _explore(options: Options) -> int:
     workload, arch, _ = _read(options)
+    if options.certificate is not None:
+        with interrupts_wait():
+            from polymap.search.certificate import check_certifiable
+
+        check_certifiable(workload, arch, options.objective)
     result, code = _search(options, workload, arch)
-    if result is not None:
-        _answer(options, answers.result_document(result), lambda: summary.result_text(workload, arch, result))
+    if result is None:
+        return code
+    certificate, code = _certificate(options, result, code)
+    _answer(options, answers.result_document(result), lambda: summary.result_text(workload, arch, result), certificate)
     return code
+
+
+def _certificate(options: Options, result: SearchResult, code: int) -> tuple[list[Document], int]:
+    """Return the certificate if one is asked for, and the exit code: an answer that has none is not what was asked."""
+    if options.certificate is None or code != ANSWERED:
+        return [], code
+    try:
+        return [Document(options.certificate, result.certificate())], code
+    except OptionError as error:
+        say(f"polymap: {error}")
+        return [], NO_ANSWER
+    except KeyboardInterrupt:
+        say("polymap: interrupted")
+        return [], INTERRUPTED
+
+
+def _verify(options: Options) -> int:
+    text = read_text(options.workload)
+    with interrupts_wait():
+        from polymap.checker.check import verify
+
+    verdict = verify(text, options.time_limit_s)
+    _answer(options, answers.verdict_document(verdict), lambda: summary.verdict_text(verdict))
+    return ANSWERED if verdict.accepted and (options.accept_word or not verdict.words) else NO_ANSWER
 
 
 def _evaluate(options: Options) -> int:
@@ -163,9 +198,9 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
     return result, NO_ANSWER
 
 
-def _answer(options: Options, document: object, text: Callable[[], str]) -> None:
+def _answer(options: Options, document: object, text: Callable[[], str], others: Sequence[Document] = ()) -> None:
     """Give the answer where it was asked for: JSON to a file or stdout, text to stdout unless JSON goes there."""
-    documents: list[Document] = []
+    documents = list(others)
     if options.json is not None:
         documents.append(Document(options.json, answers.json_text(document)))
     if options.json != "-":

@@ -67,7 +67,7 @@ def keep_inputs(options: Options) -> None:
     """Raise OptionError where an output would overwrite an input."""
     given = (options.workload, options.arch, options.mapping, options.constraints)
     inputs = [name for name in given if name and os.path.isfile(name)]
-    for output in (options.output, options.json):
+    for output in (options.output, options.json, options.certificate):
         for name in inputs:
             if output not in (None, "-") and os.path.exists(output) and os.path.samefile(output, name):
                 what = f"{shown(output)} would overwrite the input {shown(name)}"

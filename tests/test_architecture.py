@@ -27,6 +27,7 @@ ROWS = (
     ("poly",),
     ("inputs", "display"),
     ("errors",),
+    ("checker",),
 )
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
 
@@ -185,6 +186,14 @@ def test_the_second_prover_stands_apart_from_the_search() -> None:
     reached = inner_imports("polymap.search.second_prover", "polymap.search.")
     assert all(name.startswith("polymap.search.second_prover") for name in reached)
     assert not reached & inner_imports("polymap.search.search", "polymap.search.")
+
+
+def test_the_checker_of_certificates_knows_nothing_of_the_rest() -> None:
+    files = sorted(PACKAGE.glob("checker/*.py"))
+    for path in files:
+        for target in imports_of(path):
+            own = target.startswith("polymap.checker.") or target.split(".")[0] in sys.stdlib_module_names
+            assert own or target.split(".")[0] == "numpy", f"{path} imports {target}"
 
 
 def test_code_is_emitted_without_the_cost_model() -> None:

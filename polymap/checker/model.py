@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 Tile = tuple[int, ...]
 Rows = tuple[Tile, ...]
-LEVEL = "bandwidth_bits_per_cycle buffering capacity_bits holds leak_pj_per_cycle level must_hold read_bandwidth_bits_per_cycle"
-LEVEL += " read_pj word_bits write_bandwidth_bits_per_cycle write_pj"
+BANDS = [f"{kind}bandwidth_bits_per_cycle" for kind in ("", "read_", "write_")]
+FIELDS = ("buffering", "capacity_bits", "holds", "leak_pj_per_cycle", "level", "must_hold", "read_pj", "word_bits")
 
 
 class Refused(Exception):
@@ -30,10 +30,10 @@ def parsed(text: str) -> Any:
     return value
 
 
-def fields(table: dict[str, Any], names: str) -> list[Any]:
+def fields(table: Any, *names: str) -> list[Any]:
     """Return the values of a table that has just these fields."""
-    need(isinstance(table, dict) and sorted(table) == sorted(names.split()), f"the fields {names} are wanted")
-    return [table[name] for name in names.split()]
+    need(isinstance(table, dict) and {*table} == {*names}, f"the fields {', '.join(names)} are wanted")
+    return [table[name] for name in names]
 
 
 def whole(value: Any, most: int = 10**15) -> int:
@@ -49,7 +49,7 @@ def rational(value: Any) -> Fraction:
 
 
 class Tensor(NamedTuple):
-    """groups: per axis its (dim, coefficient) pairs. window: dims that share an axis. may, must: levels that hold it."""
+    """groups: per axis its (dim, coefficient) pairs. window: dims that share an axis. may, must: levels that hold."""
 
     name: str
     bits: int
@@ -63,7 +63,7 @@ class Tensor(NamedTuple):
 
 
 class Fanout(NamedTuple):
-    """below: the first level below it. dims: those that may be spread over it."""
+    """below: the first level below it. merge: its multicast. dims: those that may be spread over it."""
 
     name: str
     below: int
@@ -88,102 +88,94 @@ class Problem:
     scale: value units per unit of the objective; fixed: energy of compute; leak: energy per cycle."""
 
     def __init__(self, workload: Any, machine: Any, objective: str) -> None:
-        (dims, tensors), (nodes, self.overlap) = fields(workload, "dims tensors"), fields(machine, "nodes overlap")
+        (dims, tensors), (nodes, self.overlap) = (
+            fields(workload, "dims", "tensors"),
+            fields(machine, "nodes", "overlap"),
+        )
         need(len(dims) <= 12 and len(tensors) <= 6 and len(nodes) <= 20, "the problem is too large")
         self.dims, self.extents = [dim for dim, _ in dims], [whole(extent, 1 << 22) for _, extent in dims]
-        levels = [dict(zip(LEVEL.split(), fields(node, LEVEL), strict=True)) for node in nodes if "level" in node]
+        levels = [node for node in nodes if "level" in node and fields(node, *FIELDS, "write_pj", *BANDS)]
         self.levels = [level["level"] for level in levels]
         need("level" in nodes[0] and levels[0]["capacity_bits"] is None, "the outermost level is limited")
-        rooms = [level["capacity_bits"] for level in levels]
-        self.room = [
-            None if r is None else whole(r) // whole(a["buffering"]) for r, a in zip(rooms, levels, strict=True)
-        ]
-        self.tensors = [self._tensor(row, number == 0, levels) for number, row in enumerate(tensors)]
-        need(
-            sum(bool(t.window) for t in self.tensors) < 2 and not self.tensors[0].window,
-            "such windows are not certified",
-        )
-        self.fanouts: list[Fanout] = []
-        self.classes: list[list[int]] = []
-        for number, node in enumerate(nodes[:-1]):
+        bits = [(level["capacity_bits"], whole(level["buffering"])) for level in levels]
+        self.room = [None if capacity is None else whole(capacity) // buffering for capacity, buffering in bits]
+        self.tensors = [self._tensor(row, number, levels) for number, row in enumerate(tensors)]
+        windows = [number for number, tensor in enumerate(self.tensors) if tensor.window]
+        need(len(windows) < 2 and 0 not in windows, "such windows are not certified")
+        self.fanouts, below = list[Fanout](), [sum("level" in one for one in nodes[:i]) for i in range(len(nodes))]
+        for node, level in zip(nodes[:-1], below, strict=False):
             if "level" not in node:
-                self._fanout(node, sum("level" in other for other in nodes[:number]))
-        compute, pj, self.per_cycle = fields(nodes[-1], "compute pj per_cycle")
-        for names in (
-            [*self.dims, *(t.name for t in self.tensors)],
-            [*self.levels, *(f.name for f in self.fanouts), compute],
-        ):
-            need(
-                len(set(names)) == len(names) and all(isinstance(one, str) for one in names),
-                "names are wanted, each once",
-            )
-        leaks = [rational(level["leak_pj_per_cycle"]) for level in levels]
-        sides = [
-            [[rational(one[key]) * Fraction(t.bits, whole(one["word_bits"])) for t in self.tensors] for one in levels]
-            for key in ("read_pj", "write_pj")
-        ]
-        scale = lcm(
-            *(x.denominator for x in (rational(pj), *leaks, *(x for side in sides for row in side for x in row)))
-        )
-        energy = [tuple(tuple(int(x * scale) for x in row) for row in side) for side in sides]
-        self.goal, _, at = objective.partition(":")
-        need(
-            objective in ("energy", "latency", "edp") or (self.goal == "traffic" and at in self.levels), "no objective"
-        )
-        has_energy = self.goal in ("energy", "edp")
-        self.scale, self.leak = (scale, int(sum(leaks) * scale)) if has_energy else (1, 0)
-        self.fixed = int(rational(pj) * prod(self.extents) * scale) if has_energy else 0
-        traffic = self._bits(self.levels.index(at)) if at else ()
-        self.parts = [Part(traffic, traffic, 0, None) if at else Part(energy[0], energy[1], 0, None)]
-        self.is_linear = self.goal in ("energy", "traffic") and not self.leak
-        for i, level in enumerate(() if self.is_linear else levels):
-            for key, read, write in (("", i, i), ("read_", i, -1), ("write_", -1, i)):
-                band = level[f"{key}bandwidth_bits_per_cycle"]
-                if band is not None:
-                    self.parts.append(Part(self._bits(read), self._bits(write), i, 1 / (1 / rational(band))))
-        self.reach = (
-            4 * prod(self.extents) * max(1 << 12, *(sum(map(sum, part.read + part.write)) for part in self.parts))
-        )
-        need(self.reach < 1 << 58, "the numbers are too large")
+                over, name, merge, adds, size = fields(node, "dims", "fanout", "multicast", "reduction", "size")
+                need(merge in ("identical", "union", "none"), "a multicast is unknown")
+                free = frozenset(d for d, dim in enumerate(self.dims) if over is None or dim in over)
+                self.fanouts.append(Fanout(name, level, merge, bool(adds), whole(size), free))
+        self.classes: list[list[int]] = []
+        for number, fan in enumerate(self.fanouts):
+            if number and fan[1:4] == self.fanouts[number - 1][1:4]:
+                self.classes[-1].append(number)
+            else:
+                self.classes.append([number])
+        self._measure(levels, fields(nodes[-1], "compute", "per_cycle", "pj"), objective)
 
-    def _bits(self, level: int) -> Rows:
-        return tuple(tuple(t.bits * (i == level) for t in self.tensors) for i in range(len(self.levels)))
-
-    def _tensor(self, row: Any, is_output: bool, levels: list[dict[str, Any]]) -> Tensor:  # noqa: FBT001
-        bits, index, initial, name, role = fields(row, "bits index initial name role")
+    def _tensor(self, row: Any, number: int, levels: list[Any]) -> Tensor:
+        bits, index, initial, name, role = fields(row, "bits", "index", "initial", "name", "role")
         axes = [[(self.dims.index(d), whole(abs(c)) * (1 if c > 0 else -1)) for d, c in axis.items()] for axis in index]
         axes = [sorted(pair for pair in axis if self.extents[pair[0]] > 1) for axis in axes]
         used = [d for axis in axes for d, _ in axis]
         need(len(set(used)) == len(used), "a tensor has a dim in two axes, which is not certified")
         need(all(sum(abs(c) * self.extents[d] for d, c in axis) < 1 << 23 for axis in axes), "an axis is too long")
         groups = tuple(tuple(axis) if len(axis) > 1 else ((axis[0][0], 1),) for axis in axes if axis)
-        may = {
-            i for i, one in enumerate(levels) if i and (one["holds"] is None or {name, f"@{role}"} & set(one["holds"]))
-        }
-        must = {i for i, one in enumerate(levels) if i and {name, f"@{role}"} & set(one["must_hold"])}
+        own = {name, f"@{role}"}
+        may = frozenset(i for i, one in enumerate(levels) if i and (one["holds"] is None or own & set(one["holds"])))
+        must = frozenset(i for i, one in enumerate(levels) if i and own & set(one["must_hold"]))
         window = tuple(d for axis in axes if len(axis) > 1 for d, _ in axis)
-        sets = frozenset(used), window, frozenset(may), frozenset(must)
-        return Tensor(name, whole(bits, 1 << 12), is_output, bool(initial), groups, *sets)
+        return Tensor(name, whole(bits, 1 << 12), not number, bool(initial), groups, frozenset(used), window, may, must)
 
-    def _fanout(self, node: Any, levels_above: int) -> None:
-        dims, name, merge, adds, size = fields(node, "dims fanout multicast reduction size")
-        need(merge in ("identical", "union", "none"), "a multicast is unknown")
-        over = frozenset(d for d, dim in enumerate(self.dims) if dims is None or dim in dims)
-        self.fanouts.append(Fanout(name, levels_above, merge, bool(adds), whole(size), over))
-        if self.classes and self.fanouts[-1][1:4] == self.fanouts[-2][1:4]:
-            self.classes[-1].append(len(self.fanouts) - 1)
-        else:
-            self.classes.append([len(self.fanouts) - 1])
+    def _measure(self, levels: list[Any], compute_node: list[Any], objective: str) -> None:
+        compute, per_cycle, pj = compute_node
+        places = [*self.levels, *(fan.name for fan in self.fanouts), compute]
+        for names in ([*self.dims, *(tensor.name for tensor in self.tensors)], places):
+            need(len({str(one) for one in names}) == len(names), "names are wanted, each once")
+        self.per_cycle, leak = (
+            whole(per_cycle),
+            sum((rational(one["leak_pj_per_cycle"]) for one in levels), Fraction(0)),
+        )
+        shares = [[Fraction(tensor.bits, whole(one["word_bits"])) for tensor in self.tensors] for one in levels]
+        keys = "read_pj", "write_pj"
+        sides = [[[rational(a[k]) * x for x in b] for a, b in zip(levels, shares, strict=True)] for k in keys]
+        numbers = [rational(pj), leak, *(x for side in sides for row in side for x in row)]
+        self.goal, _, at = objective.partition(":")
+        need(
+            objective in ("energy", "latency", "edp") or (self.goal == "traffic" and at in self.levels), "no objective"
+        )
+        has_energy = self.goal in ("energy", "edp")
+        self.scale = lcm(*(x.denominator for x in numbers)) if has_energy else 1
+        self.leak, self.fixed = int(leak * self.scale), int(rational(pj) * prod(self.extents) * self.scale)
+        self.is_linear = self.goal == "traffic" or (self.goal == "energy" and not leak)
+        energy = [tuple(tuple(int(x * self.scale) for x in row) for row in side) for side in sides]
+        traffic = self._bits(self.levels.index(at)) if at else self._bits(-1)
+        if not has_energy:
+            self.leak, self.fixed, energy = 0, 0, [traffic, traffic]
+        self.parts = [Part(energy[0], energy[1], 0, None)]
+        for i, level in enumerate(() if self.is_linear else levels):
+            for key, read, write in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
+                if level[key] is not None:
+                    self.parts.append(Part(self._bits(read), self._bits(write), i, 1 / (1 / rational(level[key]))))
+        weights = [sum(map(sum, part.read + part.write)) for part in self.parts]
+        self.reach = 4 * prod(self.extents) * max(1 << 12, *weights)
+        need(self.reach < 1 << 58, "the numbers are too large")
+
+    def _bits(self, level: int) -> Rows:
+        return tuple(tuple(tensor.bits * (i == level) for tensor in self.tensors) for i in range(len(self.levels)))
 
     def value(self, parts: list[int], steps: int) -> int:
         """Return the objective, scaled, of component values and temporal steps; monotone in all of them."""
         if self.is_linear:
             return parts[0] + self.fixed
-        cycles: dict[int, Fraction] = {}
+        cycles, compute = dict[int, Fraction](), -(-steps // self.per_cycle)
         for part, amount in zip(self.parts, parts, strict=True):
-            if part.band is not None:
+            if part.band:
                 cycles[part.level] = max(cycles.get(part.level, Fraction(0)), amount / part.band)
-        compute = -(-steps // self.per_cycle)
         latency = ceil(max([compute, *cycles.values()]) if self.overlap else compute + sum(cycles.values()))
         energy = parts[0] + self.fixed + self.leak * latency
         return {"latency": latency, "energy": energy, "edp": energy * latency}[self.goal]
@@ -198,19 +190,19 @@ class Loop(NamedTuple):
     fan: Fanout | None
 
 
-def read_mapping(problem: Problem, nodes: Any) -> tuple[list[Loop], list[list[tuple[int, int]]]]:
+def read_mapping(problem: Problem, nodes: Any) -> tuple[list[Loop], list[list[Tile]]]:
     """Return the loops, outermost first, and per tensor (level, loops above) of its nodes; refuse what is not legal."""
-    left, loops, fans = list(problem.extents), [Loop(0, 1, 1, None)][:0], {fan.name: fan for fan in problem.fanouts}
-    held: list[list[tuple[int, int]]] = [[] for _ in problem.tensors]
+    left, loops, fans = list(problem.extents), list[Loop](), {fan.name: fan for fan in problem.fanouts}
+    held: list[list[Tile]] = [[] for _ in problem.tensors]
     need(len(nodes) <= 500 and fields(nodes[-1], "compute"), "the mapping is malformed")
     for node in nodes[:-1]:
         if "store" in node:
-            level, stored = problem.levels.index(node["store"]), fields(node, "store tensors")[1]
+            level, stored = problem.levels.index(node["store"]), fields(node, "store", "tensors")[1]
             for number, tensor in enumerate(problem.tensors):
                 held[number] += [(level, len(loops))] * (stored.count(tensor.name) if level else 0)
             continue
-        label, dim, tile = fields(node, "over par tile") if "par" in node else (None, *fields(node, "for tile"))
-        d, fan = problem.dims.index(dim), None if label is None else fans[label]
+        dim, tile, *over = fields(node, *(("par", "tile", "over") if "par" in node else ("for", "tile")))
+        d, fan = problem.dims.index(dim), fans[over[0]] if over else None
         need(left[d] % whole(tile) == 0, "a tile of the mapping does not divide the one around it")
         need(fan is None or left[d] == tile or d in fan.dims, "a fan-out may not take this dim")
         loops += [Loop(d, left[d] // tile, tile, fan)] if left[d] > tile else []
@@ -235,12 +227,12 @@ def spread(mask: int, count: int, stride: int) -> int:
     return total
 
 
-def sum_size(first: int, second: int) -> int:
-    """Return the number of sums of an element of one set and one of the other."""
+def sums(first: int, second: int) -> int:
+    """Return the sums of an element of one set and one of the other."""
     total = 0
     while second:
         total, second = total | first << (second & -second).bit_length() - 1, second & second - 1
-    return total.bit_count()
+    return total
 
 
 def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int, last: int) -> tuple[int, int, int]:
@@ -259,7 +251,7 @@ def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int,
             offsets[merge] = spread(offsets[merge], loop.trips, abs(group[loop.dim]) * loop.stride)
         copies *= offsets["identical"].bit_count()
         sets.append((group, elements, offsets["union"]))
-    held, message = prod(one.bit_count() for _, one, _ in sets), prod(sum_size(*one[1:]) for one in sets)
+    held, message = prod(one.bit_count() for _, one, _ in sets), prod(sums(a, b).bit_count() for _, a, b in sets)
     if level == last:
         return held, prod(loop.trips for loop in timed), prod(loop.trips for loop in timed) * message * copies
     loads, reads = held, message
@@ -268,10 +260,8 @@ def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int,
         for number, (weights, elements, united) in enumerate(sets):
             move = weights.get(loop.dim, 0) * loop.stride - inside[number]
             stay = elements & (elements >> move if move >= 0 else elements << -move)
-            kept, unread = (
-                kept * stay.bit_count(),
-                unread * (sum_size(elements, united) - sum_size(elements & ~stay, united)),
-            )
+            new = sums(elements & ~stay, united).bit_count()
+            kept, unread = kept * stay.bit_count(), unread * (sums(elements, united).bit_count() - new)
             inside[number] += weights.get(loop.dim, 0) * loop.stride * (loop.trips - 1)
         times = prod(one.trips for one in timed[:position]) * (loop.trips - 1)
         loads, reads = loads + times * (held - kept), reads + times * (message - unread)
@@ -283,16 +273,15 @@ def cost(problem: Problem, nodes: Any) -> int:
     loops, held = read_mapping(problem, nodes)
     last, used, parts = len(problem.levels), [0] * len(problem.levels), [0] * len(problem.parts)
 
-    def count(t: int, level: int, every: tuple[int, int], first: tuple[int, int]) -> None:
+    def count(t: int, level: int, every: Tile, first: Tile) -> None:
         for number, part in enumerate(problem.parts):
             reads, writes = first if part.band else every
             parts[number] += reads * part.read[level][t] + writes * part.write[level][t]
 
     for t, tensor in enumerate(problem.tensors):
         touched, writes = prod(problem.extents[d] for d in tensor.dims), int(tensor.is_output)
-        started = touched if tensor.initial else 0
-        # Entries less partial sums that move in, so far: of all instances, and of the first one.
-        zeros = first_zeros = touched - started
+        # Entries of elements less partial sums that move in, so far: of all instances, and of the first one.
+        zeros = first_zeros = 0 if tensor.initial else touched
         count(t, 0, (-writes * zeros, 0), (-writes * zeros, 0))  # drains that find a copy still zero
         for (parent, _), (level, above) in pairwise([(0, 0), *held[t], (last, len(loops))]):
             size, loads, reads = flow(tensor, loops, above, parent, level, last)
@@ -300,10 +289,8 @@ def cost(problem: Problem, nodes: Any) -> int:
             filled, first_filled = loads * here, loads
             if writes:
                 between = [(p, p.fan) for p in loops if p.fan and parent < p.fan.below <= level]
-                differ = prod(loop.trips for loop, _ in between if loop.dim in tensor.dims)
-                reads = (
-                    loads * differ * prod(p.trips for p, fan in between if p.dim not in tensor.dims and not fan.adds)
-                )
+                differ = prod(p.trips for p, _ in between if p.dim in tensor.dims)
+                reads = loads * differ * prod(p.trips for p, f in between if p.dim not in tensor.dims and not f.adds)
                 filled, first_filled = loads * differ * there - zeros, loads - first_zeros // differ
                 zeros, first_zeros = loads * here - filled, loads - first_filled
             count(t, parent, (reads * there, writes * reads * there), (reads, writes * reads))

@@ -17,6 +17,7 @@ from polymap.schedules.mapping import Mapping
 from polymap.schedules.violation import InstancePoint, Violation
 
 if TYPE_CHECKING:
+    from polymap.checker.check import Verdict
     from polymap.codegen.run import CRun
     from polymap.schedules.checkup import Checkup
     from polymap.search.result import SearchResult
@@ -117,6 +118,21 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
             "evaluated": number(result.space.evaluated),
             "pruned": number(result.space.pruned),
         },
+    }
+
+
+def verdict_document(verdict: Verdict) -> dict[str, object]:
+    """Return what `polymap verify` prints."""
+    return {
+        "accepted": verdict.accepted,
+        "proven": verdict.accepted and not verdict.words,
+        "reason": verdict.reason,
+        "objective": verdict.objective,
+        "value": number(verdict.value),
+        "structures": verdict.structures,
+        "words": verdict.words,
+        "head": verdict.head,
+        "seconds": verdict.seconds,
     }
 
 

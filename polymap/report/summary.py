@@ -17,6 +17,7 @@ from polymap.schedules.violation import InstancePoint, Violation
 from polymap.workload.loopnest import Workload
 
 if TYPE_CHECKING:
+    from polymap.checker.check import Verdict
     from polymap.codegen.run import CRun
     from polymap.schedules.checkup import Checkup
     from polymap.search.result import SearchResult
@@ -104,6 +105,20 @@ def no_answer_text(result: SearchResult) -> str:
         return f"PM571 no mapping found in {result.seconds:.1f} s\n      A longer --time-limit may find one."
     clash = "\n".join(f"      {reason}" for reason in result.clash)
     return f"PM572 no mapping satisfies all requirements; these clash:\n{clash}"
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """Return what `polymap verify` says of a certificate."""
+    if not verdict.accepted or verdict.value is None:
+        return f"REFUSED: {verdict.reason}"
+    count, words = verdict.structures, verdict.words
+    doubt = f" (solver's word for {words:,} of {count:,} structures)" if words else ""
+    lines = [
+        f"OPTIMAL{doubt}: {verdict.objective} {exact(verdict.value)}{unit_of(verdict.objective)}, checked against "
+        f"{plural(count, 'structure')} in {verdict.seconds:.1f} s",
+        f"of the workload, machine and objective with SHA-256 {verdict.head}",
+    ]
+    return "\n".join(lines)
 
 
 def run_text(run: CRun) -> str:

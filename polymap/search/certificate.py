@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.checker.check import Places, Prover, digest
+from polymap.checker.bounds import Places
+from polymap.checker.check import Prover, digest
 from polymap.checker.model import Problem, Refused, Rows, cost
 from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.document import mapping_to_document
@@ -87,6 +88,24 @@ MOST_NODES = 20_000
 UNIT = 1 << 10
 
 
+def check_certifiable(workload: Workload, arch: Architecture, objective: str) -> None:
+    """Raise OptionError PM515 for a problem that is none of those which are certified."""
+    _problem(workload, arch, objective)
+
+
+def _problem(workload: Workload, arch: Architecture, objective: str) -> Problem:
+    reason = analyse(workload, arch).reason
+    if reason is None and any(tensor.temporary for tensor in workload.tensors):
+        reason = "a tensor is temporary"
+    try:
+        if reason is None:
+            return Problem(workload_table(workload), machine_table(arch), objective)
+    except Refused as refusal:
+        reason = str(refusal)
+    hint = "docs/certificate.md tells which problems are."
+    raise OptionError(Mistake("PM515", f"this answer cannot be certified: {reason}", hint))
+
+
 def certificate(workload: Workload, arch: Architecture, objective: str, mapping: Mapping, seconds: float = 600) -> str:
     """Return the certificate's text that `mapping` is the best one with dividing tiles.
 
@@ -99,12 +118,8 @@ def certificate(workload: Workload, arch: Architecture, objective: str, mapping:
         f"objective {objective}",
     ]
     nodes = mapping_to_document(mapping)["nodes"]
-    try:
-        problem = Problem(workload_table(workload), machine_table(arch), objective)
-        value = cost(problem, nodes)
-    except Refused as refusal:
-        hint = "docs/certificate.md tells which problems are."
-        raise OptionError(Mistake("PM530", f"this answer cannot be certified: {refusal}", hint)) from None
+    problem = _problem(workload, arch, objective)
+    value = cost(problem, nodes)
     images = symmetries(analyse(workload, arch))
     lines = [
         "polymap certificate 1",

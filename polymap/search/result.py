@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from polymap.costmodel.cost import Cost
 from polymap.display import Shown
+from polymap.errors import OptionError, Problem
 from polymap.schedules.mapping import Mapping
 
 
@@ -70,6 +71,18 @@ class SearchResult(Shown):
     bounds: tuple[tuple[str, int | float], ...] = ()
     front: tuple[SearchResult, ...] = ()
     more: Callable[[int], Scored] | None = field(default=None, compare=False, repr=False)
+    proof: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+
+    def certificate(self) -> str:
+        """Return the text that proves the answer, which `verify` checks (docs/certificate.md). It takes about as long
+        as the search. Raises OptionError where nothing is proven, or the problem is none of those that are certified.
+        """
+        if self.proof is None:
+            what = f"this {self.status} answer has no certificate"
+            raise OptionError(
+                Problem("PM516", what, "OPTIMAL answers over dividing tiles, without constraints, have one.")
+            )
+        return self.proof()
 
     def top(self, count: int) -> Scored:
         """Return the `count` best legal mappings with their costs, best first, searching again (see `candidates`)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 
@@ -14,6 +15,7 @@ from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, number_of
+from polymap.search.certificate import certificate
 from polymap.search.constraints import Rules, narrowed
 from polymap.search.constraints_read import rules_from_document
 from polymap.search.demands import broken_rules, clashing, measure_under
@@ -136,7 +138,10 @@ class Run:
             return self.infeasible(self._clashing()) if nothing else self._as_written(outcome)
         left = self._left(outcome)
         mappings = tuple(leaf.mapping for _, leaf in outcome.found)
-        return self._answer(mappings, left, outcome.evaluated, outcome.pruned)
+        found = self._answer(mappings, left, outcome.evaluated, outcome.pruned)
+        if found.status != "OPTIMAL" or self.tiles != "divide" or self.rules:
+            return found
+        return replace(found, proof=lambda: certificate(self.workload, self.arch, self.objective.text, mappings[0]))
 
     def infeasible(self, clash: tuple[str, ...]) -> SearchResult:
         """Return the answer that there is no mapping, and why."""

@@ -1,0 +1,289 @@
+"""Certificates changed into lies, their hashes repaired: what a checker must refuse.
+
+Every forgery claims something false or skips a step of the proof; texts that are still valid proofs are not made (a
+bandwidth changed where only energy counts, loops exchanged that change nothing).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from hashlib import sha256
+
+from polymap.arch.machine import Architecture
+from polymap.costmodel.evaluate import evaluate
+from polymap.errors import PolymapError
+from polymap.schedules.document import mapping_from_document, mapping_to_document
+from polymap.schedules.mapping import Mapping
+from polymap.schedules.space_sample import sample_mapping
+from polymap.search.goals import parse_single
+from polymap.search.objective import objective_value
+from polymap.workload.loopnest import Workload
+
+HEAD = ("workload", "machine", "objective")
+
+
+class Forger:
+    """Forgeries of one certificate; `make` gives one that differs from the original, or None where a try failed."""
+
+    def __init__(self, text: str, workload: Workload, arch: Architecture, rng: random.Random) -> None:
+        self.lines = text.split("\n")[:-2]
+        self.workload, self.arch, self.rng = workload, arch, rng
+        self.start = next(i for i, line in enumerate(self.lines) if line.startswith("structures "))
+        self.kinds: dict[str, Callable[[], str | None]] = {
+            "bound raised": lambda: self._bound(1),
+            "bound lowered": lambda: self._bound(-1),
+            "structure dropped": self._dropped,
+            "structure doubled": self._doubled,
+            "structures exchanged": self._exchanged,
+            "factor changed": self._factor,
+            "multiplier changed": self._price,
+            "count of nodes changed": self._nodes,
+            "proof of another line": self._copied,
+            "kind of proof changed": self._kind,
+            "symmetry invented": self._symmetry,
+            "worse winner": self._worse,
+            "value changed": self._value,
+            "mapping changed": self._mapping,
+            "another machine": self._machine,
+            "another machine, value repaired": lambda: self._machine(repaired=True),
+            "other sizes": self._sizes,
+            "other bits": self._bits,
+            "another objective": self._objective,
+            "cut short": self._cut,
+            "hash not repaired": self._broken_hash,
+            "a byte changed": self._byte,
+        }
+
+    @property
+    def objective(self) -> str:
+        return self._named("objective")
+
+    def make(self, kind: str) -> str | None:
+        """Return a forgery of the kind; None where this certificate has none."""
+        for _ in range(20):
+            text = self.kinds[kind]()
+            if text is not None and text != _finished(self.lines):
+                return text
+        return None
+
+    def _body(self) -> range:
+        return range(self.start + 1, len(self.lines))
+
+    def _any(self, pattern: str) -> int | None:
+        found = [i for i in self._body() if re.search(pattern, self.lines[i])]
+        return self.rng.choice(found) if found else None
+
+    def _with(self, changes: dict[int, str | None]) -> str:
+        kept = [changes.get(i, line) for i, line in enumerate(self.lines)]
+        return _finished([line for line in kept if line is not None])
+
+    def _bound(self, sign: int) -> str | None:
+        at = self._any(r" (apart|joint|search) ")
+        if at is None:
+            return None
+        words = self.lines[at].split(" ")
+        place = -2 if "search" in words else -1
+        words[place] = str(int(words[place]) + sign * self.rng.choice((1, 2, 7, 1000, 10**6)))
+        return self._with({at: " ".join(words)})
+
+    def _recounted(self, lines: list[str], change: int) -> str:
+        count = int(lines[self.start].split(" ")[1]) + (change if self.rng.random() < 0.7 else 0)
+        return _finished([*lines[: self.start], f"structures {count}", *lines[self.start + 1 :]])
+
+    def _dropped(self) -> str:
+        at = self.rng.choice(self._body())
+        return self._recounted([line for i, line in enumerate(self.lines) if i != at], -1)
+
+    def _doubled(self) -> str:
+        at, before = self.rng.choice(self._body()), self.rng.choice(self._body())
+        return self._recounted([*self.lines[:before], self.lines[at], *self.lines[before:]], 1)
+
+    def _exchanged(self) -> str:
+        one, other = self.rng.choice(self._body()), self.rng.choice(self._body())
+        return self._with({one: self.lines[other], other: self.lines[one]})
+
+    def _factor(self) -> str | None:
+        at = self._any("^[0-9]")
+        if at is None:
+            return None
+        places = [m.start() for m in re.finditer("[0-9]", self.lines[at].split(" ")[0])]
+        place = self.rng.choice(places)
+        line = self.lines[at]
+        return self._with({at: line[:place] + str(self.rng.randrange(10)) + line[place + 1 :]})
+
+    def _price(self) -> str | None:
+        at = self._any(r" [0-9]+:[0-9,]* ")
+        if at is None:
+            return None
+        words = self.lines[at].split(" ")
+        place = next(i for i, word in enumerate(words) if ":" in word)
+        unit, _, rest = words[place].partition(":")
+        prices = [int(one) for one in rest.split(",")]
+        level = self.rng.choice([i for i, price in enumerate(prices) if price])
+        prices[level] = prices[level] * self.rng.choice((3, 5, 20)) + self.rng.randrange(50)
+        words[place] = f"{unit}:{','.join(map(str, prices))}"
+        return self._with({at: " ".join(words)})
+
+    def _nodes(self) -> str | None:
+        at = self._any(" search ")
+        if at is None:
+            return None
+        *words, nodes = self.lines[at].split(" ")
+        return self._with({at: " ".join((*words, str(max(0, int(nodes) + self.rng.choice((-3, -1, 1, 10))))))})
+
+    def _copied(self) -> str | None:
+        one, other = self._any("^[0-9]"), self._any("^[0-9]")
+        if one is None or other is None or re.search(" (places|as) ", self.lines[one] + self.lines[other]):
+            return None  # symmetric structures have the same bounds
+        if self.lines[one].split(" ")[1:] == self.lines[other].split(" ")[1:]:
+            return None
+        return self._with({one: " ".join((self.lines[one].split(" ")[0], *self.lines[other].split(" ")[1:]))})
+
+    def _kind(self) -> str | None:
+        at = self._any(" (search|joint|apart) ")
+        if at is None:
+            return None
+        label, kind, *rest = self.lines[at].rsplit(" ", 3 if " search " in self.lines[at] else 2)
+        if kind == "search":  # a bound that does not refute, without the search below it
+            return self._with({at: f"{label} joint {rest[0]} {rest[1]}"})
+        return self._with({at: f"{label} {kind} empty"})
+
+    def _symmetry(self) -> str | None:
+        """A renaming of dims that changes the problem, used for a structure."""
+        names = [dim.name for dim in self.workload.dims]
+        image = self.rng.sample(names, len(names))
+        extents, spread = self.workload.extents(), self._any("^[0-9]")
+        if spread is None or all(extents[a] == extents[b] for a, b in zip(names, image, strict=True)):
+            return None
+        number = sum(line.startswith("symmetry ") for line in self.lines) + 1
+        label = self.lines[spread].split(" ")[0]
+        lines = [*self.lines]
+        lines[spread] = f"{label} as 1 {number}"
+        return _finished([*lines[: self.start], f"symmetry {','.join(image)}", *lines[self.start :]])
+
+    def _head(self, word: str) -> int:
+        return next(i for i, line in enumerate(self.lines) if line.startswith(f"{word} "))
+
+    def _named(self, word: str) -> str:
+        return self.lines[self._head(word)].partition(" ")[2]
+
+    def _value_of(self, arch: Architecture, mapping: Mapping) -> Fraction | None:
+        """Return the value of a mapping (None: it is not legal)."""
+        goal = parse_single(self._named("objective"), arch)
+        try:
+            cost = evaluate(self.workload, arch, mapping)
+        except PolymapError:
+            return None
+        return objective_value(self.workload, arch, goal, cost) if cost.legal else None
+
+    def _worse(self) -> str | None:
+        mapping = sample_mapping(self.workload, self.arch, "divide", self.rng)
+        value = self._value_of(self.arch, mapping)
+        if value is None or value <= Fraction(self._named("value")):
+            return None
+        nodes = mapping_to_document(mapping)["nodes"]
+        return self._with(
+            {self._head("value"): f"value {value}", self._head("mapping"): f"mapping {_canonical(nodes)}"}
+        )
+
+    def _value(self) -> str:
+        value = Fraction(self._named("value"))
+        other = value + self.rng.choice((-1, 1)) * self.rng.choice((Fraction(1, 3), 1, 100, value / 2))
+        return self._with({self._head("value"): f"value {other}"})
+
+    def _mapping(self) -> str | None:
+        nodes = json.loads(self._named("mapping"))
+        at = self.rng.randrange(len(nodes) - 1)
+        if self.rng.random() < 0.5:
+            del nodes[at]
+        elif "tile" in nodes[at]:
+            nodes[at]["tile"] = self.rng.choice((1, 2, 3, 4, 8))
+        else:
+            other = self.rng.randrange(len(nodes) - 1)
+            nodes[at], nodes[other] = nodes[other], nodes[at]
+        try:
+            value = self._value_of(self.arch, mapping_from_document({"nodes": nodes}))
+        except PolymapError:
+            value = None
+        if value == Fraction(self._named("value")):
+            return None  # another mapping that is as good
+        return self._with({self._head("mapping"): f"mapping {_canonical(nodes)}"})
+
+    def _machine(self, *, repaired: bool = False) -> str | None:
+        """Dearer or cheaper accesses at the outermost level, which every mapping pays for."""
+        machine = json.loads(self._named("machine"))
+        factor = Fraction(self.rng.choice((1, 3, 7)), self.rng.choice((2, 5)))
+        before = {key: Fraction(machine["nodes"][0][key]) for key in ("read_pj", "write_pj")}
+        for key, energy in before.items():
+            machine["nodes"][0][key] = str(energy * factor)
+        changes: dict[int, str | None] = {self._head("machine"): f"machine {_canonical(machine)}"}
+        if repaired:
+            value = Fraction(self._named("value"))
+            changes[self._head("value")] = f"value {value + self._outermost() * (factor - 1)}"
+        return self._with(changes)
+
+    def _outermost(self) -> Fraction:
+        """Return the energy spent at the outermost level by the winner."""
+        mapping = mapping_from_document({"nodes": json.loads(self._named("mapping"))})
+        outer, total = self.arch.levels[0], Fraction(0)
+        for row in evaluate(self.workload, self.arch, mapping).traffic:
+            if row.level == outer.name:
+                share = Fraction(self.workload.tensor(row.tensor).bits, outer.word_bits)
+                total += share * (row.reads * outer.read_pj + row.writes * outer.write_pj)
+        return total
+
+    def _sizes(self) -> str:
+        workload = json.loads(self._named("workload"))
+        dim = self.rng.choice(workload["dims"])
+        dim[1] = self.rng.choice([size for size in (1, 2, 4, 6, 8, 12, 32) if size != dim[1]])
+        return self._with({self._head("workload"): f"workload {_canonical(workload)}"})
+
+    def _bits(self) -> str:
+        workload = json.loads(self._named("workload"))
+        tensor = self.rng.choice(workload["tensors"])
+        tensor["bits"] = self.rng.choice([bits for bits in (1, 4, 16, 32) if bits != tensor["bits"]])
+        return self._with({self._head("workload"): f"workload {_canonical(workload)}"})
+
+    def _objective(self) -> str | None:
+        other = self.rng.choice(("energy", "latency", "edp", f"traffic:{self.arch.levels[0].name}"))
+        if other == self._named("objective"):
+            return None
+        return self._with({self._head("objective"): f"objective {other}"})
+
+    def _cut(self) -> str:
+        lines = self.lines[: self.rng.randrange(len(self.lines))]
+        return _finished(lines) if self.rng.random() < 0.7 else _finished(self.lines)[: self.rng.randrange(1, 500)]
+
+    def _broken_hash(self) -> str:
+        text = _finished(self.lines)
+        place = self.rng.choice([m.start() for m in re.finditer("[0-9a-f]", text) if _in_hash(text, m.start())])
+        return text[:place] + ("0" if text[place] != "0" else "1") + text[place + 1 :]
+
+    def _byte(self) -> str:
+        text = _finished(self.lines)
+        place = self.rng.randrange(len(text))
+        return text[:place] + chr(self.rng.randrange(32, 127)) + text[place + 1 :]
+
+
+def _in_hash(text: str, place: int) -> bool:
+    line = text[text.rfind("\n", 0, place) + 1 :]
+    return line.startswith(("sha256 ", "end ")) and place - text.rfind("\n", 0, place) - 1 >= 7
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _hash(lines: list[str]) -> str:
+    return sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def _finished(lines: list[str]) -> str:
+    """Return the text of the lines with both hashes repaired."""
+    head = [line for line in lines if line.startswith(HEAD)]
+    lines = [f"sha256 {_hash(head)}" if line.startswith("sha256 ") else line for line in lines]
+    return "\n".join((*lines, f"end {_hash(lines)}", ""))

@@ -1,0 +1,148 @@
+"""The checker of certificates is right about mappings: its counts are the cost model's, its bounds are below them.
+
+Random problems have windows, strides, bypass rules, up to two fan-outs of mixed policies and all objectives.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from fractions import Fraction
+from math import prod
+
+import pytest
+
+from polymap import explore, verify
+from polymap.checker.check import Prover
+from polymap.checker.model import Problem as Checked, Refused, Rows, cost, parsed, read_mapping
+from polymap.costmodel.evaluate import evaluate
+from polymap.schedules.document import mapping_to_document
+from polymap.schedules.mapping import Mapping
+from polymap.schedules.space_sample import sample_mapping
+from polymap.search.certificate import canonical, certificate, machine_table, workload_table
+from polymap.search.exhaustive import exhaustive
+from polymap.search.goals import parse_single
+from polymap.search.objective import objective_value
+from tests.referee.problems import Problem, random_problem
+
+
+def _checked(problem: Problem, objective: str) -> Checked:
+    tables = workload_table(problem.workload), machine_table(problem.arch)
+    return Checked(*(parsed(canonical(table)) for table in tables), objective)
+
+
+def _nodes(mapping: Mapping) -> object:
+    return parsed(canonical(mapping_to_document(mapping)["nodes"]))
+
+
+def _rows(checked: Checked, mapping: Mapping) -> Rows:
+    """Return the structure of a mapping."""
+    loops, _ = read_mapping(checked, _nodes(mapping))
+    classes = [[checked.fanouts[f] for f in own] for own in checked.classes]
+    return tuple(
+        tuple(prod(loop.trips for loop in loops if loop.fan in own and loop.dim == d) for d in range(len(checked.dims)))
+        for own in classes
+    )
+
+
+def _same_counts(seed: int, count: int) -> None:
+    rng = random.Random(f"counts {seed}")
+    compared = 0
+    while compared < count:
+        problem = random_problem(rng, tiles="divide")
+        for objective in ("energy", "latency", "edp", *(f"traffic:{level.name}" for level in problem.arch.levels)):
+            checked, goal = _checked(problem, objective), parse_single(objective, problem.arch)
+            mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
+            true = evaluate(problem.workload, problem.arch, mapping)
+            if not true.legal:
+                with pytest.raises(Refused, match="does not fit"):
+                    cost(checked, _nodes(mapping))
+                continue
+            value = objective_value(problem.workload, problem.arch, goal, true)
+            assert Fraction(cost(checked, _nodes(mapping)), checked.scale) == value, f"{problem}\n{mapping}"
+            compared += 1
+
+
+def _bounds_hold(seed: int, count: int) -> None:
+    """Bounds rise as they look at more, none is above a mapping's cost, and the search below finds it."""
+    rng = random.Random(f"bounds {seed}")
+    looked_at = 0
+    while looked_at < count:
+        problem = random_problem(rng, tiles="divide")
+        checked = _checked(problem, problem.objective)
+        for _ in range(10):
+            mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
+            told = f"{problem}\n{mapping}"
+            if not evaluate(problem.workload, problem.arch, mapping).legal:
+                continue
+            value, rows = cost(checked, _nodes(mapping)), _rows(checked, mapping)
+            prover = Prover(checked, value + 1, time.process_time() + 60)
+            placed = [prover.joint(rows, places, ()) for places in prover.places(rows)]
+            apart, joint = prover.apart(rows), prover.joint(rows, (), ())
+            assert apart is not None, told
+            assert joint is not None, told
+            assert apart <= joint <= min(bound for bound in placed if bound is not None) <= value, told
+            if checked.is_linear:
+                prices = (64, *(rng.randrange(500) if room else 0 for room in checked.room))
+                assert (prover.joint(rows, (), prices) or 0) <= value, told
+            assert any(_meets(prover, rows, number) for number in range(len(placed))), told
+            looked_at += 1
+
+
+def _meets(prover: Prover, rows: Rows, number: int) -> bool:
+    try:
+        prover.descend(rows, prover.places(rows)[number], (), 10**6)
+    except Refused as refusal:
+        return "costs less" in str(refusal)
+    return False
+
+
+def _optima(seed: int, count: int) -> tuple[int, int]:
+    """Return how many optima were certified, and how many in full; what is above the optimum never is."""
+    rng = random.Random(f"optima {seed}")
+    certified = proven = 0
+    while certified < count:
+        problem = random_problem(rng, most=20_000, tiles="divide")
+        question = problem.workload, problem.arch, problem.objective
+        true, found = exhaustive(*question, "divide"), explore(*question, tiles="divide", time_limit_s=120)
+        if found.status != "OPTIMAL" or found.best is None:
+            continue
+        assert true is not None
+        verdict = verify(found.certificate())
+        assert verdict.accepted, f"{problem}\n{verdict.reason}"
+        assert verdict.value == true.value, problem
+        certified, proven = certified + 1, proven + (verdict.words == 0)
+        mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
+        truth = evaluate(problem.workload, problem.arch, mapping)
+        goal = parse_single(problem.objective, problem.arch)
+        if truth.legal and true.value < objective_value(problem.workload, problem.arch, goal, truth):
+            worse = verify(certificate(*question, mapping))
+            assert worse.words > 0, f"{problem}\n{mapping}"
+    return certified, proven
+
+
+def test_the_checker_counts_what_the_cost_model_counts() -> None:
+    _same_counts(0, 15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_the_checker_counts_what_the_cost_model_counts_in_many_cases(seed: int) -> None:
+    _same_counts(seed, 600)
+
+
+def test_no_bound_is_above_a_mapping() -> None:
+    _bounds_hold(0, 15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_no_bound_is_above_a_mapping_in_many_cases(seed: int) -> None:
+    _bounds_hold(seed, 250)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_certified_values_are_the_least_of_all_trees_and_worse_ones_are_not_proven(seed: int) -> None:
+    certified, proven = _optima(seed, 15)
+    assert proven >= certified // 2

@@ -1,0 +1,119 @@
+"""1,000 forged certificates with repaired hashes: all are refused (66 of them in `make quick`).
+
+Run as a program it prints the tally by kind:
+    python -m tests.referee.test_forgeries [COUNT] [SEED]
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+
+import pytest
+
+from polymap import conv2d, einsum, explore, matmul, verify
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.workload.loopnest import Workload
+from tests.referee.forgeries import Forger
+
+
+def machine(buffer_bits: int, register_bits: int, *, keep: bool = False) -> Architecture:
+    """Return three levels with four processing elements; keep: both inner levels hold every tensor."""
+    must = ("@input", "@weight", "@output") if keep else ()
+    return Architecture(
+        "toy",
+        (
+            MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(100), bandwidth_bits_per_cycle=Fraction(64)),
+            MemoryLevel("GLB", buffer_bits, 8, Fraction(3), Fraction(3), must_hold=must),
+            Fanout("X", 4),
+            MemoryLevel("RF", register_bits, 8, Fraction(1), Fraction(1), must_hold=must),
+            ComputeUnit("MAC", Fraction(1)),
+        ),
+    )
+
+
+# Between them they have every kind of proof: apart, joint with and without prices, search, places, as.
+CASES: tuple[tuple[Workload, Architecture, str], ...] = (
+    (matmul(m=16, n=16, k=16), machine(768, 48, keep=True), "energy"),
+    (einsum("O[k,p,q] += I[p+r,q+s] * W[k,r,s]", k=2, p=4, q=4, r=2, s=2), machine(600, 64, keep=True), "energy"),
+    (einsum("O[p,q] += I[p+r,q+s] * W[r,s]", p=6, q=6, r=3, s=3), machine(256, 32), "energy"),
+    (matmul(m=8, n=8, k=4), machine(256, 32), "edp"),
+)
+
+
+@cache
+def certificate(number: int) -> str:
+    workload, arch, objective = CASES[number]
+    return explore(workload, arch, objective, tiles="divide", time_limit_s=60).certificate()
+
+
+def forgeries(count: int, seed: int, cases: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text), kinds and certificates in turn."""
+    rng = random.Random(seed)
+    forgers = [Forger(certificate(i), CASES[i][0], CASES[i][1], rng) for i in cases]
+    made = turn = 0
+    while made < count:
+        kinds = list(forgers[0].kinds)
+        kind, forger = kinds[turn % len(kinds)], forgers[turn // len(kinds) % len(forgers)]
+        turn += 1
+        # What is spent at the outermost level is the energy's to tell.
+        told = not kind.startswith("another machine") or forger.objective == "energy"
+        text = forger.make(kind) if told else None
+        if text is not None:
+            made += 1
+            yield kind, text
+
+
+def tally(count: int, seed: int, cases: tuple[int, ...] = (0, 1, 2, 3)) -> Counter[str]:
+    """Return the forgeries made by kind; all of them were refused."""
+    made: Counter[str] = Counter()
+    for kind, text in forgeries(count, seed, cases):
+        verdict = verify(text)
+        assert not verdict.accepted, f"{kind} was accepted:\n{text}"
+        assert verdict.reason, kind
+        made[kind] += 1
+    return made
+
+
+@pytest.mark.slow
+def test_the_certificates_themselves_are_accepted_and_have_every_kind_of_proof() -> None:
+    texts = [certificate(number) for number in range(len(CASES))]
+    for text in texts:
+        verdict = verify(text)
+        assert verdict.accepted, verdict.reason
+        assert verdict.words == 0
+    for kind in (" apart ", " joint - ", " joint 1024:", " search - ", " search 1024:", " places ", " as "):
+        assert any(kind in text for text in texts), kind
+
+
+def test_some_forgeries_are_refused() -> None:
+    assert len(tally(66, seed=0, cases=(3,))) > 15
+
+
+@pytest.mark.slow
+def test_a_thousand_forgeries_are_refused() -> None:
+    made = tally(1000, seed=1)
+    assert sum(made.values()) == 1000
+    assert min(made.values()) >= 15
+
+
+@pytest.mark.slow
+def test_a_convolution_is_certified() -> None:
+    layer, arch = conv2d(K=4, C=4, H=8, W=8, R=3, S=3, padding=1), machine(1024, 64, keep=True)
+    verdict = verify(explore(layer, arch, tiles="divide", time_limit_s=120).certificate())
+    assert verdict.accepted, verdict.reason
+    assert verdict.words == 0
+
+
+if __name__ == "__main__":
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    began = time.process_time()
+    found = tally(number, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    for name, times in sorted(found.items()):
+        print(f"{times:5}  {name}")
+    print(f"{sum(found.values()):5}  refused, none accepted, {time.process_time() - began:.1f} CPU s")

@@ -1,0 +1,157 @@
+"""What the checker says of texts that are no certificates, of large claims, and of what it takes on trust."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from hashlib import sha256
+
+import pytest
+
+from polymap import conv2d, explore, load_arch, matmul, verify
+from polymap.checker.bounds import divisors, primes
+from polymap.checker.model import spread, sums
+from polymap.cli import main
+from polymap.errors import OptionError
+from polymap.search.certificate import check_certifiable
+
+SMALL = ("C[m,n] += A[m,k] * B[k,n]", "m=8", "n=8", "k=4")
+
+
+@cache
+def small() -> str:
+    return explore(matmul(m=8, n=8, k=4), load_arch("flat3"), tiles="divide").certificate()
+
+
+def finished(lines: list[str]) -> str:
+    """Return the text of the lines, hashes made anew."""
+    head = sha256("".join(f"{line}\n" for line in lines[1:4]).encode()).hexdigest()
+    lines = [f"sha256 {head}" if line.startswith("sha256") else line for line in lines]
+    return "\n".join((*lines, f"end {sha256(''.join(f'{line}{chr(10)}' for line in lines).encode()).hexdigest()}", ""))
+
+
+def changed(pattern: str, new: str) -> str:
+    """Return the small certificate with the first match replaced, hashes repaired."""
+    text, count = re.subn(pattern, lambda _: new, "\n".join(small().split("\n")[:-2]), count=1)
+    assert count == 1
+    return finished(text.split("\n"))
+
+
+def test_the_small_certificate_is_accepted_with_its_head() -> None:
+    verdict = verify(small())
+    assert (verdict.accepted, verdict.reason, verdict.words, verdict.structures) == (True, "", 0, 48)
+    assert f"sha256 {verdict.head}\n" in small()
+    assert verdict.value == 25856
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "hello\n", "\0\n", "é\n", "polymap certificate 1\n", "end \n", "[" * 10**6 + "\n"]
+)
+def test_texts_that_are_no_certificates_are_refused(text: str) -> None:
+    assert not verify(text).accepted
+    assert verify(text).reason
+
+
+DEEP = "[" * 50_000 + "]" * 50_000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new"),
+    [
+        (r'\["m",8\]', '["m",8000000]'),
+        (r'\["m",8\]', f'["m",{10**30}]'),
+        (r'\["m",8\]', '["m",-8]'),
+        (r'\["m",8\]', '["m",8.0]'),
+        (r'\["m",8\]', '["m",true]'),
+        (r'\["m",8\]', '["m",NaN]'),
+        (r'\["m",8\]', '["m",1e999]'),
+        (r'\["m",8\]', f'["m",{"9" * 6000}]'),
+        (r'\["m",8\]', f'["m",{DEEP}]'),
+        (r'"read_pj":"200"', '"read_pj":"-200"'),
+        (r'"read_pj":"200"', '"read_pj":"1e9999999"'),
+        (r'"read_pj":"200"', f'"read_pj":"{"9" * 30}"'),
+        (r'"read_pj":"200"', '"read_pj":"1/0"'),
+        (r'"read_pj":"200"', '"read_pj":null'),
+        (r'"bits":8', '"bits":4096'),
+        ("value 25856", f"value {'9' * 5000}"),
+        ("mapping .*", f"mapping {DEEP}"),
+        ("mapping .*", "mapping []"),
+        ("mapping .*", "mapping {}"),
+        ("structures 48", f"structures {10**12}"),
+        ("apart 26944", f"apart {'9' * 5000}"),
+        ("1,1,1 apart 26944", f"1,1,1 search - 25000 {10**15}"),
+        ("1,1,1 apart 26944", "1,1,1 joint 1:1,1,1 26944"),
+        ("1,1,1 apart 26944", f"1,1,1 joint 1024:0,{10**17},0 26944"),
+        ("1,1,1 apart 26944", "1,1,1 joint 0:0,0,0 26944"),
+        ("1,1,1 apart 26944", "1,1,1 joint 1:0,-5,0 26944"),
+        ("1,1,1 apart 26944", "1,1,1 places 1"),
+        ("1,1,1 apart 26944", "1,1,1 as 1 1"),
+        ("1,1,1 apart 26944", "1,1,1 as 0 0"),
+        ("1,1,1 apart 26944", "1,1,1"),
+        ("structures", "symmetry m,m,m\nstructures"),
+        ("structures", "symmetry n,m,k\nstructures"),
+        ("structures", "symmetry \nstructures"),
+    ],
+)
+def test_hostile_claims_are_refused_at_once(pattern: str, new: str) -> None:
+    verdict = verify(changed(pattern, new))
+    assert not verdict.accepted
+    assert verdict.reason
+
+
+def test_a_check_ends_when_its_time_is_up() -> None:
+    verdict = verify(small(), seconds=0)
+    assert not verdict.accepted
+    assert "time is up" in verdict.reason
+
+
+def test_what_only_the_solver_knows_is_said(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    text = changed("1,1,1 apart", "1,1,1 word")
+    verdict = verify(text)
+    assert (verdict.accepted, verdict.words) == (True, 1)
+    path = tmp_path / "word.txt"
+    path.write_text(text, encoding="ascii")
+    assert main(("verify", str(path))) == 3
+    assert "OPTIMAL (solver's word for 1 of 48 structures): energy 25,856 pJ" in capsys.readouterr().out
+    assert main(("verify", str(path), "--accept-word")) == 0
+
+
+def test_the_command_line_writes_and_checks(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "proof.txt"
+    assert main(("explore", *SMALL, "--arch", "flat3", "--tiles", "divide", "--certificate", str(path))) == 0
+    capsys.readouterr()
+    assert main(("verify", str(path))) == 0
+    assert "OPTIMAL: energy 25,856 pJ, checked against 48 structures" in capsys.readouterr().out
+    path.write_text(path.read_text(encoding="ascii").replace("value 25856", "value 25855"), encoding="ascii")
+    assert main(("verify", str(path), "--json", "-")) == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["accepted"] is False
+    assert "last line" in answer["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("verify",), "verify takes one FILE"),
+        (("verify", "no/such/file"), "cannot read"),
+        (("explore", *SMALL, "--arch", "flat3", "--certificate", "x"), "--certificate needs --tiles divide"),
+    ],
+)
+def test_bad_words_are_told(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_not_certified_is_told() -> None:
+    with pytest.raises(OptionError, match="PM515"):
+        check_certifiable(conv2d(K=2, C=2, H=4, W=4, R=3, S=3, padding=1), load_arch("flat3"), "lex:latency,energy")
+    with pytest.raises(OptionError, match="PM516"):
+        explore(matmul(m=4, n=4, k=4), load_arch("flat3")).certificate()
+
+
+def test_sets_as_bit_masks() -> None:
+    assert spread(0b11, 5, 3) == 0b11011011011011
+    assert sums(0b101, 0b11) == 0b1111
+    assert primes(360) == (2, 2, 2, 3, 3, 5)
+    assert divisors(12) == (1, 2, 3, 4, 6, 12)
