@@ -80,7 +80,7 @@ class SearchResult(Shown):
         if self.proof is None:
             what = f"this {self.status} answer has no certificate"
             raise OptionError(
-                Problem("PM516", what, "OPTIMAL answers over dividing tiles, without constraints, have one.")
+                Problem("PM516", what, "An OPTIMAL answer over dividing tiles without constraints has one.")
             )
         return self.proof()
 
