@@ -119,6 +119,7 @@ class Window:
         found = [np.ones(shape, np.int64) for shape in (count, count, (len(top) + 1, count, count))]
         for dims, weights in groups:
             own = Grid(tuple(top[d] for d in dims))
+            need(len(own.tiles) <= 128, "the windows are too large")
             least, kept = (
                 np.full((2, len(own.tiles)), NEVER),
                 np.full((len(dims) + 1, len(own.tiles), len(own.tiles)), -1),
@@ -148,6 +149,7 @@ class Window:
         start[X, column]: loads before; the columns' tiles are those of the grid, again and again."""
         repeats, tiles, best = divisors(repeat), self.grid.tiles, dict[int, Array]()
         columns = np.resize(np.arange(len(tiles), dtype=np.int64), start.shape[1])
+        need(len(repeats) * len(columns) * len(tiles) <= 1 << 26, "the windows are too large")
         between = (tiles % tiles[ends[0]] == 0).all(axis=1) & (tiles[ends[1]] % tiles == 0).all(axis=1)
 
         def around(loads: Array, trips: int, kept: Array) -> Array:
@@ -222,6 +224,7 @@ class Tables:
             self.edges.append([(s, after, level, *self._node(t, states[s], level, zero)) for s, after, level in moves])
             self.start = [a - zero * part.read[0][t] for a, part in zip(self.start, problem.parts, strict=True)]
             firsts.append([s for s, state in enumerate(states) if state[0] == 0])
+        need(prod(map(len, self.ends)) * prod(self.grid.shape) <= 1 << 25, "the problem is too large")
         self.firsts = list(product(*firsts))
 
     def factor(self, dims: Any, after: int, upto: int) -> int:

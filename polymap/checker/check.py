@@ -37,10 +37,10 @@ class Prover:
                 for d, extent in enumerate(extents):
                     free = divisors(extent) if d in fan.dims else (1,)
                     vectors = [(*v, x) for v in vectors for x in free if prod(v) * x <= fan.size]
-                need(len(known) * len(vectors) < 1 << 22, "there are too many structures")
+                    need(len(known) * len(vectors) < 1 << 21, "there are too many structures")
                 known = {tuple(a * b for a, b in zip(one, v, strict=True)) for one in known for v in vectors}
                 known = {one for one in known if all(e % x == 0 for e, x in zip(extents, one, strict=True))}
-            need(len(known) * len(found) < 1 << 22, "there are too many structures")
+            need(len(known) * len(found) < 1 << 21, "there are too many structures")
             found = {(*rows, row) for rows in found for row in known}
             found = {
                 rows for rows in found if all(e % prod(row[d] for row in rows) == 0 for d, e in enumerate(extents))

@@ -96,6 +96,7 @@ class Problem:
         self.dims, self.extents = [dim for dim, _ in dims], [whole(extent, 1 << 22) for _, extent in dims]
         levels = [node for node in nodes if "level" in node and fields(node, *FIELDS, "write_pj", *BANDS)]
         self.levels = [level["level"] for level in levels]
+        need(len(levels) <= 8, "the machine has too many levels")
         need("level" in nodes[0] and levels[0]["capacity_bits"] is None, "the outermost level is limited")
         bits = [(level["capacity_bits"], whole(level["buffering"])) for level in levels]
         self.room = [None if capacity is None else whole(capacity) // buffering for capacity, buffering in bits]

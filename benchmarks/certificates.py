@@ -1,0 +1,83 @@
+"""Certificates: CPU seconds of the search, of writing its proof and of checking it, and what is proven.
+
+Run: python benchmarks/certificates.py [--seconds LIMIT_OF_EACH] [CASE ...]
+A case is WORKLOAD@MACHINE,OBJECTIVE; machines ending in +keep hold every tensor at every level.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+import polymap as pm
+
+CASES = (
+    "gemm@flat3,energy",
+    "gemm@flat3+keep,energy",
+    "gemm@flat3,edp",
+    "gemm@flat3+keep,edp",
+    "gemm4096@flat3+keep,energy",
+    "gemm@cluster4,energy",
+    "gemm@cluster4+keep,energy",
+    "resnet50.conv2_x@eyeriss_like,energy",
+    "resnet50.conv2_x@eyeriss_like,edp",
+    "resnet50.conv2_x@flat3,energy",
+    "resnet50.conv2_x@flat3+keep,energy",
+    "resnet50.conv4_x@eyeriss_like,energy",
+    "resnet50.conv3_first@eyeriss_like,energy",
+)
+
+
+def workload_of(name: str) -> pm.Workload:
+    if name in pm.builtin_names():
+        return pm.builtin_workload(name)
+    if name == "gemm4096":
+        return pm.matmul(m=4096, n=4096, k=4096)
+    return pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=512, n=256, k=32)
+
+
+def machine_of(name: str) -> pm.Architecture:
+    preset, _, keep = name.partition("+")
+    arch = pm.load_arch(preset)
+    every = ("@input", "@weight", "@output")
+    first, *rest = arch.nodes
+    held = [replace(n, must_hold=every) if keep and isinstance(n, pm.MemoryLevel) else n for n in rest]
+    return replace(arch, nodes=(first, *held))
+
+
+def report(cases: list[str], seconds: float) -> None:
+    print(f"{'case':42}{'value':>20}{'search s':>10}{'write s':>9}{'check s':>9}{'structures':>12}{'not proven':>12}")
+    for case in cases:
+        at, objective = case.rsplit(",", 1)
+        name, machine = at.split("@")
+        began = time.process_time()
+        found = pm.explore(workload_of(name), machine_of(machine), objective, tiles="divide", time_limit_s=seconds)
+        searched = time.process_time()
+        if found.status != "OPTIMAL":
+            print(
+                f"{case:42}{found.value or 0:>20,.0f}{searched - began:>10.1f}  {found.status}: gap {found.gap}",
+                flush=True,
+            )
+            continue
+        text = found.certificate()
+        written = time.process_time()
+        verdict = pm.verify(text, seconds=10 * seconds)
+        assert verdict.accepted, verdict.reason
+        print(
+            f"{case:42}{float(verdict.value or 0):>20,.0f}{searched - began:>10.1f}{written - searched:>9.1f}"
+            f"{verdict.seconds:>9.1f}{verdict.structures:>12,}{verdict.words:>12}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="what proofs take to write and to check")
+    parser.add_argument("--seconds", type=float, default=120, help="limit of each search")
+    parser.add_argument("cases", nargs="*", default=list(CASES))
+    options = parser.parse_args()
+    report(options.cases, options.seconds)
+
+
+if __name__ == "__main__":
+    main()
