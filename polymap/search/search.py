@@ -15,6 +15,7 @@ from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, number_of
+from polymap.search.any_search import reaches, solve_any
 from polymap.search.certificate import certificate
 from polymap.search.constraints import Rules, narrowed
 from polymap.search.constraints_read import rules_from_document
@@ -45,9 +46,9 @@ def search(
 ) -> SearchResult:
     """Return the best legal mapping within capacity, and what is proven of it.
 
-    tiles "divide": OPTIMAL is over trees in which every tile divides the enclosing one. tiles "any": over all trees;
-    the bound is then the floor that no mapping can beat, and the mapping the best dividing one.
-    constraints: a table of what the mapping must meet besides (see rules_from_document).
+    tiles "divide": OPTIMAL is over trees in which every tile divides the enclosing one. tiles "any": over all trees; of
+    an order or a front, and with constraints, the bound is then the floor that no mapping beats, and the mappings are
+    the best dividing ones. constraints: a table of what the mapping must meet besides (see rules_from_document).
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """
@@ -132,6 +133,8 @@ class Run:
         problem = analyse(self.workload, self.arch, self.rules)
         if problem.reason is not None:
             return self._sampled()
+        if self.tiles == "any" and reaches(self.objective) and not self.rules:
+            return self._any(problem)
         outcome = self._solved(problem)
         if not outcome.found:
             nothing = outcome.left == () and bool(self.rules) and self.tiles == "divide"
@@ -155,6 +158,25 @@ class Run:
     def _meets(self, mapping: Mapping, cost: Cost) -> bool:
         return not broken_rules(self.workload, self.arch, self.rules, mapping, cost)
 
+    def _any(self, problem: Problem) -> SearchResult:
+        """Return the answer over tiles of any size."""
+        measure = measure_of(self.objective, self.workload, self.arch)
+        size = self._space_size()
+        floor = self.floors[0]
+
+        def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
+            self._report(mapping, value, max(bound, floor))
+
+        found = solve_any(problem, self.objective, measure, self._share, size and size.legal, report)
+        counted = _space(size, found.evaluated, found.pruned)
+        left = ((max(floor, found.bound or floor),),)
+        mapping = found.best or self._written()
+        return self._closed(() if mapping is None else (mapping,), left, counted)
+
+    def _share(self) -> float:
+        """Return the share of the time limit that is spent."""
+        return (self.clock() - self.begin) / self.limit
+
     def _left(self, outcome: Outcome) -> tuple[Values, ...]:
         """Return lower bounds, per part of the objective, of everything that was not searched."""
         if self.tiles != "divide" or outcome.left is None:
@@ -171,29 +193,35 @@ class Run:
 
     def _as_written(self, outcome: Outcome) -> SearchResult:
         """Return the program in its own order, where time ended before the search had any mapping."""
+        mapping = self._written()
+        return self._answer((mapping,) if mapping else (), (self.floors,), outcome.evaluated, outcome.pruned)
+
+    def _written(self) -> Mapping | None:
+        """Return the program in its own order, if that is legal."""
         mapping = program_order(self.workload, self.arch)
         cost = evaluate(self.workload, self.arch, mapping)
-        good = cost.legal and self._meets(mapping, cost)
-        return self._answer((mapping,) if good else (), (self.floors,), outcome.evaluated, outcome.pruned)
+        return mapping if cost.legal and self._meets(mapping, cost) else None
 
     def _solved(self, problem: Problem) -> Outcome:
         measure = measure_under(self.objective, self.workload, self.arch, self.rules)
 
         def report(found: Found, bound: int) -> None:
             least = measure.unscaled_values(bound) if self.tiles == "divide" else self.floors
-            self._report(found, None if not found else measure.unscaled(found[0][0]), self._raised(least)[0])
+            value = None if not found else measure.unscaled(found[0][0])
+            front = tuple(leaf.mapping for _, leaf in found) if self.objective.goal is Goal.PARETO else ()
+            self._report(found[0][1].mapping if found else None, value, self._raised(least)[0], front)
 
         return solve(problem, measure, self._out_of_time, report)
 
     def _out_of_time(self) -> bool:
         return self.clock() - self.begin > self.limit
 
-    def _report(self, found: Found, value: Fraction | None, bound: Fraction) -> None:
+    def _report(
+        self, best: Mapping | None, value: Fraction | None, bound: Fraction, front: tuple[Mapping, ...] = ()
+    ) -> None:
         if self.on_progress is not None:
             gap = None if value is None else gap_of(value, bound)
             shown = None if value is None else self._shown(value)
-            best = found[0][1].mapping if found else None
-            front = tuple(leaf.mapping for _, leaf in found) if self.objective.goal is Goal.PARETO else ()
             self.on_progress(Progress(best, shown, self._shown(bound), gap, self.clock() - self.begin, front))
 
     def _sampled(self) -> SearchResult:
@@ -205,7 +233,9 @@ class Run:
         self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], evaluated: int, pruned: int
     ) -> SearchResult:
         """Return the answer. mappings: best first, of a front all; left: lower bounds of what was not searched."""
-        counted = _space(self._space_size(), evaluated, pruned)
+        return self._closed(mappings, left, _space(self._space_size(), evaluated, pruned))
+
+    def _closed(self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], counted: SpaceCount) -> SearchResult:
         name, seconds = self.objective.text, self.clock() - self.begin
         if not mappings:
             floor = self._shown(self.floors[0])

@@ -1,0 +1,198 @@
+"""Cells of what any-size tiles can be: ranges of spatial factors per class of fan-outs, ranges of tiles per dim.
+
+A spatial loop that cuts M indices into tiles of T has the factor c = M / T, a real number; it has ceil(c) iterations.
+A cell of factors is c in (low, high], or exactly 1. Tiles are measured at the innermost instances: a tile of M indices
+above spatial loops of factor c is t = M / c there. The tiles of a dim are cut into {1}, (b0, b1], (b1, b2], ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor, prod
+
+from polymap.search.problem import Problem
+
+ONE = Fraction(1)
+FINEST = Fraction(1001, 1000)  # cells of a smaller ratio are not cut any more
+
+
+@dataclass(frozen=True, slots=True)
+class FactorRange:
+    """The factors c in (low, high]; with low = 1 also c = 1."""
+
+    low: Fraction
+    high: Fraction
+
+    @property
+    def least_trips(self) -> int:
+        """Return the fewest iterations of a spatial loop with such a factor."""
+        return 1 if self.low == 1 else floor(self.low) + 1
+
+    @property
+    def most_trips(self) -> int:
+        return ceil(self.high)
+
+    @property
+    def ratio(self) -> float:
+        return float(self.high / self.low)
+
+    def halves(self) -> tuple[FactorRange, FactorRange]:
+        """Return both parts of a range of more than one factor: cut between two trip counts while there are several."""
+        least, most = self.least_trips, self.most_trips
+        if most > max(least, 2):
+            cut = Fraction(max(least, min(most - 1, floor((least * most) ** 0.5))))
+        else:
+            cut = (self.low + self.high) / 2
+        if cut == 1:
+            return FactorRange(ONE, ONE), FactorRange(ONE, self.high)
+        return FactorRange(self.low, cut), FactorRange(cut, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A set of mappings: ranges of factors [class][dim], and inner borders of the tiles' cells [unit][dim], rising.
+
+    Unit u measures tiles at the instances below u groups of fan-outs (unit_of). points: the borders are single tiles
+    between which nothing lies; the relaxation is then no bound, but says which of these tiles are good.
+    """
+
+    factors: tuple[tuple[FactorRange, ...], ...]
+    borders: tuple[tuple[tuple[Fraction, ...], ...], ...]
+    points: bool = False
+
+    def used(self, dim: int, units: tuple[int, int], problem: Problem, *, high: bool) -> Fraction:
+        """Return the least or greatest product of the dim's factors over the groups between two units."""
+        groups = groups_of(problem)[units[0] : units[1]]
+        rows = (row[dim] for one, row in zip(problem.classes, self.factors, strict=True) if one.below in groups)
+        return prod((r.high if high else r.low for r in rows), start=ONE)
+
+    def edges(self, unit: int, dim: int, problem: Problem) -> tuple[Fraction, ...]:
+        """Return the upper ends of the dim's cells in a unit, the first {1}."""
+        top = max(ONE, problem.extents[dim] / self.used(dim, (0, unit), problem, high=False))
+        if self.points:
+            top = Fraction(ceil(top))
+        return (ONE, *(b for b in self.borders[unit][dim] if 1 < b < top), *((top,) if top > 1 else ()))
+
+    def with_factor(self, group: int, dim: int, new: FactorRange) -> Region:
+        row = (*self.factors[group][:dim], new, *self.factors[group][dim + 1 :])
+        return replace(self, factors=(*self.factors[:group], row, *self.factors[group + 1 :]))
+
+    def refined(self, cells: frozenset[tuple[int, int, int]], problem: Problem) -> Region:
+        """Return the region with the cells (unit, dim, number) cut in two, where they are wide enough."""
+        new: dict[tuple[int, int], set[Fraction]] = {}
+        for unit, dim, number in sorted(cells):
+            if number:
+                ends = self.edges(unit, dim, problem)
+                new.setdefault((unit, dim), set()).update(_cuts(ends[number - 1], ends[number]))
+        borders = tuple(
+            tuple(tuple(sorted({*old, *new.get((unit, dim), ())})) for dim, old in enumerate(row))
+            for unit, row in enumerate(self.borders)
+        )
+        return replace(self, borders=borders)
+
+
+def groups_of(problem: Problem) -> tuple[int, ...]:
+    """Return the groups of fan-outs, named by the level below them, outermost first."""
+    return tuple(sorted({one.below for one in problem.classes}))
+
+
+def unit_of(problem: Problem, level: int) -> int:
+    """Return how many groups of fan-outs stand above a level."""
+    return sum(below <= level for below in groups_of(problem))
+
+
+def unit_count(problem: Problem) -> int:
+    """Return the number of units in which levels are measured."""
+    return unit_of(problem, problem.level_count - 1) + 1
+
+
+def _cuts(low: Fraction, high: Fraction) -> tuple[Fraction, ...]:
+    """Return where to cut (low, high]: at an integer near the geometric middle, or at all integers of a short cell."""
+    first, last = floor(low) + 1, ceil(high) - 1
+    if last < first:
+        middle = (low + high) / 2
+        return () if high < low * FINEST else (middle,)
+    if last - first < 2:
+        return tuple(Fraction(n) for n in range(first, last + 1))
+    middle = floor((float(low) * float(high)) ** 0.5)
+    return (Fraction(min(max(middle, first), last)),)
+
+
+def first_region(problem: Problem) -> Region:
+    """Return the region of all mappings."""
+    factors: list[tuple[FactorRange, ...]] = []
+    for one in problem.classes:
+        fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
+        row: list[FactorRange] = []
+        for dim, extent in zip(problem.dims, problem.extents, strict=True):
+            most = prod(f.size for f in fanouts if f.dims is None or dim in f.dims)
+            row.append(FactorRange(ONE, Fraction(min(extent, most))))
+        factors.append(tuple(row))
+    borders = tuple(_coarse(extent) for extent in problem.extents)
+    return Region(tuple(factors), (borders,) * unit_count(problem))
+
+
+def _coarse(extent: int) -> tuple[Fraction, ...]:
+    powers = [4**n for n in range(1, 40) if 4**n < extent]
+    return tuple(Fraction(p) for p in ((2, *powers) if extent < 16 else powers))
+
+
+def is_possible(problem: Problem, region: Region) -> bool:
+    """Return whether some trip counts per fan-out make factors of the region."""
+    for one, row in zip(problem.classes, region.factors, strict=True):
+        sizes = tuple(problem.arch.fanouts[f].size for f in one.fanouts)
+        takes = [problem.arch.fanouts[f].dims for f in one.fanouts]
+        wanted = sorted(
+            (r.least_trips, r.most_trips, tuple(dims is None or dim in dims for dims in takes))
+            for dim, r in zip(problem.dims, row, strict=True)
+            if r.least_trips > 1
+        )
+        if not _fits(tuple(wanted), sizes):
+            return False
+    return True
+
+
+@lru_cache(maxsize=200_000)
+def _fits(wanted: tuple[tuple[int, int, tuple[bool, ...]], ...], sizes: tuple[int, ...]) -> bool:
+    """Return whether each range of trip counts is reached by a product of shares, one per fan-out, within its size."""
+    if not wanted:
+        return True
+    *rest, (least, most, allowed) = wanted
+    for shares in _shares(least, most, tuple(s if a else 1 for s, a in zip(sizes, allowed, strict=True))):
+        if _fits(tuple(rest), tuple(s // share for s, share in zip(sizes, shares, strict=True))):
+            return True
+    return False
+
+
+@lru_cache(maxsize=100_000)
+def _shares(least: int, most: int, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the smallest vectors of shares (one per fan-out) whose product is within least..most."""
+    if not sizes:
+        return ((),) if least <= 1 else ()
+    found: list[tuple[int, ...]] = []
+    for share in range(1, min(sizes[0], most) + 1):
+        found += [(share, *rest) for rest in _shares(-(-least // share), most // share, sizes[1:])]
+        if share >= least:
+            break
+    return tuple(found)
+
+
+def cell_sizes(
+    ends: tuple[Fraction, ...], scale: tuple[Fraction, Fraction], extent: int, *, whole: bool
+) -> tuple[list[int], list[float]]:
+    """Return per cell the fewest and the most indices of a tile that is scale[0]..scale[1] times as large as the cell's
+    values. whole: the cell's values are numbers of indices themselves."""
+    low, high = scale
+    fewest = [ceil(low), *(floor(below * low) + 1 if whole or low >= 1 else ceil(below * low) for below in ends[:-1])]
+    most = [min(end * high, Fraction(extent)) for end in ends]
+    if whole:
+        most = [max(ONE, Fraction(floor(n))) for n in most]
+    return [max(1, min(n, extent)) for n in fewest], [float(max(ONE, n)) for n in most]
+
+
+def point_sizes(ends: tuple[Fraction, ...], scale: Fraction, extent: int) -> tuple[list[int], list[float]]:
+    """Return per single tile its indices, and the indices per visit: the extent over the number of visits."""
+    sizes = [max(1, min(ceil(end * scale), extent)) for end in ends]
+    return sizes, [extent / -(-extent // size) for size in sizes]

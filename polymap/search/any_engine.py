@@ -1,0 +1,282 @@
+"""Best-first search over mappings with tiles of any size: regions of spatial factors, cells of tiles, both cut finer
+where the bound is least.
+
+The queue holds regions that cover everything not refuted; the least of their bounds bounds every mapping. A region's
+bound rises by better prices of capacity, by finer cells where the relaxed optimum lies, and by cutting its factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from heapq import heappop, heappush
+from itertools import product
+from math import ceil, inf, isfinite, prod
+
+from polymap.schedules.mapping import Mapping, Spatial, Temporal
+from polymap.search.any_bound import Relaxed, relax
+from polymap.search.any_cells import ONE, FactorRange, Region, first_region, is_possible
+from polymap.search.any_round import nearby, tree_of_chain
+from polymap.search.any_score import exact_score
+from polymap.search.any_tables import AnyTables, build_any_tables
+from polymap.search.goals import Objective
+from polymap.search.objective import Measure
+from polymap.search.problem import Problem
+
+COARSE = 1.5  # regions whose factors differ by more are cut before anything else
+FINE = 1.001
+ROUNDS = 6
+FEW_CELLS, MOST_CELLS, MOST_POINTS = 3_000, 30_000, 15_000
+NEAR = 1.25
+POLISH = 10
+MOST_SEEDS, SEED_ROUNDS = 10, 3
+SEED_SHARE = 0.4  # of the time, for good mappings to begin with
+
+Prices = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A region of the queue: the least value of each component so far, the prices that gave the first one (kept), those
+    to try next, and how far to step from them."""
+
+    region: Region
+    parts: tuple[float, ...]
+    cycles: int
+    prices: Prices
+    kept: Prices
+    step: float
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOutcome:
+    """The best mapping and its exact value (None: none was found), a valid bound (scaled as Measure.value), regions
+    looked at, regions refuted."""
+
+    best: tuple[Mapping, Fraction] | None
+    bound: int | None
+    regions: int
+    refuted: int
+
+
+Report = Callable[[Mapping | None, Fraction | None, int], None]
+
+
+class AnySearch:
+    """One search. `best` is the best mapping so far with its exact value in the objective's unit.
+
+    clock: the share of the time limit that is spent. first: a mapping to begin with.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        objective: Objective,
+        measure: Measure,
+        clock: Callable[[], float],
+        first: tuple[Mapping, Fraction] | None,
+    ) -> None:
+        self.problem = problem
+        self.objective = objective
+        self.measure = measure
+        self.clock = clock
+        self.best = first
+        self._tried: set[Mapping] = set()
+
+    def run(self, report: Report) -> AnyOutcome:
+        """Search until the bound meets the best value, or time is up."""
+        start = Item(
+            first_region(self.problem),
+            (-inf,) * len(self.measure.components),
+            0,
+            (0.0,) * self.problem.level_count,
+            (0.0,) * self.problem.level_count,
+            1.0,
+        )
+        for factors in self._seeds():
+            if self.clock() > SEED_SHARE:
+                break
+            self._explored(replace(start, region=replace(start.region, factors=factors)))
+        queue: list[tuple[int, int, Item]] = [(0, 0, start)]
+        serial, refuted, looked = 0, 0, 0
+        while queue:
+            bound, _, item = queue[0]
+            if self._is_refuted(bound) or self.out_of_time():
+                break
+            heappop(queue)
+            looked += 1
+            for new, value in self._followed(item, bound, looked):
+                if value is None or self._is_refuted(value):
+                    refuted += 1
+                if value is not None:
+                    # Among equals the newest comes first: regions are cut until they show what they are worth.
+                    serial -= 1
+                    heappush(queue, (max(value, bound), serial, new))
+            report(*(self.best or (None, None)), bound)
+        bound = queue[0][0] if queue else None
+        return AnyOutcome(self.best, bound, looked, refuted + len(queue))
+
+    def _seeds(self) -> Iterator[tuple[tuple[FactorRange, ...], ...]]:
+        """Yield spatial factors to begin with: those of the best mapping so far, then every fan-out over one dim, the
+        most parallel first."""
+        problem, count = self.problem, len(self.problem.dims)
+        choices: list[list[tuple[int, ...]]] = []
+        for fanout in problem.arch.fanouts:
+            free = [d for d, dim in enumerate(problem.dims) if fanout.dims is None or dim in fanout.dims]
+            trips = [(min(fanout.size, problem.extents[d]), d) for d in free]
+            most = sorted((t for t in trips if t[0] > 1), key=lambda t: (-t[0], t[1]))[:4]
+            choices.append([tuple(n if d == at else 1 for d in range(count)) for n, at in most] or [(1,) * count])
+        plans = [tuple(plan) for plan in product(*choices)]
+        plans.sort(key=lambda plan: -prod(prod(row) for row in plan))
+        if self.best is not None:
+            plans.insert(0, tuple(tuple(row) for row in _trips(problem, self.best[0])))
+        known: dict[tuple[tuple[FactorRange, ...], ...], None] = {}
+        for plan in plans:
+            rows: list[tuple[FactorRange, ...]] = []
+            for one in problem.classes:
+                products = [Fraction(prod(plan[f][d] for f in one.fanouts)) for d in range(count)]
+                most = [min(p, Fraction(e)) for p, e in zip(products, problem.extents, strict=True)]
+                rows.append(tuple(FactorRange(max(ONE, p - ONE / 4), p) for p in most))
+            known[tuple(rows)] = None
+        yield from list(known)[:MOST_SEEDS]
+
+    def _explored(self, item: Item) -> None:
+        """Look for good mappings of a region."""
+        now: Item | None = item
+        for _ in range(SEED_ROUNDS):
+            if now is not None and not self.out_of_time():
+                now = self._raised(now, 0, coarse=False, polish=True)
+
+    def out_of_time(self) -> bool:
+        return self.clock() > 1
+
+    def _is_refuted(self, bound: int) -> bool:
+        return self.best is not None and self.measure.unscaled(bound) >= self.best[1]
+
+    def _followed(self, item: Item, bound: int, looked: int) -> list[tuple[Item, int | None]]:
+        """Return what replaces an item of the queue, each with its bound (None: nothing fits)."""
+        cut = _widest(item.region)
+        coarse = cut is not None and cut[0] > COARSE
+        better = self._raised(item, bound, coarse=coarse, polish=not coarse or looked % 10 == 1)
+        if better is None:
+            return [(item, None)]
+        value = self._value(better)
+        goal = self._goal()
+        gained = isfinite(goal) and value - bound > 0.1 * (goal - bound)
+        if cut is None or (gained and not coarse) or self._is_refuted(value):
+            return [(better, value)]
+        _, group, dim = cut
+        found: list[tuple[Item, int | None]] = []
+        for half in better.region.factors[group][dim].halves():
+            region = better.region.with_factor(group, dim, half)
+            if is_possible(self.problem, region):
+                found.append((replace(better, region=region, step=1.0), value))
+        return found
+
+    def _value(self, item: Item) -> int:
+        """Return the objective of an item's parts, rounded up: components of mappings are integers."""
+        parts = tuple(0 if part == -inf else ceil(part) for part in item.parts)
+        return self.measure.value(parts, item.cycles)
+
+    def _goal(self) -> float:
+        """Return the scaled value that refutes a region, as far as it is known."""
+        if self.best is None:
+            return inf
+        return float(self.best[1] / self.measure.unscaled(1))
+
+    def _raised(self, item: Item, bound: int, *, coarse: bool, polish: bool) -> Item | None:
+        """Return the item with a better bound: prices and cells after some rounds. None where nothing fits."""
+        goal, most = self._goal(), FEW_CELLS if coarse else MOST_CELLS
+        last: tuple[AnyTables, Relaxed] | None = None
+        for number in range(2 if coarse else ROUNDS):
+            tables = build_any_tables(self.problem, self.measure, item.region)
+            relaxed = relax(tables, 0, item.prices)
+            if relaxed is None:
+                return None
+            parts = [max(item.parts[0], relaxed.cost), *item.parts[1:]]
+            if number == 0:
+                for component in range(1, len(parts)):
+                    other = relax(tables, component, (0.0,) * len(item.prices))
+                    if other is None:
+                        return None
+                    parts[component] = max(parts[component], other.cost)
+            item = self._priced(replace(item, parts=tuple(parts), cycles=tables.cycles), relaxed)
+            last = tables, relaxed
+            value = self._value(item)
+            if self.out_of_time() or self._is_refuted(value):
+                return item
+            if max(prod(tables.shape(unit)) for unit in range(len(tables.ends))) < most:
+                cells = frozenset((n.unit, d, i) for n in relaxed.chain for d, i in enumerate(n.cell))
+                item = replace(item, region=item.region.refined(cells, self.problem))
+            if number == 1 and isfinite(goal) and value - bound < 0.03 * (goal - bound):
+                break
+        if polish and last is not None:
+            self._polish(*last, item.prices)
+        return item
+
+    def _priced(self, item: Item, relaxed: Relaxed) -> Item:
+        """Return the item with the prices to try next: further where capacities bind, after a rise of the cost; else
+        half-way back to those that were best."""
+        if relaxed.cost < item.parts[0]:
+            back = tuple((a + b) / 2 for a, b in zip(item.kept, item.prices, strict=True))
+            return replace(item, prices=back, step=item.step * 0.7)
+        room = [one.capacity_bits or 0 for one in self.problem.arch.levels]
+        over = [
+            excess / size if isfinite(excess) and size and (excess > 0 or price > 0) else 0.0
+            for excess, size, price in zip(relaxed.excess, room, item.prices, strict=True)
+        ]
+        length = sum(x * x for x in over)
+        if not length:
+            return replace(item, kept=item.prices)
+        goal = self._goal() - self.measure.fixed_energy if self.measure.is_linear else inf
+        missing = goal - relaxed.cost if isfinite(goal) and goal > relaxed.cost else 0.05 * abs(relaxed.cost)
+        move = item.step * min(0.5 * missing / length, 0.03 * abs(relaxed.cost) / max(abs(x) for x in over))
+        prices = tuple(
+            max(0.0, price + move * x / size) if size else 0.0
+            for price, x, size in zip(item.prices, over, room, strict=True)
+        )
+        return replace(item, prices=prices, kept=item.prices, step=min(1.0, item.step * 1.2))
+
+    def _polish(self, tables: AnyTables, relaxed: Relaxed, prices: Prices) -> None:
+        """Try single tiles near the relaxed chain at prices around those that capacities ask for."""
+        points = build_any_tables(self.problem, self.measure, nearby(tables, relaxed.chain, NEAR))
+        if max(prod(points.shape(unit)) for unit in range(len(points.ends))) > MOST_POINTS:
+            return
+        item = Item(points.region, (-inf,), 0, prices, prices, 1.0)
+        for _ in range(POLISH):
+            near = relax(points, 0, item.prices)
+            if near is None or self.out_of_time():
+                return
+            item = self._priced(replace(item, parts=(max(item.parts[0], near.cost),)), near)
+            mapping = tree_of_chain(points, near.chain)
+            if all(excess <= 0 for excess in near.excess) and mapping not in self._tried:
+                self._tried.add(mapping)
+                self._take(mapping)
+
+    def _take(self, mapping: Mapping) -> None:
+        score = exact_score(self.problem.workload, self.problem.arch, self.objective, mapping)
+        if score is None or score[0]:
+            return
+        if self.best is None or score[1] < self.best[1]:
+            self.best = mapping, score[1]
+
+
+def _trips(problem: Problem, mapping: Mapping) -> list[list[int]]:
+    """Return the trip counts of a mapping's spatial loops per fan-out and dim."""
+    names = [fanout.name for fanout in problem.arch.fanouts]
+    tiles = dict(zip(problem.dims, problem.extents, strict=True))
+    found = [[1] * len(problem.dims) for _ in names]
+    for node in mapping.nodes:
+        if isinstance(node, Spatial):
+            found[names.index(node.fanout)][problem.dims.index(node.dim)] *= -(-tiles[node.dim] // node.tile)
+        if isinstance(node, Spatial | Temporal):
+            tiles[node.dim] = min(node.tile, tiles[node.dim])
+    return found
+
+
+def _widest(region: Region) -> tuple[float, int, int] | None:
+    """Return (ratio, class, dim) of the factor that is least known; None where all are known well enough."""
+    ratios = [(r.ratio, g, d) for g, row in enumerate(region.factors) for d, r in enumerate(row)]
+    best = max(ratios, key=lambda one: (one[0], -one[1], -one[2]), default=None)
+    return None if best is None or best[0] <= FINE else best

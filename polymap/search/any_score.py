@@ -1,0 +1,39 @@
+"""The exact objective of a mapping with tiles of any size, and how far it is beyond capacities."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from polymap.arch.machine import Architecture
+from polymap.costmodel.assemble import assemble
+from polymap.costmodel.closed_form import count_closed_form
+from polymap.errors import PolymapError
+from polymap.schedules.check import check_mapping, placement_violations
+from polymap.schedules.mapping import Mapping
+from polymap.search.goals import Objective
+from polymap.search.objective import objective_values
+from polymap.workload.loopnest import Workload
+
+Score = tuple[Fraction, Fraction]
+
+
+def exact_score(workload: Workload, arch: Architecture, objective: Objective, mapping: Mapping) -> Score | None:
+    """Return (how far it is beyond capacities, 0 where it fits; the objective), both exact.
+
+    None for a mapping that is no legal program otherwise, or that the closed form does not reach.
+    """
+    try:
+        check_mapping(workload, arch, mapping)
+        if placement_violations(workload, arch, mapping):
+            return None
+        counts = count_closed_form(workload, arch, mapping)
+    except PolymapError:
+        return None
+    if counts is None:
+        return None
+    excess = Fraction(0)
+    for level, use in zip(arch.levels, counts.uses, strict=True):
+        if level.capacity_bits is not None:
+            excess += max(Fraction(0), Fraction(use.occupancy_bits * level.buffering, level.capacity_bits) - 1)
+    cost = assemble(workload, arch, counts, (), "closed form")
+    return excess, objective_values(workload, arch, objective, cost)[0]

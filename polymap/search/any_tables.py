@@ -1,0 +1,379 @@
+"""What a storage node costs at least, for every cell of its tile: the tables behind the bound for tiles of any size.
+
+An element that a node loads serves the statement instances that use it before it is dropped. However the loops are cut,
+these lie in a box: the node's tile in the tensor's own dims, and in each other dim no more than one tile there. So a
+load is shared by at most that many instances, and the tensor's traffic is at least the number of instances over it.
+Partial tiles are smaller boxes: they share less (docs/any_tiles.md has the proof). In a window p + r one element
+serves several pairs; window_reuse bounds how many.
+
+Costs are floats, as totals over all statement instances; the engine takes a margin for rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil, floor, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arch.machine import Multicast
+from polymap.search.any_cells import ONE, Region, cell_sizes, groups_of, point_sizes, unit_count, unit_of
+from polymap.search.any_windows import fewest_elements, most_reuse
+from polymap.search.objective import Component, Measure
+from polymap.search.problem import FanoutClass, Problem, TensorTerm
+from polymap.search.tables import output_plans, zero_starts
+
+FloatArray = NDArray[np.float64]
+UNKNOWN = -1e30  # a cost of which no lower bound is known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyEdge:
+    """One storage node of a tensor, from state `source` to `target`, held by `level`, whose own unit is `unit`.
+
+    costs: per unit in which its tile may be measured (the own one and those further out) [component, *cells]. bits:
+    likewise, held by one instance at least, inf where no tile of the cell can stand here.
+    """
+
+    source: int
+    target: int
+    level: int
+    unit: int
+    costs: tuple[FloatArray, ...]
+    bits: tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyTable:
+    """States of one tensor (those that no edge enters come first), edges, and per state what the statement instances
+    cost there per component (None: the tensor may not stay there)."""
+
+    holders: tuple[int, ...]
+    edges: tuple[AnyEdge, ...]
+    final: tuple[tuple[float, ...] | None, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyTables:
+    """ends: per unit and dim the upper ends of the cells. cycles: compute cycles at least."""
+
+    problem: Problem
+    measure: Measure
+    region: Region
+    ends: tuple[tuple[tuple[Fraction, ...], ...], ...]
+    tensors: tuple[AnyTable, ...]
+    start: tuple[float, ...]
+    cycles: int
+
+    def shape(self, unit: int) -> tuple[int, ...]:
+        return tuple(len(ends) for ends in self.ends[unit])
+
+
+class AnySizes:
+    """Sizes of tiles per level and dim, and how many siblings share an element at most, in one region.
+
+    unit: in which the cells are measured.
+    """
+
+    def __init__(self, problem: Problem, region: Region, unit: int) -> None:
+        self.problem = problem
+        self.region = region
+        self.unit = unit
+        self.ends = tuple(region.edges(unit, d, problem) for d in range(len(problem.dims)))
+        self.instances = prod(problem.extents)
+        self._sizes: dict[int, tuple[tuple[list[int], list[float]], ...]] = {}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(ends) for ends in self.ends)
+
+    def shaped(self, dim: int, values: list[int] | list[float]) -> FloatArray:
+        """Return one value per cell of a dim, shaped to be spread over the other dims."""
+        count = len(self.ends)
+        return np.array(values, dtype=np.float64).reshape([-1 if d == dim else 1 for d in range(count)])
+
+    def scale(self, dim: int, level: int) -> tuple[Fraction, Fraction]:
+        """Return how many times as large as the cells' values a tile of the level is: at least and at most."""
+        own = unit_of(self.problem, level)
+        if own <= self.unit:
+            units = own, self.unit
+            return tuple(self.region.used(dim, units, self.problem, high=high) for high in (False, True))  # pyright: ignore[reportReturnType]
+        units = self.unit, own
+        return tuple(1 / self.region.used(dim, units, self.problem, high=high) for high in (True, False))  # pyright: ignore[reportReturnType]
+
+    def sizes(self, level: int) -> tuple[tuple[list[int], list[float]], ...]:
+        """Return per dim the fewest and the most indices of a tile of `level` in each cell."""
+        own = unit_of(self.problem, level)
+        if own not in self._sizes:
+            self._sizes[own] = tuple(
+                point_sizes(self.ends[d], self.scale(d, level)[0], extent)
+                if self.region.points
+                else cell_sizes(self.ends[d], self.scale(d, level), extent, whole=own == self.unit)
+                for d, extent in enumerate(self.problem.extents)
+            )
+        return self._sizes[own]
+
+    def is_spread(self, dim: int, level: int) -> bool:
+        """Return whether fan-outs below the level may spread the dim."""
+        own = unit_of(self.problem, level)
+        return self.region.used(dim, (own, len(groups_of(self.problem))), self.problem, high=True) > 1
+
+    def rows(self, after: int, upto: int) -> list[tuple[FanoutClass, tuple[tuple[Fraction, Fraction, int], ...]]]:
+        """Return per class between two levels: per dim the least and greatest factor and the fewest trips."""
+        found: list[tuple[FanoutClass, tuple[tuple[Fraction, Fraction, int], ...]]] = []
+        for one, row in zip(self.problem.classes, self.region.factors, strict=True):
+            if after < one.below <= upto:
+                found.append((one, tuple((r.low, r.high, r.least_trips) for r in row)))
+        return found
+
+    def alike(self, term: TensorTerm, one: FanoutClass, row: tuple[tuple[Fraction, Fraction, int], ...]) -> float:
+        """Return how many siblings of a class use one element at most: those that differ in other dims only, and of
+        a window those on its diagonals."""
+        others = [d for d, dim in enumerate(self.problem.dims) if dim not in term.dims]
+        windows = [[self.problem.dims.index(dim) for dim in group.dims] for group in term.groups if group.is_window]
+        factor = prod((row[d][1] for d in others), start=ONE)
+        counted = set(others)
+        for dims in windows:
+            largest = max(dims, key=lambda d: row[d][1])
+            factor *= prod(ceil(row[d][1]) for d in dims if d != largest)
+            counted |= {d for d in dims if d != largest}
+        rest = prod(row[d][2] for d in range(len(row)) if d not in counted)
+        size = prod(self.problem.arch.fanouts[f].size for f in one.fanouts)
+        return float(max(ONE, min(factor, Fraction(size, rest))))
+
+
+def build_any_tables(problem: Problem, measure: Measure, region: Region) -> AnyTables:
+    """Return the tables of a region."""
+    views = tuple(AnySizes(problem, region, unit) for unit in range(unit_count(problem)))
+    tensors = tuple(_table(views, measure, term) for term in problem.terms)
+    start = tuple(
+        -float(sum(zero_starts(term) * c.read[0][term.index] for term in problem.terms)) for c in measure.components
+    )
+    cycles = -(-_fewest_steps(problem, region) // problem.arch.compute.per_cycle)
+    return AnyTables(problem, measure, region, tuple(view.ends for view in views), tensors, start, cycles)
+
+
+def _fewest_steps(problem: Problem, region: Region) -> int:
+    """Return how many steps a mapping of the region takes at least: no more run side by side than fan-outs and the
+    region's trip counts allow, and along each dim whole steps."""
+    lanes, trips = 1, [1] * len(problem.dims)
+    for one, row in zip(problem.classes, region.factors, strict=True):
+        most = [r.most_trips for r in row]
+        lanes *= min(prod(problem.arch.fanouts[f].size for f in one.fanouts), prod(most))
+        trips = [a * b for a, b in zip(trips, most, strict=True)]
+    along = prod(-(-extent // t) for extent, t in zip(problem.extents, trips, strict=True))
+    return max(along, -(-prod(problem.extents) // lanes))
+
+
+def _table(views: tuple[AnySizes, ...], measure: Measure, term: TensorTerm) -> AnyTable:
+    if term.is_output:
+        return _output_table(views, measure, term)
+    problem = views[0].problem
+    levels = range(problem.level_count)
+    edges: list[AnyEdge] = []
+    for level in sorted(term.may_hold):
+        unit = unit_of(problem, level)
+        bits = tuple(_bits(view, term, level) for view in views[: unit + 1])
+        for parent in range(level):
+            if not _skips(term, parent, level):
+                costs = tuple(
+                    _read_costs(view, measure, term, parent, level) + _held_costs(measure, term, level, held)
+                    for view, held in zip(views, bits, strict=False)
+                )
+                edges.append(AnyEdge(parent, level, level, unit, costs, bits))
+    final: list[tuple[float, ...] | None] = []
+    for holder in levels:
+        reads = views[0].instances / _merged(views[0], term, holder, len(levels))
+        known = tuple(reads * c.read[holder][term.index] / _copies(views[0], c, holder) for c in measure.components)
+        final.append(None if _skips(term, holder, len(levels)) else known)
+    return AnyTable(tuple(levels), tuple(edges), tuple(final))
+
+
+def _read_costs(view: AnySizes, measure: Measure, term: TensorTerm, parent: int, level: int) -> FloatArray:
+    share = _reuse(view, term, level)
+    fills = view.instances / share
+    reads = view.instances / _served(view, term, parent, level, share)
+    return np.stack([_priced(view, c, term, (parent, level), (fills, reads)) for c in measure.components])
+
+
+def _held_costs(measure: Measure, term: TensorTerm, level: int, bits: FloatArray) -> FloatArray:
+    """Return what holding the tile costs per component, where the measure counts that."""
+    elements = np.where(np.isfinite(bits), bits, 0.0) / term.tensor.bits
+    return np.stack([elements * (c.held[level][term.index] if c.held else 0) for c in measure.components])
+
+
+def _skips(term: TensorTerm, after: int, upto: int) -> bool:
+    return any(after < level < upto for level in term.must_hold)
+
+
+def _copies(sizes: AnySizes, component: Component, level: int) -> int:
+    """Return by what a total is divided: for measures of the busiest instance, the number of instances at most."""
+    if not component.busiest:
+        return 1
+    fanouts = [f for one in sizes.problem.classes if one.below <= level for f in one.fanouts]
+    return prod(sizes.problem.arch.fanouts[f].size for f in fanouts)
+
+
+def _priced(
+    sizes: AnySizes,
+    component: Component,
+    term: TensorTerm,
+    levels: tuple[int, int],
+    counts: tuple[FloatArray, FloatArray],
+) -> FloatArray:
+    """Return fills x write here + reads x read at the parent; levels: the parent and here."""
+    parent, level = levels
+    here = component.write[level][term.index] / _copies(sizes, component, level)
+    there = component.read[parent][term.index] / _copies(sizes, component, parent)
+    return np.broadcast_to(counts[0] * here + counts[1] * there, sizes.shape)
+
+
+def _merged(sizes: AnySizes, term: TensorTerm, after: int, upto: int) -> float:
+    """Return how many siblings' equal loads become one read at the parent, at most."""
+    rows = sizes.rows(after, upto)
+    return prod(sizes.alike(term, one, row) for one, row in rows if one.multicast is not Multicast.NONE)
+
+
+def _served(sizes: AnySizes, term: TensorTerm, parent: int, level: int, share: FloatArray) -> FloatArray:
+    """Return how many statement instances one element read at the parent serves at most.
+
+    They lie in the box of all siblings together; and unless parts of windows are united, they are what one sibling's
+    load serves, times the siblings that share it.
+    """
+    rows = sizes.rows(parent, level)
+    whole = _reuse(sizes, term, level, parent)
+    if term.is_window and any(one.multicast is Multicast.UNION for one, _ in rows):
+        return whole
+    return np.minimum(whole, share * _merged(sizes, term, parent, level))
+
+
+def _bits(sizes: AnySizes, term: TensorTerm, level: int) -> FloatArray:
+    """Return the bits that one instance holds at least; inf in cells without an integer tile at the innermost."""
+    known = sizes.sizes(level)
+    total = np.full((1,) * len(known), float(term.tensor.bits))
+    for group in term.groups:
+        dims = [sizes.problem.dims.index(dim) for dim in group.dims]
+        spread = tuple(sizes.is_spread(d, level) for d in dims)
+        axes = [known[d][0] for d in dims]
+        elements = fewest_elements(group.coefficients, tuple(tuple(axis) for axis in axes), spread)
+        order = sorted(range(len(dims)), key=lambda i: dims[i])
+        shape = [1] * len(known)
+        for d, axis in zip(dims, axes, strict=True):
+            shape[d] = len(axis)
+        total = total * np.transpose(elements, order).reshape(shape)
+    own = unit_of(sizes.problem, level)
+    for d, ends in enumerate(sizes.ends):
+        # Below the fan-outs at least one index is left.
+        least = sizes.region.used(d, (sizes.unit, own), sizes.problem, high=False)
+        total = total + sizes.shaped(d, [np.inf if end < least else 0.0 for end in ends])
+    if own == sizes.unit and not sizes.region.points:
+        for d, ends in enumerate(sizes.ends):
+            empty = [False, *(floor(high) <= low for low, high in pairwise(ends))]
+            total = total + sizes.shaped(d, [np.inf if gap else 0.0 for gap in empty])
+    return np.broadcast_to(total, sizes.shape)
+
+
+def _reuse(sizes: AnySizes, term: TensorTerm, level: int, seen_from: int | None = None) -> FloatArray:
+    """Return how many statement instances one load of an element serves at most, per cell.
+
+    seen_from: the load of all siblings below one instance of that level together.
+    """
+    above = level if seen_from is None else seen_from
+    known = sizes.sizes(above)
+    others = [d for d, dim in enumerate(sizes.problem.dims) if dim not in term.dims]
+    total = np.ones((1,) * len(known))
+    plain = np.ones((1,) * len(known))
+    for d in others:
+        total = total * sizes.shaped(d, known[d][1])
+        plain = plain * sizes.shaped(d, [float(end) for end in sizes.ends[d]])
+    own = unit_of(sizes.problem, above)
+    if own <= sizes.unit and not sizes.region.points:
+        groups = groups_of(sizes.problem)[own : sizes.unit]
+        rows = sizes.rows(above, sizes.problem.level_count)
+        siblings = prod(_along(sizes, others, one, row) for one, row in rows if one.below in groups)
+        total = np.minimum(total, plain * siblings)
+    windows = [group for group in term.groups if group.is_window]
+    return total * most_reuse(sizes, windows, above) if windows else total
+
+
+def _along(
+    sizes: AnySizes, dims: list[int], one: FanoutClass, row: tuple[tuple[Fraction, Fraction, int], ...]
+) -> float:
+    """Return the product of a class's factors along some dims, at most."""
+    size = prod(sizes.problem.arch.fanouts[f].size for f in one.fanouts)
+    rest = prod(row[d][2] for d in range(len(row)) if d not in dims)
+    return float(max(ONE, min(prod((row[d][1] for d in dims), start=ONE), Fraction(size, rest))))
+
+
+def _output_table(views: tuple[AnySizes, ...], measure: Measure, term: TensorTerm) -> AnyTable:
+    """States are (holder, levels still to come), as in tables.py; sums move as counting.md says.
+
+    S stays (fills from below, drained here), E of them enter together, A drains arrive at the parent, Z elements start
+    from zero there: reads here S, writes there A, reads there A - Z, writes here E - Z; and Z here = S - E + Z.
+    """
+    problem = views[0].problem
+    states = tuple(sorted(output_plans(term, problem.level_count)))
+    edges: list[AnyEdge] = []
+    for source, (parent, rest) in enumerate(states):
+        if rest:
+            unit, target = unit_of(problem, rest[0]), states.index((rest[0], rest[1:]))
+            inner = views[: unit + 1]
+            bits = tuple(_bits(view, term, rest[0]) for view in inner)
+            costs = tuple(
+                np.stack([_output_costs(view, c, term, parent, rest) for c in measure.components])
+                + _held_costs(measure, term, rest[0], held)
+                for view, held in zip(inner, bits, strict=True)
+            )
+            edges.append(AnyEdge(source, target, rest[0], unit, costs, bits))
+    final = tuple(
+        None if rest else tuple(_updates(views[0], c, term, holder) for c in measure.components)
+        for holder, rest in states
+    )
+    return AnyTable(tuple(holder for holder, _ in states), tuple(edges), final)
+
+
+def _updates(sizes: AnySizes, component: Component, term: TensorTerm, holder: int) -> float:
+    """Return what the updates by the statement instances cost; of the busiest instance below the outermost, only what
+    is written: how many of its reads are elided is not known."""
+    arrivals = sizes.instances / _added(sizes, term, holder, sizes.problem.level_count)
+    weight = component.write[holder][term.index]
+    if not component.busiest or holder == 0:
+        weight += component.read[holder][term.index]
+    return arrivals * weight / _copies(sizes, component, holder)
+
+
+def _added(sizes: AnySizes, term: TensorTerm, after: int, upto: int) -> float:
+    """Return how many siblings' drains become one on the way, at most."""
+    others = [d for d, dim in enumerate(sizes.problem.dims) if dim not in term.dims]
+    rows = sizes.rows(after, upto)
+    return prod(_along(sizes, others, one, row) for one, row in rows if one.reduction)
+
+
+def _output_costs(
+    sizes: AnySizes, component: Component, term: TensorTerm, parent: int, rest: tuple[int, ...]
+) -> FloatArray:
+    level = rest[0]
+    others = [d for d, dim in enumerate(sizes.problem.dims) if dim not in term.dims]
+    together = prod(_along(sizes, others, one, row) for one, row in sizes.rows(parent, level))
+    whole = sizes.instances / _reuse(sizes, term, level, parent)
+    stays = sizes.instances / _reuse(sizes, term, level)
+    arrivals = np.maximum(stays / _added(sizes, term, parent, level), whole)
+    read = [component.read[n][term.index] / _copies(sizes, component, n) for n in range(sizes.problem.level_count)]
+    write = [component.write[n][term.index] / _copies(sizes, component, n) for n in range(sizes.problem.level_count)]
+    if component.busiest:
+        total = stays * read[level] + arrivals * (write[parent] + (0 if parent else read[parent]))
+        return np.broadcast_to(total, sizes.shape)
+    # What starts from zero here because siblings share it saves reads and fills further in.
+    saved = sum(read[n] + write[n] for n in rest) - write[level]
+    per_stay = read[level] - saved
+    if per_stay < 0:
+        # More stays than these only cost: then each brings entries of its own.
+        stays = np.maximum(stays, together * whole)
+        if per_stay + (write[level] + saved) / together < 0:
+            return np.full(sizes.shape, UNKNOWN)
+    enters = np.maximum(stays / together, whole)
+    total = stays * per_stay + enters * (write[level] + saved) + arrivals * (read[parent] + write[parent])
+    return np.broadcast_to(total - zero_starts(term) * (read[level] + write[level]), sizes.shape)
