@@ -5,13 +5,14 @@ READY := .venv/.ready
 WORKERS ?= 2
 CASES ?= 100000
 
-.PHONY: help venv demo quick test soak lint format notebooks bench clean
+.PHONY: help venv demo quick test soak mutants lint format notebooks bench clean
 
 help:
 	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
 	@echo "make quick      the tests that take under a minute"
 	@echo "make test       every test"
 	@echo "make soak       the long tallies: 100,000 random cases through every counter"
+	@echo "make mutants    how many of 240 deliberate mistakes in the cost model the tests notice (an hour)"
 	@echo "make lint       ruff and pyright"
 	@echo "make notebooks  execute the notebooks"
 	@echo "make bench      the scripts behind the numbers in the README"
@@ -37,6 +38,9 @@ test: $(READY)
 soak: $(READY)
 	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES)
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m soak --hypothesis-profile=soak
+
+mutants: $(READY)
+	$(BIN)/python -m tests.mutation --mutants 240
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.buffer_bound import BufferCurve, CurvePoint, least_traffic_bits
 from polymap.errors import OptionError, Problem, did_you_mean
+from polymap.inputs import as_integer
 from polymap.schedules.mapping import Mapping
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
@@ -80,7 +81,7 @@ def _check(arch: Architecture, level: str, capacities_bits: Sequence[int]) -> No
     if level not in known:
         what = f"'{level}' is not a level below the outermost of '{arch.name}'"
         problems.append(Problem("PM536", what, did_you_mean(level, known)))
-    wrong = [size for size in capacities_bits if isinstance(size, bool) or size < 1]
+    wrong = [size for size in capacities_bits if (as_integer(size) or 0) < 1]
     if wrong or not capacities_bits:
         what = f"a buffer size is {wrong[0]!r}" if wrong else "there are no buffer sizes"
         problems.append(Problem("PM537", what, "Give sizes in bits, integers of at least 1."))

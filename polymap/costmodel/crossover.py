@@ -71,8 +71,9 @@ def crossover(
     MappingError for a member that cannot be read as a program.
     """
     counted = traffic_level or arch.levels[0].name
-    _check_level(arch, level, inner=True)
-    _check_level(arch, counted, inner=False)
+    problems = [*_level_problems(arch, level, inner=True), *_level_problems(arch, counted, inner=False)]
+    if problems:
+        raise OptionError(problems)
     wide = _without_limit(arch, level)
     steps = [_steps(workload, wide, family, level, counted) for family in (one, other)]
     sizes = sorted({0, *(size for points in steps for size, _ in points)})
@@ -175,8 +176,8 @@ def _without_limit(arch: Architecture, level: str) -> Architecture:
     return replace(arch, nodes=tuple(nodes))
 
 
-def _check_level(arch: Architecture, level: str, *, inner: bool) -> None:
+def _level_problems(arch: Architecture, level: str, *, inner: bool) -> Iterator[Problem]:
     known = [node.name for node in arch.levels[1 if inner else 0 :]]
     if level not in known:
         kind = "a level below the outermost" if inner else "a level"
-        raise OptionError(Problem("PM535", f"'{level}' is not {kind} of '{arch.name}'", did_you_mean(level, known)))
+        yield Problem("PM535", f"'{level}' is not {kind} of '{arch.name}'", did_you_mean(level, known))

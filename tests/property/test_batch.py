@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel.batch import CostArrays, evaluate_many
 from polymap.costmodel.batch_cost import batch_of
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.schedules.mapping import Mapping, MappingNode, Spatial, Temporal
+from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
+from tests import cases
 from tests.cases import Case, random_case
 
 
@@ -90,3 +96,51 @@ def test_evaluate_many_is_evaluate_row_by_row() -> None:
         case = random_case(random.Random(seed))
         by_arrays += check(case, seed, rows=8)
     assert by_arrays >= 55
+
+
+def test_tables_of_convolutions_with_every_kind_of_siblings() -> None:
+    text = "O[k,p,q] += I[p+r,2*q-s] * W[k,r,s]"
+    by_arrays = one_by_one = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        workload = einsum(text, k=2, p=6, q=4, r=2, s=2)
+        arch = cases.random_machine(rng)
+        tiles = {dim: [rng.choice((1, extent)), 1] for dim, extent in workload.extents().items()}
+        loops = cases._loops(rng, workload, arch, tuple(tiles), spreadable=frozenset(tiles), tiles=tiles)
+        nodes = (*cases._placed(rng, arch, loops, cases._held(rng, workload, arch)), Compute("S"))
+        counted = check(cases._finished(rng, workload, arch, Mapping(nodes)), seed, rows=5)
+        by_arrays += counted
+        one_by_one += not counted
+    assert by_arrays >= 15
+    assert one_by_one >= 8
+
+
+def test_orders_that_are_fixed_are_checked_row_by_row() -> None:
+    workload = replace(einsum("C[m] += A[m,k]", m=4, k=4), associative=False)
+    nodes = (Temporal("k", 2), Temporal("m", 1), Storage("Buf", ("C",)), Temporal("k", 1), Compute("S"))
+    arch = Architecture("two", (MemoryLevel("DRAM"), MemoryLevel("Buf"), Fanout("X", 4), ComputeUnit("MAC")))
+    spread = (Temporal("m", 1), Spatial("k", 1, "X"), Compute("S"))
+    for tree in (Mapping(nodes), Mapping(spread)):
+        table = [[1] * len(loops_of(tree))]
+        costs = evaluate_many(workload, arch, tree, table)
+        for number, row in enumerate(table):
+            assert costs.legal[number] == evaluate(workload, arch, with_tiles(tree, row)).legal
+    assert not evaluate(workload, arch, Mapping(spread)).legal
+
+
+def test_figures_are_exact_around_the_largest_floats_that_are_integers() -> None:
+    ways = (
+        {"read_pj": Fraction(1, 3), "write_pj": Fraction(2, 7)},
+        {"bandwidth_bits_per_cycle": Fraction(7, 3)},
+        {"bandwidth_bits_per_cycle": Fraction(7, 10**6)},
+        {"read_bandwidth_bits_per_cycle": Fraction(3, 5), "write_bandwidth_bits_per_cycle": Fraction(1, 2)},
+        {"leak_pj_per_cycle": Fraction(5, 3)},
+        {},
+    )
+    tree = Mapping((Temporal("m", 1), Storage("Buf", ("A", "C")), Temporal("n", 1), Temporal("k", 1), Compute("S")))
+    for way, lanes, exponent in product(ways, (1, 48), range(34, 46)):
+        levels = (MemoryLevel("DRAM", **way), MemoryLevel("Buf", word_bits=24, **way))  # type: ignore[arg-type]
+        arch = Architecture("one", (*levels, Fanout("X", lanes), ComputeUnit("MAC", Fraction(1, 3), 3)))
+        workload = einsum("C[m,n] += A[m,k] * B[k,n]", m=2**exponent - 1, n=5, k=3, bits={"A": 4, "B": 8, "C": 32})
+        costs = evaluate_many(workload, arch, tree, [[1, 1, 1]])
+        assert figures_at(costs, 0) == figures(evaluate(workload, arch, tree)), (way, lanes, exponent)

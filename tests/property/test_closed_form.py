@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter as Tally
+from dataclasses import replace
+from itertools import product
 
 import pytest
 
-from polymap.costmodel.busiest import busiest_of_levels
+from polymap.arch.machine import Fanout
+from polymap.costmodel.busiest import _works, accesses, busiest_of_levels
 from polymap.costmodel.closed_form import count_closed_form, counts_of
 from polymap.costmodel.groups import workload_model
 from polymap.costmodel.nest import machine_model, nest_of
@@ -15,6 +18,9 @@ from polymap.costmodel.ragged import Counter
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.costmodel.uniform import count_uniform
 from polymap.errors import BudgetError
+from polymap.schedules.mapping import Compute, Mapping
+from polymap.workload.einsum import einsum
+from tests import cases
 from tests.case_features import BOX_FEATURES
 from tests.cases import random_case, random_general_case
 
@@ -81,3 +87,56 @@ def test_the_way_for_partial_tiles_counts_dividing_tiles_like_the_way_for_those(
         )
         both += 1
     assert both >= 150
+
+
+def test_what_the_instances_of_a_level_read_and_write_adds_up() -> None:
+    added = spread = 0
+    for seed in range(300):
+        case = random_case(random.Random(seed))
+        model, machine = workload_model(case.workload), machine_model(case.arch)
+        assert model is not None
+        nest = nest_of(model, machine, case.mapping)
+        assert nest is not None
+        spatial = [loop for loop in nest.loops if loop.fanout >= 0]
+        if all(nest.even[loop.dim] for loop in spatial):
+            continue
+        counter = Counter(model, machine, nest)
+        try:
+            rows = {(row.level, row.tensor): row for row in counter.rows()}
+            for tensor, nodes in zip(model.tensors, nest.holders, strict=True):
+                for number, node in enumerate(nodes[:-1]):
+                    loops = [loop for loop in spatial if loop.fanout < node.fans]
+                    digits = [range(loop.trips) for loop in loops]
+                    every = [dict(zip((loop.position for loop in loops), at, strict=True)) for at in product(*digits)]
+                    at_work = [pins for pins in every if _works(counter, pins)]
+                    moved = [accesses(counter, tensor, nodes, number, pins) for pins in at_work]
+                    row = rows[node.level, tensor.index]
+                    sums = tuple(sum(each) for each in zip(*moved, strict=True))
+                    assert sums == (row.reads, row.writes), f"random_case seed {seed}, {tensor.name} at {node.level}"
+                    added += 1
+                    spread += len(at_work) > 1
+        except BudgetError:
+            continue
+    assert added >= 250
+    assert spread >= 80
+
+
+def test_loads_along_two_windows_are_shared_as_the_simulator_says() -> None:
+    workload = einsum("O[p,q] += I[p+r,q+s] * W[r,s]", p=5, q=4, r=2, s=3)
+    dims = tuple(workload.extents())
+    answers = 0
+    for seed in range(140):
+        rng = random.Random(seed)
+        arch = cases.random_machine(rng)
+        nodes = (Fanout(node.name, 1) if isinstance(node, Fanout) else node for node in arch.nodes)
+        arch = replace(arch, nodes=tuple(nodes))
+        loops = cases._loops(rng, workload, arch, dims, spreadable=frozenset(dims))
+        tree = (*cases._placed(rng, arch, loops, cases._held(rng, workload, arch)), Compute("S"))
+        case = cases._finished(rng, workload, arch, Mapping(tree))
+        if "spatial partial tiles" not in case.features and seed % 4:
+            continue
+        counts = count_closed_form(case.workload, case.arch, case.mapping)
+        if counts is not None:
+            answers += 1
+            assert counts == count_by_simulation(case.workload, case.arch, case.mapping), f"seed {seed}"
+    assert answers >= 40

@@ -99,3 +99,5 @@ def test_unknown_levels_are_refused() -> None:
         crossover(LAYER, PRIVATE, WEIGHTS, OUTPUTS, "OREGG")
     with pytest.raises(OptionError, match=r"PM535 'SRAM' is not a level of 'private'"):
         crossover(LAYER, PRIVATE, WEIGHTS, OUTPUTS, "OREG", "SRAM")
+    with pytest.raises(OptionError, match=r"(?s)PM535 'OREGG' is not.*PM535 'SRAM' is not a level of 'private'"):
+        crossover(LAYER, PRIVATE, WEIGHTS, OUTPUTS, "OREGG", "SRAM")

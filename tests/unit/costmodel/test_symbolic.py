@@ -115,6 +115,47 @@ def test_a_formula_is_what_the_simulator_counts_wherever_its_conditions_hold() -
     assert elsewhere >= 50
 
 
+SLIDING = (
+    ("O[p] += I[p-r] * W[r]", {"p": 12, "r": 4}),
+    ("O[p] += I[3*p-2*r] * W[r]", {"p": 8, "r": 4}),
+    ("O[p+r] += I[p] * W[r]", {"p": 6, "r": 4}),
+    ("O[p-2*r] += I[p] * W[r]", {"p": 8, "r": 2}),
+    ("O[p,q] += I[p+r,q-s] * W[r,s]", {"p": 4, "q": 4, "r": 2, "s": 2}),
+)
+
+
+@pytest.mark.parametrize("number", range(len(SLIDING)))
+def test_a_formula_of_a_window_is_what_is_counted_or_there_is_none(number: int) -> None:
+    text, sizes = SLIDING[number]
+    answered = 0
+    for seed in range(6):
+        rng = random.Random(seed)
+        workload = einsum(text, sizes=sizes)
+        arch = cases.random_machine(rng)
+        tiles = {dim: chain(rng, extent) for dim, extent in sizes.items()}
+        loops = cases._loops(rng, workload, arch, tuple(sizes), spreadable=frozenset(sizes), tiles=tiles)
+        nodes = (*cases._placed(rng, arch, loops, cases._held(rng, workload, arch)), Compute("S"))
+        case = cases._finished(rng, workload, arch, Mapping(nodes))
+
+        @cache
+        def counted(tiles: tuple[tuple[str, int], ...], case: Case = case) -> pm.Cost:
+            return pm.evaluate(case.workload, case.arch, with_tiles(case.workload, case.mapping, dict(tiles)))
+
+        for row in counted(()).traffic:
+            try:
+                found = formula(workload, case.arch, case.mapping, row.level, row.tensor)
+            except BudgetError:
+                continue
+            answered += 1
+            points = list(other_tiles(workload, found))
+            for tiles_there in rng.sample(points, min(3, len(points))):
+                there = counted(tuple(tiles_there.items()))
+                (same,) = (each for each in there.traffic if (each.level, each.tensor) == (row.level, row.tensor))
+                amounts = {"reads": same.reads, "writes": same.writes, "fills": same.fills, "drains": same.drains}
+                assert found.at(**tiles_there) == amounts, (seed, row, tiles_there)
+    assert answered >= 10
+
+
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=16, n=8, k=12)
 FLAT = pm.Architecture(
     "flat", (pm.MemoryLevel("DRAM"), pm.MemoryLevel("Buf"), pm.ComputeUnit("MAC"))

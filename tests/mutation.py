@@ -4,7 +4,7 @@ A sample, drawn with a fixed seed from all mistakes of these kinds: a comparison
 exchanged, a number one larger, a condition turned round, min and max exchanged, a statement left out. Each mistake is
 made in a copy of the library, and the tests of its module run until the first fails. A mistake that makes them run out
 of time or memory counts as noticed.
-Run: python benchmarks/mutation.py [--mutants N] [--seed S] [--module PART] [--only ID ...] [--list]
+Run: python -m tests.mutation [--mutants N] [--seed S] [--module PART] [--only ID ...] [--list]
 """
 
 from __future__ import annotations
