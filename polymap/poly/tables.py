@@ -16,6 +16,8 @@ from polymap.poly.sets import function, integer_set, tuple_space, value
 
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
 
+_MANY_PIECES = 16
+
 Columns = tuple[str, ...]
 
 
@@ -81,7 +83,7 @@ class Table:
         return Table(self.columns, self.points.union(other._ordered(self.columns).points))
 
     def minus(self, other: Table) -> Table:
-        return Table(self.columns, self.points.subtract(other._ordered(self.columns).points))
+        return Table(self.columns, _joined(self.points).subtract(_joined(other._ordered(self.columns).points)))
 
     def is_empty(self) -> bool:
         return self.points.is_empty()
@@ -156,3 +158,8 @@ class Table:
         relation = isl.Map.from_range(self.keep(columns).points).move_dims(_IN, 0, _OUT, 0, len(group))
         relation = relation.lexmax() if last else relation.lexmin()
         return Table(columns, relation.wrap().flatten())
+
+
+def _joined(points: isl.Set) -> isl.Set:
+    """Return the same set in fewer pieces: what a difference costs grows with the product of the two numbers."""
+    return points.coalesce() if points.n_basic_set() > _MANY_PIECES else points
