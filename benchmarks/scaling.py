@@ -1,8 +1,10 @@
-"""How the time of a proof grows: with levels, dims, extents, for extents that are prime, and with tiles of any size.
+"""How the time of a proof grows: with levels, dims, extents, for extents that are prime, for convolutions (the width of
+their output, and levels), and with tiles of any size.
 
 Each case runs in a process of its own, on one worker, for energy; CPU seconds include start-up. Tiles divide, but for
 the series `any` (prime extents have no other tiles, and a series of them only shows that nothing is left to do).
-Run: python benchmarks/scaling.py [--limit SECONDS] [--plot FILE.svg] [SERIES ...]      (levels dims extent primes any)
+Run: python benchmarks/scaling.py [--limit SECONDS] [--plot FILE.svg] [SERIES ...]
+Series: levels dims extent primes width windows any.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from pathlib import Path
 
 from search import run_child, shown
 
-SERIES = ("levels", "dims", "extent", "primes", "any")
+SERIES = ("levels", "dims", "extent", "primes", "width", "windows", "any")
+LOGARITHMIC = ("extent", "primes", "width", "any")  # series whose x grows by factors
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,12 @@ def many_dims(count: int) -> dict[str, object]:
     return {"einsum": f"C[{','.join(out)}] += A[{','.join(left)}] * B[{','.join(right)}]", "sizes": sizes}
 
 
+def convolution(width: int) -> dict[str, object]:
+    """Return a 3x3 convolution of 64 channels to 64 with a square output."""
+    sizes = {"k": 64, "c": 64, "p": width, "q": width, "r": 3, "s": 3}
+    return {"einsum": "O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", "sizes": sizes}
+
+
 def all_cases() -> list[Case]:
     """Return the cases of all series, each by rising x."""
     cases = [Case("levels", levels, gemm(256), machine(levels)) for levels in (2, 3, 4, 5)]
@@ -69,6 +78,8 @@ def all_cases() -> list[Case]:
     cases += [Case("extent", 1 << power, gemm(1 << power, 1 << power), machine(3)) for power in range(6, 15)]
     primes = (61, 127, 257, 521, 1031, 2053, 4099, 8209, 16411)
     cases += [Case("primes", prime, gemm(prime, prime), machine(3)) for prime in primes]
+    cases += [Case("width", width, convolution(width), machine(3)) for width in (7, 14, 28, 56, 112, 224)]
+    cases += [Case("windows", levels, convolution(28), machine(levels)) for levels in (2, 3, 4, 5)]
     cases += [Case("any", extent, gemm(extent, extent), machine(3)) for extent in (16, 61, 64, 127, 1024, 4099)]
     return cases
 
@@ -134,8 +145,9 @@ def plot(proven: list[tuple[str, int, float]], path: str) -> None:
     for name, axes in zip(names, panels, strict=True):
         points = [(x, cpu_s) for series, x, cpu_s in proven if series == name]
         axes.plot(*zip(*points, strict=True), marker="o")
-        axes.set(title=name, xlabel=name, ylabel="CPU s", yscale="log")
-        if name in ("extent", "primes", "any"):
+        label = {"windows": "levels", "width": "width of the output"}.get(name, name)
+        axes.set(title=name, xlabel=label, ylabel="CPU s", yscale="log")
+        if name in LOGARITHMIC:
             axes.set_xscale("log", base=2)
     figure.savefig(path)
 
