@@ -18,6 +18,7 @@ from pathlib import Path
 
 from search import run_child, shown
 
+Point = tuple[str, int, float, bool]  # series, x, CPU seconds, proven
 SERIES = ("levels", "dims", "extent", "primes", "width", "windows", "any")
 LOGARITHMIC = ("extent", "primes", "width", "any")  # series whose x grows by factors
 
@@ -115,11 +116,11 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
     }
 
 
-def report(cases: list[Case], limit_s: float) -> list[tuple[str, int, float]]:
-    """Print the table, a line as soon as it is known; return (series, x, CPU seconds) of what was proven."""
+def report(cases: list[Case], limit_s: float) -> list[Point]:
+    """Print the table, a line as soon as it is known; return what it says."""
     print(f"energy, one worker; tiles divide but in the series any; limit {limit_s:g} CPU s per case")
     print(f"{'series':8}{'x':>7}{'structures':>11}{'legal trees':>13}{'status':>10}{'gap %':>7}{'CPU s':>8}{'MB':>6}")
-    proven: list[tuple[str, int, float]] = []
+    points: list[Point] = []
     for case in cases:
         said, cpu_s, megabytes = run_child(Path(__file__), case.name, limit_s)
         gap, legal = said.get("gap"), said.get("legal")
@@ -130,25 +131,31 @@ def report(cases: list[Case], limit_s: float) -> list[tuple[str, int, float]]:
             f"{cpu_s:>8.2f}{megabytes:>6.0f}",
             flush=True,
         )
-        if said["status"] == "OPTIMAL":
-            proven.append((case.series, case.x, cpu_s))
-    return proven
+        points.append((case.series, case.x, cpu_s, said["status"] == "OPTIMAL"))
+    return points
 
 
-def plot(proven: list[tuple[str, int, float]], path: str) -> None:
-    """Draw one panel per series, both axes logarithmic where extents are varied."""
+def plot(points: list[Point], path: str) -> None:
+    """Draw one panel per series on one scale of seconds; hollow where the search ended without a proof."""
     from matplotlib.figure import Figure
 
-    names = [name for name in SERIES if any(series == name for series, _, _ in proven)]
-    figure = Figure(figsize=(4 * len(names), 3.2), layout="constrained")
-    panels = figure.subplots(1, len(names), squeeze=False)[0]
-    for name, axes in zip(names, panels, strict=True):
-        points = [(x, cpu_s) for series, x, cpu_s in proven if series == name]
-        axes.plot(*zip(*points, strict=True), marker="o")
+    names = [name for name in SERIES if any(series == name for series, *_ in points)]
+    rows = -(-len(names) // 3)
+    columns = min(3, len(names))
+    figure = Figure(figsize=(3.6 * columns, 2.8 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
+    for name, axes in zip(names, panels, strict=False):
+        found = [(x, cpu_s, proven) for series, x, cpu_s, proven in points if series == name]
+        axes.plot([x for x, _, _ in found], [cpu_s for _, cpu_s, _ in found], color="tab:blue")
+        for x, cpu_s, proven in found:
+            axes.plot(x, cpu_s, marker="o", color="tab:blue", markerfacecolor="tab:blue" if proven else "white")
         label = {"windows": "levels", "width": "width of the output"}.get(name, name)
         axes.set(title=name, xlabel=label, ylabel="CPU s", yscale="log")
+        axes.set_ylim(0.5, 100)
         if name in LOGARITHMIC:
             axes.set_xscale("log", base=2)
+        else:
+            axes.set_xticks([x for x, _, _ in found])
     figure.savefig(path)
 
 
@@ -164,9 +171,9 @@ def main() -> None:
         case = next(case for case in cases if case.name == options.child)
         json.dump(answer(case, options.limit), sys.stdout)
         return
-    proven = report([case for case in cases if not options.series or case.series in options.series], options.limit)
+    points = report([case for case in cases if not options.series or case.series in options.series], options.limit)
     if options.plot:
-        plot(proven, options.plot)
+        plot(points, options.plot)
 
 
 if __name__ == "__main__":
