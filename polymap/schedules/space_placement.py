@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations, product
 from math import comb, prod
 
@@ -99,6 +99,7 @@ def compositions(items: Sequence[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
             yield (tuple(items[:size]), *rest)
 
 
+@lru_cache(maxsize=256)
 def placements(
     holdings: tuple[Holding, ...], groups: tuple[Group, ...], used: tuple[int, ...]
 ) -> dict[Layout, dict[Vector, int]]:

@@ -25,7 +25,7 @@ from polymap.search.bound import (
 from polymap.search.chain import ChainNode, ordered_chain
 from polymap.search.incumbent import Incumbent
 from polymap.search.lattice import IntArray
-from polymap.search.leaf import best_leaves, separated_leaves, wanted_leaves
+from polymap.search.leaf import Leaf, best_leaves, separated_leaves, wanted_leaves
 from polymap.search.spread import Context
 from polymap.search.tables import FORBIDDEN, Edge, Tables, build_tables
 
@@ -173,8 +173,11 @@ class Descent:
         known.append(label)
         return False
 
-    def finish(self, spot: Spot) -> None:
-        """Score the chain as it is, if every tensor may stay where it is."""
+    def finish(self, spot: Spot, *, thorough: bool = True) -> None:
+        """Score the chain as it is, if every tensor may stay where it is.
+
+        thorough: trees in which its nodes part loops are looked at too, which a proof needs.
+        """
         ends = [final_cost(self.tables, spot.state, c) for c in range(len(spot.parts))]
         if any(end is None for end in ends):
             return
@@ -187,12 +190,17 @@ class Descent:
         )
         chain, fixed = ordered_chain(spot.chain), self._without_window(spot, total)
         leaves = best_leaves(self.tables, chain, fixed, free)
+        self._take(leaves)
         bound = self._value(total)
-        if self.window is not None and all(self._value(leaf.parts) > bound for leaf in leaves):
+        if not thorough or self.window is None or not self._beats(bound):
+            return
+        if all(self._value(leaf.parts) > bound for leaf in leaves):
             others, exact = separated_leaves(self.tables, chain, fixed, free, bound)
-            leaves = wanted_leaves(self.tables, (*leaves, *others))
+            self._take(wanted_leaves(self.tables, (*leaves, *others)))
             if not exact:
                 self.incumbent.leave_open(bound)
+
+    def _take(self, leaves: tuple[Leaf, ...]) -> None:
         for leaf in leaves:
             if self._beats(self._value(leaf.parts)):
                 self.incumbent.add(self._value(leaf.parts), leaf)

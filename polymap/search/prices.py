@@ -74,7 +74,7 @@ def improve_prices(descent: Descent, inside: Inside, limit: int | None) -> tuple
     spot = cheapest_chain(descent, inside, (0,) * tables.problem.level_count, 1, first)
     excess = _excess(tables, spot, levels)
     if all(bits <= 0 for bits in excess.values()):
-        descent.finish(spot)
+        descent.finish(spot, thorough=False)
         alone = descent.incumbent.keep == 1 and not tables.measure.limits
         return None, descent.window is None and alone, bound
     unit = _unit(tables, bound)
@@ -103,7 +103,7 @@ def improve_prices(descent: Descent, inside: Inside, limit: int | None) -> tuple
         spot = cheapest_chain(descent, inner, prices, unit, first)
         excess = _excess(tables, spot, levels)
         if all(bits <= 0 for bits in excess.values()):
-            descent.finish(spot)
+            descent.finish(spot, thorough=False)
         if all(bits == 0 or (bits < 0 and prices[level] == 0) for level, bits in excess.items()):
             break
     return best, False, best_bound
