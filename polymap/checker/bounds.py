@@ -192,7 +192,7 @@ class Window:
         return self.known[blocks]
 
 
-window = lru_cache(maxsize=128)(Window)
+window = lru_cache(maxsize=48)(Window)
 
 
 class Tables:

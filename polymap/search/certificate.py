@@ -84,7 +84,7 @@ def _number(value: Fraction | None) -> str | None:
 
 
 Prices = tuple[int, ...]
-MOST_NODES = 20_000
+MOST_NODES = 200_000
 UNIT = 1 << 10
 
 
