@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         WorkloadError as WorkloadError,
     )
     from polymap.report.explain import explain as explain
+    from polymap.report.front import front_svg as front_svg
+    from polymap.report.history import history_svg as history_svg
     from polymap.report.machine import machine_svg as machine_svg
     from polymap.report.nest import mapping_text as mapping_text
     from polymap.report.nest_svg import mapping_svg as mapping_svg
@@ -100,6 +102,8 @@ _HOME = {
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
     ),
     "polymap.report.explain": ("explain",),
+    "polymap.report.front": ("front_svg",),
+    "polymap.report.history": ("history_svg",),
     "polymap.report.machine": ("machine_svg",),
     "polymap.report.nest": ("mapping_text",),
     "polymap.report.nest_svg": ("mapping_svg",),

@@ -7,12 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from polymap.errors import OptionError, Problem, did_you_mean
 from polymap.inputs import as_fraction, is_name, parse_integer, shown
 
 MAX_WORKERS = 256
+Default = TypeVar("Default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Options:
     objective: str = "energy"
     tiles: str = "any"
     time_limit_s: float = 60
+    memory_limit_mb: int | None = None
     workers: int = 1
     seed: int = 0
     simulate: bool = False
@@ -53,6 +55,7 @@ _OPTIONS = {
     "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
+    "--memory-limit": _Option("MB", "memory of the process at which the best so far is the answer (default: none)"),
     "--workers": _Option("N", "processes that search (default 1)"),
     "--seed": _Option("I", "the seed of every random choice (default 0)"),
     "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),
@@ -64,7 +67,7 @@ _OPTIONS = {
     "--accept-word": _Option("", "also accept structures for which the certificate only has the solver's word"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
-_SEARCH = ("--objective", "--constraints", "--tiles", "--time-limit", "--workers", "--seed")
+_SEARCH = ("--objective", "--constraints", "--tiles", "--time-limit", "--memory-limit", "--workers", "--seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ def parse(words: Sequence[str]) -> Options:
         objective=reader.text("--objective") or "energy",
         tiles=reader.choice("--tiles", ("any", "divide")),
         time_limit_s=reader.seconds("--time-limit", 600 if name == "verify" else 60),
+        memory_limit_mb=reader.integer("--memory-limit", None, least=1, most=2**31 - 1),
         workers=reader.integer("--workers", 1, least=1, most=MAX_WORKERS),
         seed=reader.integer("--seed", 0, least=0, most=2**31 - 1),
         simulate="--simulate" in given,
@@ -293,7 +297,7 @@ class _Reader:
         self._refuse(option, value, did_you_mean(value, choices))
         return choices[0]
 
-    def integer(self, option: str, default: int, *, least: int, most: int) -> int:
+    def integer(self, option: str, default: Default, *, least: int, most: int) -> int | Default:
         if option not in self.given:
             return default
         value = parse_integer(self.given[option][-1])

@@ -186,6 +186,7 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
             seed=options.seed,
             on_progress=progress,
             constraints=Inputs(options).constraints(),
+            memory_limit_mb=options.memory_limit_mb,
         )
     except KeyboardInterrupt:
         progress.clear()

@@ -23,13 +23,26 @@ def explore(
     seed: int = 0,
     on_progress: Callable[[Progress], None] | None = None,
     constraints: Mapping[str, object] | None = None,
+    memory_limit_mb: int | None = None,
 ) -> SearchResult:
     """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched.
 
     constraints: what the mapping must meet besides, such as {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}},
     "store": {"GLB": {"must": ["W"]}}, "intrinsic": {"m": 16}, "min_utilization": 0.5, "limits": {"latency": 20000}}.
+    memory_limit_mb: resident memory at which the search ends, as it does at the time limit.
     """
     # Here and not above: `import polymap` holds this function, and must not load a solver.
     from polymap.search.search import search
 
-    return search(workload, arch, objective, tiles, time_limit_s, workers, seed, on_progress, constraints=constraints)
+    return search(
+        workload,
+        arch,
+        objective,
+        tiles,
+        time_limit_s,
+        workers,
+        seed,
+        on_progress,
+        constraints=constraints,
+        memory_limit_mb=memory_limit_mb,
+    )

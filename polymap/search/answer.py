@@ -121,6 +121,19 @@ def best_so_far(workload: Workload, arch: Architecture, objective: Objective, la
     return replace(found, status="FEASIBLE", bound=last.bound, gap=last.gap)
 
 
+def not_worse(old: SearchResult, new: SearchResult) -> SearchResult:
+    """Return the newer answer to the same question, with what the older one knew better."""
+    if new.status in ("OPTIMAL", "INFEASIBLE") or old.best is None or old.values or new.values:
+        return new
+    kept = new
+    if new.value is None or (old.value is not None and old.value < new.value):
+        kept = replace(old, space=new.space, seconds=new.seconds, history=new.history, again=new.again)
+    bound = max(one for one in (old.bound, new.bound, 0) if one is not None)
+    assert kept.value is not None
+    bound = min(bound, kept.value)
+    return replace(kept, bound=bound, gap=gap_of(Fraction(kept.value), Fraction(bound)))
+
+
 def gap_of(value: Fraction, bound: Fraction) -> float:
     """Return (value - bound) / value."""
     return float((value - bound) / value) if value else 0.0

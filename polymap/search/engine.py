@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import product
 from math import prod
 
@@ -31,6 +31,7 @@ class Outcome:
 
     evaluated: nodes of the search. pruned: structures refuted by their bound alone. left: bounds of all that was not
     searched and may beat what was found (None: unknown); the least of them is the bound, of a front each counts.
+    rest: for a search that goes on (None: it begins anew).
     """
 
     found: tuple[tuple[int, Leaf], ...]
@@ -38,6 +39,20 @@ class Outcome:
     evaluated: int
     pruned: int
     left: tuple[int, ...] | None
+    rest: Rest | None = None
+
+
+Entry = tuple[int, int, int, Places]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a search that was ended leaves to one that goes on: the structures, its queue, and the bounds of chains not
+    settled."""
+
+    structures: tuple[Structure, ...]
+    queue: tuple[Entry, ...]
+    unsettled: tuple[int, ...]
 
 
 Found = tuple[tuple[int, Leaf], ...]
@@ -62,24 +77,23 @@ class Stage(IntEnum):
     PLACED = 2
 
 
-Entry = tuple[int, int, int, Places]
-
-
 def solve(
-    problem: Problem, measure: Measure, out_of_time: Callable[[], bool], report: Report, keep: int = 1
+    problem: Problem,
+    measure: Measure,
+    out_of_time: Callable[[], bool],
+    report: Report,
+    keep: int = 1,
+    before: Outcome | None = None,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
+    before: an outcome for the same problem and measure to go on from.
     """
     incumbent = Front(out_of_time, count=len(measure.shares)) if measure.is_front else Incumbent(out_of_time, keep)
-    found, complete = enumerate_structures(problem, out_of_time)
-    structures = _grouped(problem, distinct_structures(problem, found))
-    _first_trees(problem, measure, structures, incumbent)
-    if incumbent.found:
-        report(tuple(incumbent.found), 0)
-    queue = _apart(problem, measure, structures)
-    known = complete
+    for value, leaf in () if before is None else before.found:
+        incumbent.add(value, leaf)
+    structures, queue, known = _begun(problem, measure, incumbent, report, None if before is None else before.rest)
     pruned = 0
     while queue:
         bound, stage, number, places = heappop(queue)
@@ -98,8 +112,29 @@ def solve(
                 for entry in _refined(problem, measure, structures[number], number, Stage(-stage + 1)):
                     heappush(queue, (max(entry[0], bound), *entry[1:]))
         except OutOfTime:
-            return _outcome(incumbent, (bound, *(entry[0] for entry in queue)) if known else None, pruned)
+            queue.append((bound, stage, number, places))
+            left = tuple(entry[0] for entry in queue) if known else None
+            rest = Rest(structures, tuple(queue), tuple(incumbent.unsettled)) if known else None
+            return replace(_outcome(incumbent, left, pruned), rest=rest)
     return _outcome(incumbent, () if known else None, pruned)
+
+
+def _begun(
+    problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None
+) -> tuple[tuple[Structure, ...], list[Entry], bool]:
+    """Return the structures, the queue (a heap), and whether these are all structures; what is left of an earlier
+    search where there is one."""
+    if rest is not None:
+        incumbent.unsettled.extend(rest.unsettled)
+        queue = list(rest.queue)
+        heapify(queue)
+        return rest.structures, queue, True
+    found, complete = enumerate_structures(problem, incumbent.out_of_time)
+    structures = _grouped(problem, distinct_structures(problem, found))
+    _first_trees(problem, measure, structures, incumbent)
+    if incumbent.found:
+        report(tuple(incumbent.found), 0)
+    return structures, _apart(problem, measure, structures), complete
 
 
 def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:

@@ -40,6 +40,15 @@ class Progress:
     front: tuple[Mapping, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a search knew after so many seconds: the value of the best mapping so far, and what no mapping can beat."""
+
+    seconds: float
+    value: int | float | None
+    bound: int | float
+
+
 Scored = tuple[tuple[Mapping, Cost], ...]
 
 
@@ -54,7 +63,7 @@ class SearchResult(Shown):
     then the first part's (an order's gap: of the first part where value and bound differ). front: the points of a
     front, by rising first part, each an answer of its own; best is its first point. A point's bound is what no mapping
     beats in the first part that is as good in the others; it is OPTIMAL where no mapping is as good in all parts and
-    better in one.
+    better in one. history: how value and bound (of the first part) went, by rising seconds.
     """
 
     status: str
@@ -72,6 +81,8 @@ class SearchResult(Shown):
     front: tuple[SearchResult, ...] = ()
     more: Callable[[int], Scored] | None = field(default=None, compare=False, repr=False)
     proof: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+    history: tuple[Moment, ...] = field(default=(), compare=False, repr=False)
+    again: Callable[[float, int | None], SearchResult] | None = field(default=None, compare=False, repr=False)
 
     def certificate(self) -> str:
         """Return the text that proves the answer, which `verify` checks (docs/certificate.md). It takes about as long
@@ -87,3 +98,10 @@ class SearchResult(Shown):
     def top(self, count: int) -> Scored:
         """Return the `count` best legal mappings with their costs, best first, searching again (see `candidates`)."""
         return () if self.more is None else self.more(count)
+
+    def resume(self, time_limit_s: float = 60, memory_limit_mb: int | None = None) -> SearchResult:
+        """Return the answer after more time: the search goes on where the limit ended it, and is never worse.
+
+        An answer that is final comes back as it is. Raises OptionError for limits that are no positive numbers.
+        """
+        return self if self.again is None else self.again(time_limit_s, memory_limit_mb)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -14,7 +15,7 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
-from polymap.search.answer import Question, Values, answer, front_answer, gap_of, number_of
+from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.any_search import reaches, solve_any
 from polymap.search.certificate import certificate
 from polymap.search.constraints import Rules, narrowed
@@ -24,9 +25,10 @@ from polymap.search.engine import Found, Outcome, solve
 from polymap.search.fallback import program_order, sampled
 from polymap.search.goals import Goal, Objective, parse_objective, parse_single
 from polymap.search.infeasible import clashes
+from polymap.search.memory import is_spent
 from polymap.search.objective import measure_of, objective_values
 from polymap.search.problem import Problem, analyse
-from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
+from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
 from polymap.workload.loopnest import Workload
 
 OnProgress = Callable[[Progress], None]
@@ -43,20 +45,22 @@ def search(
     on_progress: OnProgress | None = None,
     clock: Callable[[], float] = time.monotonic,
     constraints: object = None,
+    memory_limit_mb: int | None = None,
 ) -> SearchResult:
     """Return the best legal mapping within capacity, and what is proven of it.
 
     tiles "divide": OPTIMAL is over trees in which every tile divides the enclosing one. tiles "any": over all trees; of
     an order or a front, and with constraints, the bound is then the floor that no mapping beats, and the mappings are
     the best dividing ones. constraints: a table of what the mapping must meet besides (see rules_from_document).
+    memory_limit_mb: resident memory of the process (2^20 bytes) at which the search ends as it does at the time limit.
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """
-    _check_options(tiles, time_limit_s, workers, seed)
+    _check_options(tiles, time_limit_s, workers, seed, memory_limit_mb)
     goal = parse_objective(objective, arch)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
     begin = clock()
-    run = Run(workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock, rules)
+    run = Run(workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock, rules, memory_limit_mb)
     clash = clashes(workload, arch) or clashes(workload, narrowed(workload, arch, rules))
     return run.infeasible(clash) if clash else run.result()
 
@@ -120,15 +124,34 @@ class Run:
         on_progress: OnProgress | None,
         clock: Callable[[], float],
         rules: Rules = (),
+        memory_limit_mb: int | None = None,
     ) -> None:
         self.workload, self.arch, self.objective, self.tiles = workload, arch, objective, tiles
         self.begin, self.limit, self.seed = begin, time_limit_s, seed
         self.on_progress, self.clock = on_progress, clock
-        self.rules = rules
+        self.rules, self.memory_limit_mb = rules, memory_limit_mb
+        self.history: list[Moment] = []
+        self.spent = 0.0
+        self.outcome: Outcome | None = None
         self.question = Question(workload, arch, objective)
         self.floors = self.question.floors()
 
     def result(self) -> SearchResult:
+        """Return the answer; where it is not final, with the way to go on from it."""
+        found = self._searched()
+        if found.status not in ("FEASIBLE", "TIMEOUT"):
+            return found
+
+        def again(time_limit_s: float, memory_limit_mb: int | None) -> SearchResult:
+            _check_options(self.tiles, time_limit_s, 1, self.seed, memory_limit_mb)
+            run = copy(self)
+            run.begin, run.limit, run.memory_limit_mb = self.clock(), time_limit_s, memory_limit_mb
+            run.history, run.spent = list(found.history), found.seconds
+            return not_worse(found, run.result())
+
+        return replace(found, again=again)
+
+    def _searched(self) -> SearchResult:
         """Return the answer of the lattice search where it applies, else the best of sampled mappings."""
         problem = analyse(self.workload, self.arch, self.rules)
         if problem.reason is not None:
@@ -174,8 +197,8 @@ class Run:
         return self._closed(() if mapping is None else (mapping,), left, counted)
 
     def _share(self) -> float:
-        """Return the share of the time limit that is spent."""
-        return (self.clock() - self.begin) / self.limit
+        """Return the share of the time limit that is spent (all of it where the memory is)."""
+        return 2.0 if is_spent(self.memory_limit_mb) else (self.clock() - self.begin) / self.limit
 
     def _left(self, outcome: Outcome) -> tuple[Values, ...]:
         """Return lower bounds, per part of the objective, of everything that was not searched."""
@@ -211,18 +234,30 @@ class Run:
             front = tuple(leaf.mapping for _, leaf in found) if self.objective.goal is Goal.PARETO else ()
             self._report(found[0][1].mapping if found else None, value, self._raised(least)[0], front)
 
-        return solve(problem, measure, self._out_of_time, report)
+        self.outcome = solve(problem, measure, self._out_of_time, report, before=self.outcome)
+        return self.outcome
 
     def _out_of_time(self) -> bool:
-        return self.clock() - self.begin > self.limit
+        return self.clock() - self.begin > self.limit or is_spent(self.memory_limit_mb)
+
+    def _seconds(self) -> float:
+        return self.spent + self.clock() - self.begin
+
+    def _note(self, value: int | float | None, bound: int | float) -> None:
+        """Add to the history what is new."""
+        last = self.history[-1] if self.history else None
+        least = bound if last is None else max(bound, last.bound)
+        if last is None or (last.value, last.bound) != (value, least):
+            self.history.append(Moment(self._seconds(), value, least))
 
     def _report(
         self, best: Mapping | None, value: Fraction | None, bound: Fraction, front: tuple[Mapping, ...] = ()
     ) -> None:
+        shown = None if value is None else self._shown(value)
+        self._note(shown, self._shown(bound))
         if self.on_progress is not None:
             gap = None if value is None else gap_of(value, bound)
-            shown = None if value is None else self._shown(value)
-            self.on_progress(Progress(best, shown, self._shown(bound), gap, self.clock() - self.begin, front))
+            self.on_progress(Progress(best, shown, self._shown(bound), gap, self._seconds(), front))
 
     def _sampled(self) -> SearchResult:
         found, tried = sampled(self.workload, self.arch, self.objective, self.seed, self._out_of_time)
@@ -236,13 +271,16 @@ class Run:
         return self._closed(mappings, left, _space(self._space_size(), evaluated, pruned))
 
     def _closed(self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], counted: SpaceCount) -> SearchResult:
-        name, seconds = self.objective.text, self.clock() - self.begin
+        name, seconds = self.objective.text, self._seconds()
         if not mappings:
             floor = self._shown(self.floors[0])
             return SearchResult("TIMEOUT", name, None, None, None, floor, None, counted, seconds)
         if self.objective.goal is Goal.PARETO:
-            return front_answer(self.question, mappings, left, counted, seconds)
-        return answer(self.question, mappings[0], left, counted, seconds, self._top)
+            found = front_answer(self.question, mappings, left, counted, seconds)
+        else:
+            found = answer(self.question, mappings[0], left, counted, seconds, self._top)
+        self._note(found.value, found.bound or 0)
+        return replace(found, history=tuple(self.history))
 
     def _top(self, count: int) -> Scored:
         return tuple(_ranked(self.workload, self.arch, self.objective, self.rules, count, self.limit))
@@ -257,8 +295,13 @@ def _space(size: SpaceSize | None, evaluated: int, pruned: int) -> SpaceCount:
     return SpaceCount(size.syntactic, size.legal, None, evaluated, pruned)
 
 
-def _check_options(tiles: str, time_limit_s: float, workers: int, seed: int) -> None:
+def _check_options(
+    tiles: str, time_limit_s: float, workers: int, seed: int, memory_limit_mb: int | None = None
+) -> None:
     problems: list[Mistake] = []
+    if memory_limit_mb is not None and (isinstance(memory_limit_mb, bool) or memory_limit_mb < 1):
+        what = f"memory_limit_mb is {memory_limit_mb!r}"
+        problems.append(Mistake("PM548", what, "Use an integer of at least 1 (2^20 bytes each)."))
     if tiles not in ("any", "divide"):
         problems.append(Mistake("PM503", f"tiles is {tiles!r}", "Use 'any' or 'divide'."))
     if isinstance(time_limit_s, bool) or not time_limit_s > 0:

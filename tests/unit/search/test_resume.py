@@ -1,0 +1,123 @@
+"""Searches that limits end: what they know, that they go on where they were, and how they went."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+
+from polymap import conv2d, explore, load_arch, matmul
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.cli import main
+from polymap.errors import OptionError
+from polymap.report.history import history_figure, history_svg
+from polymap.search.memory import resident_mb
+from polymap.search.search import search
+from polymap.workload.loopnest import Workload
+
+GEMM = matmul(m=16, n=24, k=8)
+LAYER = conv2d(K=4, C=4, H=6, W=6, R=3, S=1, padding=0)
+FLAT = load_arch("flat3")
+TWO = Architecture(
+    "two",
+    (
+        MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(100), bandwidth_bits_per_cycle=Fraction(64)),
+        MemoryLevel("BUF", 512, 8, Fraction(2), Fraction(2)),
+        Fanout("X", 4),
+        MemoryLevel("RF", 32, 8, Fraction(1), Fraction(1)),
+        ComputeUnit("MAC", Fraction(1)),
+    ),
+)
+
+
+class Ticks:
+    """A clock that moves on by one whenever it is asked: searches end after so many looks, on any machine."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return float(self.now)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workload", "objective"),
+    [
+        (GEMM, "energy"),
+        (GEMM, "lex:edp,energy"),
+        (LAYER, "energy"),
+        (GEMM, "pareto:capacity:BUF,traffic:DRAM"),
+    ],
+)
+def test_a_search_that_is_resumed_never_gets_worse_and_ends_at_the_same_answer(
+    workload: Workload, objective: str
+) -> None:
+    clock = Ticks()
+    whole = search(workload, TWO, objective, "divide", time_limit_s=10**9, clock=clock)
+    assert whole.status == "OPTIMAL"
+    ended = (
+        (most, search(workload, TWO, objective, "divide", time_limit_s=most, clock=Ticks()))
+        for most in range(clock.now - 1, 1, -1)
+    )
+    most, first = next((most, found) for most, found in ended if found.status == "FEASIBLE")
+    answers = [first]
+    while answers[-1].status == "FEASIBLE" and len(answers) < 9:
+        answers.append(answers[-1].resume(most))
+    assert len(answers) >= 2
+    for before, after in pairwise(answers):
+        assert (after.value or 0) <= (before.value or 0)
+        assert (after.bound or 0) >= (before.bound or 0)
+        assert after.seconds > before.seconds
+        assert len(after.front) >= len(before.front) or not before.front
+    last = answers[-1]
+    assert (last.status, last.value, last.values) == ("OPTIMAL", whole.value, whole.values)
+    assert [point.values for point in last.front] == [point.values for point in whole.front]
+    assert last.resume() is last
+
+
+def test_a_memory_limit_ends_a_search_like_a_time_limit() -> None:
+    used = round(resident_mb())
+    found = explore(LAYER, FLAT, tiles="divide", memory_limit_mb=used)
+    assert found.status == "FEASIBLE"
+    assert found.value is not None
+    assert found.bound is not None
+    assert 0 < found.bound < found.value
+    assert found.gap is not None
+    assert resident_mb() < used + 200
+
+
+def test_limits_that_are_none_are_named() -> None:
+    with pytest.raises(OptionError, match="PM548 memory_limit_mb is 0"):
+        explore(GEMM, FLAT, memory_limit_mb=0)
+    found = search(GEMM, FLAT, "energy", "divide", time_limit_s=60, clock=Ticks())
+    assert found.status == "FEASIBLE"
+    with pytest.raises(OptionError, match="PM504 time_limit_s is -1"):
+        found.resume(-1)
+
+
+def test_the_command_line_takes_a_memory_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("explore", "C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=2", "--arch", "flat3", "--tiles", "divide")
+    assert main((*words, "--memory-limit", "1")) == 0
+    assert "FEASIBLE" in capsys.readouterr().out
+    assert main((*words, "--memory-limit", "0")) == 2
+    assert "PM554 --memory-limit is '0'" in capsys.readouterr().err
+
+
+def test_the_history_ends_at_the_answer_and_its_picture_shows_it() -> None:
+    found = explore(LAYER, TWO, tiles="divide")
+    history = found.history
+    assert len(history) >= 2
+    assert (history[-1].value, history[-1].bound) == (found.value, found.bound)
+    for before, after in pairwise(history):
+        assert after.seconds >= before.seconds
+        assert after.bound >= before.bound
+        assert before.value is None or (after.value or 0) <= before.value
+    figure = history_figure(found)
+    assert figure.values[-1][1] == found.value
+    assert figure.bounds[-1][1] == found.bound
+    picture = history_svg(found)
+    assert picture.count("<polyline") == 2
+    assert "OPTIMAL, gap 0 %" in picture
