@@ -27,11 +27,11 @@ from polymap.search.problem import Problem
 COARSE = 1.5  # regions whose factors differ by more are cut before anything else
 FINE = 1.001
 ROUNDS = 6
-FEW_CELLS, MOST_CELLS, MOST_POINTS = 3_000, 30_000, 15_000
+FEW_CELLS, MOST_CELLS, MOST_POINTS = 20_000, 30_000, 15_000
 NEAR = 1.25
 POLISH = 10
 MOST_SEEDS, SEED_ROUNDS = 10, 3
-SEED_SHARE = 0.4  # of the time, for good mappings to begin with
+SEED_SHARE = 0.5  # of the time, for good mappings to begin with
 
 Prices = tuple[float, ...]
 
@@ -94,11 +94,13 @@ class AnySearch:
             (0.0,) * self.problem.level_count,
             1.0,
         )
-        for factors in self._seeds():
-            if self.clock() > SEED_SHARE:
-                break
-            self._explored(replace(start, region=replace(start.region, factors=factors)))
-        queue: list[tuple[int, int, Item]] = [(0, 0, start)]
+        root = self._raised(start, 0, coarse=True, polish=True)
+        if root is None:
+            return AnyOutcome(self.best, None, 1, 1)
+        least = self._value(root)
+        report(*(self.best or (None, None)), least)
+        start = self._seeded(start, least)
+        queue: list[tuple[int, int, Item]] = [(least, 0, start)]
         serial, refuted, looked = 0, 0, 0
         while queue:
             bound, _, item = queue[0]
@@ -141,12 +143,29 @@ class AnySearch:
             known[tuple(rows)] = None
         yield from list(known)[:MOST_SEEDS]
 
-    def _explored(self, item: Item) -> None:
-        """Look for good mappings of a region."""
+    def _seeded(self, start: Item, least: int) -> Item:
+        """Look for good mappings in a few regions; return the start with the cells of the one that had the best, where
+        they are few. least: what bounds all mappings."""
+        cells = start.region.borders
+        for factors in self._seeds():
+            if self.clock() > SEED_SHARE or self._is_refuted(least):
+                break
+            before = self.best
+            item = self._explored(replace(start, region=replace(start.region, factors=factors)))
+            if item is not None and (self.best is not before or cells is start.region.borders):
+                cells = item.region.borders
+        if max(prod(len(borders) + 2 for borders in row) for row in cells) > FEW_CELLS:
+            return start
+        return replace(start, region=replace(start.region, borders=cells))
+
+    def _explored(self, item: Item) -> Item | None:
+        """Return the item after some rounds that look for good mappings; None where nothing fits."""
         now: Item | None = item
         for _ in range(SEED_ROUNDS):
-            if now is not None and not self.out_of_time():
-                now = self._raised(now, 0, coarse=False, polish=True)
+            if now is None or self.out_of_time():
+                break
+            now = self._raised(now, 0, coarse=False, polish=True)
+        return now
 
     def out_of_time(self) -> bool:
         return self.clock() > 1

@@ -16,7 +16,7 @@ from polymap.search.objective import Measure
 from polymap.search.problem import Problem
 
 FEW_TREES = 300_000  # walked one by one: some 100,000 per second
-DIVIDING_SHARE = 0.2  # of the time, for the best dividing mapping that the search starts from
+DIVIDING_SHARE = 0.35  # of the time, for the best dividing mapping that the search starts from
 
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
