@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import event, given, settings, strategies as st
 
 from polymap.errors import WorkloadError
@@ -9,6 +10,8 @@ from polymap.schedules.legality import schedule_violations
 from polymap.schedules.relation import original_schedule
 from polymap.workload.c import from_c
 from tests.c_interpreter import CProgram, run_workload
+
+pytestmark = pytest.mark.slow
 
 
 @st.composite

@@ -15,6 +15,8 @@ from polymap.schedules.space_sample import sample_mapping
 from polymap.workload.loopnest import Workload
 from polymap.workload.networks import builtin_names, builtin_workload
 
+pytestmark = pytest.mark.slow
+
 MACHINES = ("eyeriss_like", "flat3", "simba_like", "cluster4", "tpu_like", "tutorial3", "simple3")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from polymap.poly.affine import Affine, Floor, affine, dim
@@ -19,6 +20,8 @@ from tests.nests import (
     statement,
     workload,
 )
+
+pytestmark = pytest.mark.slow
 
 OPERATORS = st.sampled_from([Operator.ASSIGN, Operator.ADD, Operator.ADD, Operator.MAX])
 

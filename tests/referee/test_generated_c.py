@@ -26,6 +26,8 @@ from polymap.workload.layers import conv2d
 from polymap.workload.networks import builtin_workload
 from tests.cases import Case, random_case, random_general_case
 
+pytestmark = pytest.mark.slow
+
 FAST = ("-std=c99", "-O0", "-fwrapv", "-Wall", "-Wextra", "-Werror")
 SANITIZED = ("-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-fsanitize=address,undefined", "-fno-sanitize-recover")
 

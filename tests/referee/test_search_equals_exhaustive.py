@@ -25,7 +25,7 @@ from tests.referee.problems import LARGE, Problem, random_problem
 
 _BATCH = 5
 _DIVIDE, _ANY = 160, 40  # batches
-_QUICK = 12
+_QUICK = 6
 _LOOKS = 40  # at its clock, after which a search over tiles of any size ends
 
 

@@ -10,6 +10,8 @@ from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation
 from tests.cases import Case, random_case, random_general_case
 
+pytestmark = pytest.mark.slow
+
 
 def assert_equal(case: Case) -> None:
     counted = count_with_sets(case.workload, case.arch, case.mapping)

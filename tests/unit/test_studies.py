@@ -23,6 +23,8 @@ from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 from tests import cases
 
+pytestmark = pytest.mark.slow
+
 SMALL = (
     ("C[m,n] += A[m,k] * B[k,n]", {"m": 3, "n": 2, "k": 2}),
     ("O[p] += I[p+r] * W[r]", {"p": 5, "r": 2}),

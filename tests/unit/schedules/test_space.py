@@ -14,6 +14,8 @@ from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 from tests.referee.all_trees import all_trees
 
+pytestmark = pytest.mark.slow
+
 _LISTED = 1000  # trees that a test is ready to write out
 
 

@@ -19,6 +19,8 @@ from polymap.workload.einsum import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import random_problem
 
+pytestmark = pytest.mark.slow
+
 _SMALL = Architecture(
     "small",
     (MemoryLevel("DRAM"), Fanout("X", 2), Fanout("Y", 3), MemoryLevel("L", holds=("@output", "A")), ComputeUnit("MAC")),

@@ -27,6 +27,8 @@ from polymap.workload.layers import conv2d
 from polymap.workload.loopnest import Workload
 from polymap.workload.networks import builtin_workload
 
+pytestmark = pytest.mark.slow
+
 METHODS = [one.value for one in Method]
 SEARCHES = ("random", "hill_climbing", "simulated_annealing", "genetic")
 

@@ -17,6 +17,8 @@ from polymap.schedules.mapping import Spatial, Storage, Temporal
 from polymap.search.constraints import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from polymap.search.constraints_read import rules_from_document
 
+pytestmark = pytest.mark.slow
+
 GEMM = matmul(m=16, n=16, k=8)
 FLAT = load_arch("flat3")
 TWO = Architecture(

@@ -21,6 +21,8 @@ from polymap.workload.loopnest import Workload
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import random_problem
 
+pytestmark = pytest.mark.slow
+
 
 def _value(workload: Workload, arch: Architecture, objective: str, counts: Counts) -> Fraction | int:
     if objective.startswith("traffic:"):
