@@ -10,8 +10,10 @@ from itertools import product
 from math import prod
 
 from polymap.search.apart import apart_bounds
+from polymap.search.baselines import baseline
 from polymap.search.bound import first_states, root_bound
 from polymap.search.descent import Descent, OutOfTime, View, view_of
+from polymap.search.goals import Goal
 from polymap.search.incumbent import Front, Incumbent
 from polymap.search.lattice import divisors
 from polymap.search.leaf import Leaf
@@ -43,6 +45,7 @@ class Outcome:
 
 
 Entry = tuple[int, int, int, Places]
+ANNEALED = 1500  # mappings scored where no chain of least cost fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,23 @@ def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure
         view = view_of(build_tables(problem, structure, measure, context), None)
         if view_bound(view) is not None:
             improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
+    if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
+        annealed = _annealed(problem, measure)
+        if annealed is not None:
+            incumbent.add(*annealed)
+
+
+def _annealed(problem: Problem, measure: Measure) -> tuple[int, Leaf] | None:
+    """Return a mapping found without any proof, and its value: where capacities are so tight that no chain of least
+    cost fits, the search needs one to tell what is not worth a look."""
+    if problem.rules or measure.shares or measure.limits:
+        return None
+    if measure.goal not in (Goal.ENERGY, Goal.LATENCY, Goal.EDP):
+        return None
+    found = baseline(problem.workload, problem.arch, "simulated_annealing", measure.goal.value, "divide", ANNEALED)
+    if found.best is None or found.value is None:
+        return None
+    return int(found.value / measure.unscaled(1)), Leaf((), found.best)
 
 
 def _refined(problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage) -> Iterator[Entry]:
