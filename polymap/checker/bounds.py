@@ -67,6 +67,18 @@ class Grid:
         return total
 
 
+grid_of = lru_cache(maxsize=1_000)(Grid)
+
+
+@lru_cache(maxsize=1_000)
+def within(top: Tile, dims: Tile) -> Array:
+    """Return, over the grid of `top`, the flat places of the tiles' parts in the grid of some dims."""
+    return grid_of(tuple(top[d] for d in dims)).places([grid_of(top).values[d] for d in dims])
+
+
+NOTHING = np.ones((2, 1), np.int64)
+
+
 @lru_cache(maxsize=100_000)
 def looks(extent: int, tile: int, passed: int, crossings: tuple[Crossing, ...]) -> set[Tile]:
     """Return (index set, offsets of siblings whose equal loads are shared, distance to the next pass, length of a
@@ -107,105 +119,98 @@ def form(weights: Tile, masks: Tile) -> int:
     return reduce(sums, wide)
 
 
-class Window:
-    """A window tensor's axes over the grid of their dims (flat): size[T] and messages[T] at least, kept[d][X, T] at
-    most across a loop over d around loops that reach X; last d: over a dim that the tensor lacks. -1: impossible."""
-
-    def __init__(
-        self, groups: tuple[tuple[Tile, Tile], ...], top: Tile, crossings: tuple[tuple[Crossing, ...], ...]
-    ) -> None:
-        self.grid, self.known, count = Grid(top), dict[Any, tuple[Array, Array]](), prod(len(divisors(e)) for e in top)
-        need(count <= 1 << 10, "the windows are too large")
-        found = [np.ones(shape, np.int64) for shape in (count, count, (len(top) + 1, count, count))]
-        for dims, weights in groups:
-            own = Grid(tuple(top[d] for d in dims))
-            need(len(own.tiles) <= 128, "the windows are too large")
-            least, kept = (
-                np.full((2, len(own.tiles)), NEVER),
-                np.full((len(dims) + 1, len(own.tiles), len(own.tiles)), -1),
-            )
-            tiles: list[Tile] = list(map(tuple, own.tiles.tolist()))
-            for (t, tile), (x, passed) in product(enumerate(tiles), repeat=2):
-                if not any(b % a for a, b in zip(tile, passed, strict=True)):
-                    ends = zip(own.top, tile, passed, (crossings[d] for d in dims), strict=True)
-                    for seen in product(*(looks(*one) for one in ends)):
-                        elements, offsets = (form(weights, tuple(look[i] for look in seen)) for i in (0, 1))
-                        least[:, t] = np.minimum(least[:, t], (elements.bit_count(), offsets.bit_count()))
-                        back = [weight * look[3] for weight, look in zip(weights, seen, strict=True)]
-                        ahead = [weight * look[2] + b for weight, look, b in zip(weights, seen, back, strict=True)]
-                        for d, move in enumerate([*ahead, 0]):
-                            by = move - sum(back)
-                            stay = (elements & (elements >> by if by >= 0 else elements << -by)).bit_count()
-                            kept[d, x, t] = max(kept[d, x, t], stay)
-            at = own.places([self.grid.tiles[:, d] for d in dims])
-            order = [dims.index(d) if d in dims else -1 for d in range(len(top) + 1)]
-            tables = least[0, at], least[1, at], kept[order][:, at[:, None], at]
-            found = [np.where((a < 0) | (b < 0) | (b >= NEVER), -1, a * b) for a, b in zip(found, tables, strict=True)]
-        self.size, self.messages, self.kept = found
-
-    def _climb(self, start: Array, ends: tuple[int, int], repeat: int, *, first: bool) -> Array:
-        """Return the least loads [repeats, columns] around loops from tile ends[0] to ends[1] (flat) and `repeat`
-        iterations over dims that the tensor lacks; in the first block none of these are right above the node.
-        start[X, column]: loads before; the columns' tiles are those of the grid, again and again."""
-        repeats, tiles, best = divisors(repeat), self.grid.tiles, dict[int, Array]()
-        columns = np.resize(np.arange(len(tiles), dtype=np.int64), start.shape[1])
-        need(len(repeats) * len(columns) * len(tiles) <= 1 << 26, "the windows are too large")
-        between = (tiles % tiles[ends[0]] == 0).all(axis=1) & (tiles[ends[1]] % tiles == 0).all(axis=1)
-
-        def around(loads: Array, trips: int, kept: Array) -> Array:
-            after = np.maximum(trips * np.minimum(loads, NEVER // trips) - (trips - 1) * kept, loads)
-            return np.where((loads >= NEVER) | (kept < 0), NEVER, np.minimum(after, NEVER))
-
-        for x in map(int, np.flatnonzero(between)):
-            best[x] = np.full((len(repeats), len(columns)), NEVER)
-            best[x][0] = start[x]
-            for d, prime, stride in self.grid.axes:
-                if tiles[x, d] % prime == 0 and x - stride in best:
-                    np.minimum(best[x], around(best[x - stride], prime, self.kept[d, x - stride, columns]), out=best[x])
-            above = np.where((columns == x) & first, -1, self.kept[-1, x, columns])
-            for m, prime in ((m, p) for m, repeated in enumerate(repeats) for p in {*primes(repeated)}):
-                before = best[x][repeats.index(repeats[m] // prime)]
-                np.minimum(best[x][m], around(before, prime, above), out=best[x][m])
-        return best[ends[1]]
-
-    def loads(self, blocks: tuple[Tile, ...]) -> tuple[Array, Array]:
-        """Return the least loads [repeats in the first block, tile] in that block, and in the whole run. blocks:
-        innermost first (outer end, iterations over dims that the tensor lacks, over its dims of one axis, of all loops
-        outside)."""
-        if blocks not in self.known:
-            count, (end, repeat, _, _) = len(self.size), blocks[0]
-            start = np.where(np.eye(count, dtype=bool) & (self.size >= 0), self.size, NEVER)
-            first = self._climb(start, (0, end), repeat, first=True)
-            if self.size[end] >= 0:  # the tile of the block's end: each pass loads it again
-                first[:, end] = self.size[end] * np.array(divisors(repeat))
-            loads, moved = first.ravel(), 1
-            for outer, repeat, trips, outside in blocks[1:]:
-                if moved == 1:  # else nothing is kept, and the rest has been multiplied
-                    start = np.full((count, first.size), NEVER)
-                    start[end] = loads
-                    moved = trips
-                    loads = scaled(
-                        self._climb(start, (end, outer), repeat, first=False)[-1], trips * outside if trips > 1 else 1
-                    )
-                end = outer
-            self.known[blocks] = first, loads.reshape(first.shape)
-        return self.known[blocks]
+@lru_cache(maxsize=10_000)
+def axis(weights: Tile, top: Tile, crossings: tuple[tuple[Crossing, ...], ...]) -> tuple[Array, Array]:
+    """Return of an axis of several dims, over the flat tiles of these: (size, messages) [2, T] at least, and the part
+    of T that is kept at most across a loop around loops that reach X [dim, X, T]; last dim: any other. -1: never."""
+    grid, count = grid_of(top), len(weights)
+    need(len(grid.tiles) <= 128, "the windows are too large")
+    least, kept = np.full((2, len(grid.tiles)), NEVER), np.full((count + 1, *[len(grid.tiles)] * 2), -1)
+    tiles: list[Tile] = list(map(tuple, grid.tiles.tolist()))
+    for (t, tile), (x, passed) in product(enumerate(tiles), repeat=2):
+        if any(b % a for a, b in zip(tile, passed, strict=True)):
+            continue
+        for seen in product(*(looks(*one) for one in zip(top, tile, passed, crossings, strict=True))):
+            elements, offsets = (form(weights, tuple(look[i] for look in seen)) for i in (0, 1))
+            least[:, t] = np.minimum(least[:, t], (elements.bit_count(), offsets.bit_count()))
+            back = sum(weight * look[3] for weight, look in zip(weights, seen, strict=True))
+            ahead = [weight * (look[2] + look[3]) for weight, look in zip(weights, seen, strict=True)]
+            for d, move in enumerate([*ahead, 0]):
+                by = move - back
+                stay = (elements & (elements >> by if by >= 0 else elements << -by)).bit_count()
+                kept[d, x, t] = max(kept[d, x, t], stay)
+    return np.where(least < NEVER, least, -1), kept
 
 
-window = lru_cache(maxsize=48)(Window)
+@lru_cache(maxsize=1_000)
+def pairs(top: Tile) -> tuple[Array, Array, Array, list[Array]]:
+    """Return all T that divide X: (T, X, prime steps between them, per axis the pair a step before or -1)."""
+    grid = grid_of(top)
+    tiles, steps = grid.tiles, np.indices(grid.shape).sum(axis=0).ravel()
+    need(len(tiles) <= 1 << 10, "the windows are too large")
+    t, x = np.nonzero((tiles[None] % tiles[:, None] == 0).all(axis=2))
+    order = np.argsort(steps[x] - steps[t], kind="stable")
+    t, x = t[order], x[order]
+    number = np.full((len(tiles), len(tiles)), -1)
+    number[t, x] = np.arange(len(t))
+    before = [np.where(tiles[x, d] % (tiles[t, d] * p) == 0, number[t, x - stride], -1) for d, p, stride in grid.axes]
+    return t, x, steps[x] - steps[t], before
+
+
+@lru_cache(maxsize=10_000)
+def window(
+    groups: tuple[tuple[Tile, Tile], ...], top: Tile, crossings: tuple[tuple[Crossing, ...], ...], repeat: int
+) -> tuple[Array, Array]:
+    """Return of a window tensor's axes of several dims, over the flat tiles of these: (size, messages) [2, T] at least,
+    and the least loads [number of divisor of repeat, T] with so many iterations over dims that the tensor lacks."""
+    grid, (t, x, steps, before) = grid_of(top), pairs(top)
+    least, kept = np.ones((2, len(grid.tiles)), np.int64), np.ones((len(top) + 1, len(t) + 1), np.int64)
+    for dims, weights in groups:
+        own = grid_of(tuple(top[d] for d in dims))
+        at, (sizes, stays) = (
+            np.broadcast_to(within(top, dims), grid.shape).ravel(),
+            axis(weights, own.top, tuple(crossings[d] for d in dims)),
+        )
+        stays = stays[[dims.index(d) if d in dims else -1 for d in range(len(top) + 1)]][:, at[x], at[t]]
+        kept[:, :-1] = np.where((stays < 0) | (kept[:, :-1] < 0), -1, kept[:, :-1] * stays)
+        least = np.where((sizes[:, at] < 0) | (least < 0), -1, least * sizes[:, at])
+    kept[:, -1] = -1
+    above = np.where(t == x, -1, kept[-1, :-1])  # nothing that changes no tile stands right above a node
+    repeats = divisors(repeat)
+    need(len(repeats) * len(t) <= 1 << 24, "the windows are too large")
+    best = np.full((len(repeats), len(t) + 1), NEVER)
+    best[0, :-1] = np.where((t == x) & (least[0, t] >= 0), least[0, t], NEVER)
+
+    def around(loads: Array, trips: int, stay: Array) -> Array:
+        never = (loads >= NEVER) | (stay < 0)
+        return np.where(never, NEVER, loads + (trips - 1) * np.maximum(np.where(never, 0, loads - stay), 0))
+
+    for step in range(steps[-1] + 1):
+        own = slice(*np.searchsorted(steps, (step, step + 1)))
+        for (d, prime, _), last in zip(grid.axes, before, strict=True):
+            np.minimum(best[:, own], around(best[:, last[own]], prime, kept[d, last[own]]), out=best[:, own])
+        for m, prime in ((m, p) for m, repeated in enumerate(repeats) for p in {*primes(repeated)}):
+            inner = best[repeats.index(repeats[m] // prime), own]
+            np.minimum(best[m, own], around(inner, prime, above[own]), out=best[m, own])
+    ends = x == len(grid.tiles) - 1
+    loads = np.full((len(repeats), len(grid.tiles)), NEVER)
+    loads[:, t[ends]] = best[:, :-1][:, ends]
+    if least[0, -1] >= 0:  # the whole: each pass loads it again
+        loads[:, -1] = least[0, -1] * np.array(repeats)
+    return least, loads
 
 
 class Tables:
-    """What the nodes of a structure cost below the last of `marks`, tiles that all loop orders pass, the whole first.
+    """What the nodes of a structure cost over the grid of all tiles of `top`.
 
     only: the tensors looked at. edges: per tensor. ends: per tensor and state what the compute units cost, per part, or
     None. firsts: the joint states before any node. start: the cost before any node.
     """
 
-    def __init__(self, problem: Problem, rows: Rows, only: Tile, places: Places, marks: tuple[Tile, ...]) -> None:
-        self.problem, self.places, self.marks, self.last = problem, dict(places), marks, len(problem.levels)
+    def __init__(self, problem: Problem, rows: Rows, only: Tile, places: Places, top: Tile) -> None:
+        self.problem, self.places, self.last = problem, dict(places), len(problem.levels)
         self.spread = [(problem.fanouts[own[0]], row) for own, row in zip(problem.classes, rows, strict=True)]
-        self.grid, self.all = Grid(marks[-1]), tuple(range(len(problem.dims)))
+        self.grid, self.all = grid_of(top), tuple(range(len(problem.dims)))
         self.steps = prod(problem.extents) // self.factor(self.all, -1, self.last)
         self.start, self.edges, self.ends = [0] * len(problem.parts), list[list[Edge]](), list[list[list[int] | None]]()
         firsts: list[list[int]] = []
@@ -256,29 +261,31 @@ class Tables:
 
     def _loads(self, tensor: Tensor, parent: int, level: int) -> tuple[Array, Array, Any]:
         """Return elements held, loaded by one instance in the whole run, and messages per load."""
-        values, whole, below, own = self.grid.values, self.marks[0], self.marks[-1], tensor.dims - {*tensor.window}
+        grid, own = self.grid, tensor.dims - {*tensor.window}
         between = [(fan, row) for fan, row in self.spread if parent < fan.below <= level]
         messages = prod(prod(row) if fan.merge == "none" else prod(row[d] for d in own) for fan, row in between)
-        held = np.asarray(prod((values[d] for d in own), start=self.factor(own, level, self.last)), np.int64)
-        model = self._window(tensor, parent, level) if tensor.window else None
+        held = np.asarray(prod((grid.values[d] for d in own), start=self.factor(own, level, self.last)), np.int64)
+        (size, apart), loads = self._window(tensor, parent, level) if tensor.window else (NOTHING, None)
         if level == self.last:
-            return held, np.asarray(self.steps), messages * (max(int(model.messages[0]), 1) if model else 1)
-        if model is None:
-            return held, np.asarray(prod((whole[d] // values[d] for d in self.all), start=held)), messages
-        lacks, blocks = {*self.all} - tensor.dims, list[Tile]()
-        for inner, outer in pairwise([(1,) * len(whole), *self.marks[::-1]]):
-            again, trips = (prod(outer[d] // inner[d] for d in dims) for dims in (lacks, own))
-            end = model.grid.flat(tuple(outer[d] for d in tensor.window))
-            blocks.append((end, again, trips, prod(whole) // prod(outer)))
-        first, through = model.loads(tuple(blocks))
-        trips, again = (np.asarray(prod(below[d] // values[d] for d in dims), np.int64) for dims in (own, lacks))
-        where = model.grid.places([values[d] for d in tensor.window])
-        at, size = (np.searchsorted(divisors(blocks[0][1]), again), where), model.size[where]
-        loads = np.where(trips > 1, scaled(first[at], trips * blocks[0][3]), through[at])
-        elements, loads = (np.where(size < 0, NEVER, one) for one in (held * size, scaled(loads, held)))
-        return elements, loads, messages * np.maximum(model.messages[where], 1)
+            return held, np.asarray(self.steps), messages * max(int(apart[0]), 1)
+        if loads is None:
+            return held, np.asarray(prod((grid.top[d] // grid.values[d] for d in self.all), start=held)), messages
+        lacks, where, repeats = (
+            {*self.all} - tensor.dims,
+            within(grid.top, tensor.window),
+            divisors(self._repeat(tensor)),
+        )
+        trips, again = (
+            np.asarray(prod(grid.top[d] // grid.values[d] for d in dims), np.int64) for dims in (own, lacks)
+        )
+        around = scaled(loads[np.searchsorted(repeats, again), where], trips)
+        elements, loads = (np.where(size[where] < 0, NEVER, one) for one in (held * size[where], scaled(around, held)))
+        return elements, loads, messages * np.maximum(apart[where], 1)
 
-    def _window(self, tensor: Tensor, parent: int, level: int) -> Window:
+    def _repeat(self, tensor: Tensor) -> int:
+        return prod(self.problem.extents[d] for d in self.all if d not in tensor.dims)
+
+    def _window(self, tensor: Tensor, parent: int, level: int) -> tuple[Array, Array]:
         """Return the tables of the tensor's axes of several dims as a node sees them."""
         seen: list[tuple[Crossing, ...]] = []
         for d in tensor.window:
@@ -290,7 +297,7 @@ class Tables:
             seen.append(tuple((parts[b], b <= level, self.places.get((b, d), 0)) for b in parts))
         groups = [group for group in tensor.groups if len(group) > 1]
         axes = [(tuple(tensor.window.index(d) for d, _ in one), tuple(weight for _, weight in one)) for one in groups]
-        return window(tuple(axes), tuple(self.marks[0][d] for d in tensor.window), tuple(seen))
+        return window(tuple(axes), tuple(self.grid.top[d] for d in tensor.window), tuple(seen), self._repeat(tensor))
 
     def moves(self, state: Tile) -> Iterator[tuple[int, Edge, Tile]]:
         """Yield (position of the tensor, node, state after it) for every node that may come next."""

@@ -15,8 +15,8 @@ from polymap.checker.bounds import NEVER, Array, Edge, Places, Tables, divisors
 from polymap.checker.model import Problem, Refused, Rows, Tile, cost, need, parsed, rational
 
 Reach = list[Callable[[Tile], Array]]
-# A chain: joint state, tile, cost so far per part, bits used per level, tiles passed, last node (level, tensor).
-Spot = tuple[Tile, Tile, list[int], list[int], tuple[Tile, ...], tuple[int, int]]
+# A chain: joint state, tile, cost so far per part, bits used per level, last node (level, tensor).
+Spot = tuple[Tile, Tile, list[int], list[int], tuple[int, int]]
 
 
 class Prover:
@@ -51,9 +51,9 @@ class Prover:
         """Return the temporal extents of a structure."""
         return tuple(extent // prod(row[d] for row in rows) for d, extent in enumerate(self.problem.extents))
 
-    def tables(self, rows: Rows, places: Places, marks: tuple[Tile, ...]) -> Tables:
-        """Return the tables of all tensors below the last of the marks."""
-        return Tables(self.problem, rows, tuple(range(len(self.problem.tensors))), places, marks)
+    def tables(self, rows: Rows, places: Places) -> Tables:
+        """Return the tables of all tensors."""
+        return Tables(self.problem, rows, tuple(range(len(self.problem.tensors))), places, self.top(rows))
 
     def apart(self, rows: Rows) -> int | None:
         """Return the bound of every tensor at its own best (None: nothing fits)."""
@@ -62,14 +62,14 @@ class Prover:
             key = (t, *((tuple(row[d] for d in sorted(tensor.dims)), prod(row)) for row in rows))
             if key not in self.known:
                 own = tuple(extent if d in tensor.dims else 1 for d, extent in enumerate(top))
-                tables = Tables(self.problem, rows, (t,), (), (own,))
+                tables = Tables(self.problem, rows, (t,), (), own)
                 self.known[key] = [tables.least(part) + start for part, start in enumerate(tables.start)]
             total = [a + b for a, b in zip(total, self.known[key], strict=True)]
         return None if max(total) >= NEVER // 2 else self.problem.value(total, prod(top))
 
     def joint(self, rows: Rows, places: Places, prices: Tile) -> int | None:
         """Return the bound of all tensors together, capacity priced (None: nothing fits)."""
-        tables, room = self.tables(rows, places, (self.top(rows),)), self.problem.room
+        tables, room = self.tables(rows, places), self.problem.room
         parts = [tables.least(part, prices) for part in range(len(self.problem.parts))]
         if max(parts) >= NEVER // 2:
             return None
@@ -86,31 +86,26 @@ class Prover:
 
     def descend(self, rows: Rows, places: Places, prices: Tile, most: int) -> int:
         """Return how many chains a search for one below the value visits; refuse where it meets one, or visits more."""
-        problem, visited = self.problem, 0
+        problem, visited, tables = self.problem, 0, self.tables(rows, places)
+        kinds = [*((part, ()) for part in range(len(problem.parts))), *([(0, prices)] if prices else [])]
+        reach = [tables.inside(*kind) for kind in kinds]
 
-        def view(marks: tuple[Tile, ...]) -> tuple[Tables, Reach]:
-            tables = self.tables(rows, places, marks)
-            kinds = [*((part, ()) for part in range(len(problem.parts))), *([(0, prices)] if prices else [])]
-            return tables, [tables.inside(*kind) for kind in kinds]
-
-        def visit(tables: Tables, reach: Reach, spot: Spot) -> None:
+        def visit(spot: Spot) -> None:
             nonlocal visited
             visited += 1
             need(visited <= most, "a search visits more nodes than listed")
             need(time.process_time() < self.deadline, "time is up before the end of the check")
-            state, _, parts, _, marks, _ = spot
-            ends = [own[s] for own, s in zip(tables.ends, state, strict=True)]
+            ends = [own[s] for own, s in zip(tables.ends, spot[0], strict=True)]
             if None not in ends:
-                total = [part + sum(end[n] for end in ends if end) for n, part in enumerate(parts)]
+                total = [part + sum(end[n] for end in ends if end) for n, part in enumerate(spot[2])]
                 need(problem.value(total, tables.steps) >= self.value, "a search meets a chain that costs less")
-            if marks != tables.marks and any(i in self.window for i, _, _ in tables.moves(state)):
-                tables, reach = view(marks)
-            for child in [one for move in tables.moves(state) for one in self._next(tables, reach, spot, move, prices)]:
-                visit(tables, reach, child)
+            for child in [
+                one for move in tables.moves(spot[0]) for one in self._next(tables, reach, spot, move, prices)
+            ]:
+                visit(child)
 
-        tables, reach = view((self.top(rows),))
         for state in tables.firsts:
-            visit(tables, reach, (state, tables.marks[0], tables.start, [0] * tables.last, tables.marks, (-1, -1)))
+            visit((state, tables.grid.top, tables.start, [0] * tables.last, (-1, -1)))
         return visited
 
     def _next(
@@ -118,7 +113,7 @@ class Prover:
     ) -> Iterator[Spot]:
         """Yield the chains with one more node that may still cost less than the value."""
         (i, (_, _, level, edge_costs, edge_bits), after), problem, shape = move, self.problem, tables.grid.shape
-        _, outer, before, used, marks, last = spot
+        _, outer, before, used, last = spot
         region = tuple(slice(0, place + 1) for place in tables.grid.index(outer))
         bits, *costs = (np.broadcast_to(one, shape)[region] for one in (edge_bits, *edge_costs))
         parts = [cost + part for cost, part in zip(costs, before, strict=True)]
@@ -134,10 +129,8 @@ class Prover:
             if problem.is_linear or problem.value([int(total[place]) for total in totals], tables.steps) < self.value:
                 tile = tuple(int(np.broadcast_to(value, shape)[place]) for value in tables.grid.values)
                 now = [own + int(bits[place]) * (number == level) for number, own in enumerate(used)]
-                if tile != outer:
-                    yield after, tile, [int(part[place]) for part in parts], now, (*marks, tile), (level, i)
-                elif (level, i) > last:  # nodes of one tile stand in one order
-                    yield after, tile, [int(part[place]) for part in parts], now, marks, (level, i)
+                if tile != outer or (level, i) > last:  # nodes of one tile stand in one order
+                    yield after, tile, [int(part[place]) for part in parts], now, (level, i)
 
 
 class Verdict(NamedTuple):
