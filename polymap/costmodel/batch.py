@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polymap.arch.machine import Architecture
-from polymap.costmodel.batch_cost import BatchFigures, batch_of
+from polymap.costmodel.batch_cost import Batch, BatchFigures, batch_of
 from polymap.costmodel.batch_loops import Booleans
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
@@ -20,6 +20,7 @@ from polymap.workload.loopnest import Workload
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]
 
 _CHUNK = 4096  # rows that fit in the cache together with what is computed from them
+_BLOCK = 1 << 17  # rows among which chains of tiles are looked for that recur
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +58,7 @@ def evaluate_many(workload: Workload, arch: Architecture, tree: Mapping, tiles: 
 
     tiles: integers [mappings, loops], a column per temporal or spatial loop in the order of the tree, outermost first
     (children of a branch one after the other); the tiles in `tree` itself do not matter. Exact, like `evaluate`: rows
-    whose tiles all divide are counted together, the others (and all, where arrays do not reach) one by one.
+    are counted together, and one by one where arrays do not reach (docs/closed_form.md, "Tables of tiles").
     Raises OptionError for a table of another shape or type, MappingError naming the row that is no program.
     """
     table = _checked(tiles, sum(1 for _ in _loops(tree.nodes)))
@@ -68,15 +69,33 @@ def evaluate_many(workload: Workload, arch: Architecture, tree: Mapping, tiles: 
         # A broken rule of placement does not depend on tiles; what other rules are broken does.
         placed = all(violation.kind != "placement" for violation in first.violations)
         batch = batch_of(workload, arch, tree, placed=placed)
-    for start in range(0, len(table), _CHUNK):
-        part = table[start : start + _CHUNK]
-        one_by_one = range(len(part))
-        if batch is not None:
-            counted, one_by_one = batch.count(part.astype(np.int64, copy=False))
-            figures.put(slice(start, start + len(part)), counted)
-        for number in one_by_one:
-            figures.set(start + number, _row(workload, arch, tree, part[number].tolist(), start + number))
+    left = np.arange(len(table))
+    if batch is not None:
+        left = _by_arrays(batch, table.astype(np.int64, copy=False), figures)
+    for number in left.tolist():
+        figures.set(number, _row(workload, arch, tree, table[number].tolist(), number))
     return figures.arrays(first)
+
+
+def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDArray[np.int64]:
+    """Fill in the rows that arrays count, and return the numbers of the others in order."""
+    uneven: list[NDArray[np.int64]] = []
+    for start in range(0, len(table), _CHUNK):
+        stretch = slice(start, min(start + _CHUNK, len(table)))
+        counted = batch.count_dividing(table[stretch])
+        if counted is None:
+            uneven = [np.arange(len(table))]
+            break
+        figures.put(stretch, counted[0])
+        uneven.append(np.flatnonzero(~counted[1]) + start)
+    numbers = np.concatenate(uneven)
+    left: list[NDArray[np.int64]] = [numbers[:0]]
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        for stretch, found, right in batch.count_partial(table[block]):
+            figures.put(block[stretch], found)
+            left.append(block[stretch][~right])
+    return np.concatenate(left)
 
 
 def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
@@ -138,7 +157,7 @@ class _Figures:
         floats = [np.zeros(rows, dtype=np.float64) for _ in _floats_of(first)]
         return _Figures(np.zeros(rows, dtype=np.bool_), integers, floats)
 
-    def put(self, where: slice, counted: BatchFigures) -> None:
+    def put(self, where: slice | NDArray[np.int64], counted: BatchFigures) -> None:
         """Fill in many rows."""
         self._legal[where] = counted.legal
         for column, values in zip(self._integers, counted.integers, strict=True):

@@ -6,7 +6,7 @@ that of two rationals; the caller makes sure that all are (`fits`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import lcm, prod
 from typing import NamedTuple
@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arch.machine import Architecture, MemoryLevel
-from polymap.costmodel.batch_counts import ArrayRow, Many, count_arrays, is_in_reach
-from polymap.costmodel.batch_loops import Booleans, Columns, Integers, Shape, shape_of_tree
+from polymap.costmodel.batch_counts import count_arrays, is_in_reach
+from polymap.costmodel.batch_loops import ArrayRow, Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
+from polymap.costmodel.batch_partial import PartialPlan
 from polymap.costmodel.groups import WorkloadModel, workload_model
 from polymap.costmodel.nest import MachineModel, machine_model
 from polymap.schedules.mapping import Mapping
@@ -24,6 +25,8 @@ from polymap.schedules.space import any_order_is_legal
 from polymap.workload.loopnest import Workload
 
 EXACT = 2**53
+
+_STRETCH = 1 << 13  # rows that fit in the cache together with what is computed from them
 
 
 class BatchFigures(NamedTuple):
@@ -65,7 +68,7 @@ class Prices:
         latency = len(arch.levels) * bits * slowest * max(1, self.cycles) + instances * max(1, self.cycles)
         energy = most * sum(sum(pair) for pair in self.moves.values()) + self.compute * instances
         lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
-        figures = (latency, energy + latency * sum(self.leaks), self.unit, instances * lanes)
+        figures = (latency, energy + latency * sum(self.leaks), self.unit, instances * lanes, 4 * instances)
         return all(each < EXACT for each in figures)
 
 
@@ -80,7 +83,7 @@ def _bandwidths(level: MemoryLevel) -> tuple[Fraction | None, ...]:
 class Batch:
     """Counts tables of tiles for one workload, machine and tree shape. placed: whether the placement is legal."""
 
-    __slots__ = ("_arch", "_machine", "_model", "_placed", "_prices", "_shape")
+    __slots__ = ("_arch", "_divides", "_machine", "_model", "_partial", "_placed", "_prices", "_shape")
 
     def __init__(
         self, model: WorkloadModel, machine: MachineModel, arch: Architecture, shape: Shape, *, placed: bool
@@ -88,27 +91,51 @@ class Batch:
         self._model, self._machine, self._arch, self._shape = model, machine, arch, shape
         self._placed = placed
         self._prices = Prices(model, arch)
+        self._divides = is_in_reach(model, machine, shape)
+        self._partial: PartialPlan | None = None
 
-    def reaches(self) -> bool:
-        """Return whether arrays of int64 count all dividing tiles of this tree exactly."""
-        return is_in_reach(self._model, self._machine, self._shape) and self._prices.fits(self._model, self._arch)
+    def fits(self) -> bool:
+        """Return whether int64 holds all counts of this tree, and floats all numerators, exactly."""
+        return self._prices.fits(self._model, self._arch)
 
-    def count(self, table: Integers) -> tuple[BatchFigures, list[int]]:
-        """Return the figures of all rows, and the rows for which they are not right: those with a tile that does not
-        divide the enclosing one, or that are no program."""
+    def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
+        """Return the figures of all rows and for which they are right: those whose tiles all divide the enclosing one.
+        None where arrays cannot count such rows of this tree."""
+        if not self._divides:
+            return None
+        columns, right = self._columns(table)
+        for even in columns.even.values():
+            right &= even
+        rows, busy = count_arrays(self._model, self._machine, self._shape, columns)
+        return self._figures(columns, columns.steps, rows, busy), right
+
+    def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
+        """Yield stretches of the rows, their figures and for which they are right, tiles of any size."""
+        if self._partial is None:
+            metered = [n for n, level in enumerate(self._arch.levels) if any(each for each in _bandwidths(level))]
+            self._partial = PartialPlan(self._model, self._machine, self._shape, metered)
+        rows = self._partial.rows_of(self._columns(table)[0].tiles)
+        for start in range(0, len(table), _STRETCH):
+            stretch = slice(start, min(start + _STRETCH, len(table)))
+            columns, right = self._columns(table[stretch])
+            rows.move(stretch)
+            counted, busy, steps = self._partial.count(rows, columns.even)
+            yield stretch, self._figures(columns, steps, counted, busy), right & ~rows.failed
+
+    def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
+        """Return the rows as columns, and which are programs."""
         positive = np.maximum(table, 1)
         columns = Columns(self._model.extents, self._shape, positive)
-        right = columns.divides & (positive == table).all(axis=1)
+        readable: Booleans = (positive == table).all(axis=1)
         for end in columns.ends.values():
-            right &= end == 1
-        rows = count_arrays(self._model, self._machine, self._shape, columns)
-        return self._figures(columns, rows), np.flatnonzero(~right).tolist()
+            readable &= end == 1
+        return columns, readable
 
-    def _figures(self, columns: Columns, rows: list[ArrayRow]) -> BatchFigures:
+    def _figures(self, columns: Columns, steps: Integers, rows: list[ArrayRow], busy: dict[int, Busy]) -> BatchFigures:
         model, arch, prices = self._model, self._arch, self._prices
         instances = prod(model.extents)
-        compute = -(-columns.steps // arch.compute.per_cycle) if arch.compute.per_cycle > 1 else columns.steps
-        latency = _latency(model, arch, prices, compute, rows)
+        compute = -(-steps // arch.compute.per_cycle) if arch.compute.per_cycle > 1 else steps
+        latency = _latency(arch, prices, compute, busy)
         legal = _within_fanouts(model, arch, self._shape, columns) & self._placed
         integers: list[Many] = [instances, compute, latency]
         for row in rows:
@@ -137,7 +164,7 @@ def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: b
     if shape is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
     batch = Batch(model, machine, arch, shape, placed=placed)
-    return batch if batch.reaches() else None
+    return batch if batch.fits() else None
 
 
 def _total(values: Iterable[Many]) -> Many:
@@ -172,23 +199,16 @@ def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, colu
     return legal
 
 
-def _latency(
-    model: WorkloadModel, arch: Architecture, prices: Prices, compute: Integers, rows: list[ArrayRow]
-) -> Integers:
+def _latency(arch: Architecture, prices: Prices, compute: Integers, busy: dict[int, Busy]) -> Integers:
     """Return the cycles of the runs: all shares are counted in 1 / `cycles`, which every bandwidth divides."""
     total = compute * prices.cycles
     for number, level in enumerate(arch.levels):
         bandwidths = _bandwidths(level)
         if all(each is None for each in bandwidths):
             continue
-        read: Many = 0
-        written: Many = 0
-        for row in rows:
-            if row.level == number:
-                read = row.busy_reads * model.tensors[row.tensor].bits + read
-                written = row.busy_writes * model.tensors[row.tensor].bits + written
+        used = busy.get(number, Busy())
         share: Many = 0
-        for bits, bandwidth in zip((read + written, read, written), bandwidths, strict=True):
+        for bits, bandwidth in zip((used.moved, used.read, used.written), bandwidths, strict=True):
             if bandwidth is not None:
                 cycles = bits * (bandwidth.denominator * (prices.cycles // bandwidth.numerator))
                 share = np.maximum(share, cycles)

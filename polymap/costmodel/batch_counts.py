@@ -7,30 +7,13 @@ has made sure that it holds that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.batch_loops import Columns, Integers, Place, Shape
+from polymap.costmodel.batch_loops import ArrayRow, Busy, Columns, Integers, Many, Place, Shape
 from polymap.costmodel.batch_windows import Tiles, is_simple, sum_size, tiles_of
 from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Node
-
-Many = Integers | int
-
-
-class ArrayRow(NamedTuple):
-    """One tensor at one level: sums over instances; reads and writes of the busiest one; elements held at most."""
-
-    level: int
-    tensor: int
-    reads: Many
-    writes: Many
-    fills: Many
-    drains: Many
-    busy_reads: Many
-    busy_writes: Many
-    tile: Many
 
 
 def is_in_reach(model: WorkloadModel, machine: MachineModel, shape: Shape) -> bool:
@@ -195,38 +178,48 @@ def _window(tensor: TensorModel, dim: int) -> tuple[int, int]:
     raise AssertionError("the dim is in a window")
 
 
-def count_arrays(model: WorkloadModel, machine: MachineModel, shape: Shape, columns: Columns) -> list[ArrayRow]:
-    """Return the rows of all tensors, in the order of `Counts.traffic`; only mappings that divide are right."""
+def count_arrays(
+    model: WorkloadModel, machine: MachineModel, shape: Shape, columns: Columns
+) -> tuple[list[ArrayRow], dict[int, Busy]]:
+    """Return the rows of all tensors, in the order of `Counts.traffic`, and the busiest instance per level; only
+    mappings that divide are right."""
     rows: list[ArrayRow] = []
+    busy: dict[int, Busy] = {}
     for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
         spots = [
             Spot(columns, tensor, shape, parent, node) for parent, node in zip((nodes[0], *nodes), nodes, strict=False)
         ]
-        rows += _written(machine, tensor, nodes, spots) if tensor.written else _read(machine, tensor, nodes, spots)
-    return sorted(rows, key=lambda row: (row.level, row.tensor))
+        for row, reads, writes in (_written if tensor.written else _read)(machine, tensor, nodes, spots):
+            rows.append(row)
+            last = busy.get(row.level, Busy())
+            read, written = reads * tensor.bits + last.read, writes * tensor.bits + last.written
+            busy[row.level] = Busy(read, written, read + written)
+    return sorted(rows, key=lambda row: (row.level, row.tensor)), busy
 
 
-def _read(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]) -> list[ArrayRow]:
-    rows: list[ArrayRow] = []
+Used = tuple[ArrayRow, Many, Many]  # with what the busiest instance reads and writes
+
+
+def _read(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]) -> list[Used]:
+    rows: list[Used] = []
     for number, (node, spot, below) in enumerate(zip(nodes, spots, spots[1:], strict=False)):
         reads = below.messages(machine)
         enters: Many = spot.entries if number else 0
         fills = enters * spot.instances
-        rows.append(
-            ArrayRow(node.level, tensor.index, reads * spot.instances, fills, fills, 0, reads, enters, spot.tile)
-        )
+        row = ArrayRow(node.level, tensor.index, reads * spot.instances, fills, fills, 0, spot.tile)
+        rows.append((row, reads, enters))
     return rows
 
 
-def _written(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]) -> list[ArrayRow]:
-    rows: list[ArrayRow] = []
+def _written(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]) -> list[Used]:
+    rows: list[Used] = []
     outermost = spots[0]
     fills = first_fills = outermost.tile if tensor.initial and not tensor.overwritten else 0
     for number, (node, spot, below) in enumerate(zip(nodes, spots, spots[1:], strict=False)):
         arrive = below.arrivals(machine)
         if number == 0:
             reads = arrive - outermost.tile + fills
-            rows.append(ArrayRow(0, tensor.index, reads, arrive, 0, 0, reads, arrive, spot.tile))
+            rows.append((ArrayRow(0, tensor.index, reads, arrive, 0, 0, spot.tile), reads, arrive))
             continue
         parent = spots[number - 1]
         # Of the partial sums below one parent instance, each sibling with other elements has its share.
@@ -234,5 +227,5 @@ def _written(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...]
         fills = (spot.entries * spot.here - parent.entries) * parent.instances + fills
         moved, busy = arrive * spot.instances + fills, arrive + first_fills
         drains = spot.entries * spot.instances
-        rows.append(ArrayRow(node.level, tensor.index, moved, moved, fills, drains, busy, busy, spot.tile))
+        rows.append((ArrayRow(node.level, tensor.index, moved, moved, fills, drains, spot.tile), busy, busy))
     return rows

@@ -8,12 +8,39 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.groups import TensorModel, WorkloadModel
+from polymap.costmodel.groups import WorkloadModel
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Node
 from polymap.schedules.mapping import Branch, Mapping, Spatial, Storage, Temporal
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
+Many = Integers | int
+
+
+def quotient(dividend: Many, divisor: Integers) -> Integers:
+    """Return dividend // divisor; exact, as all lengths are below 2^51 (`Prices.fits`): a quotient that is no
+    integer is further from one than it is rounded."""
+    return (dividend / divisor).astype(np.int64)
+
+
+class ArrayRow(NamedTuple):
+    """One tensor at one level: sums over instances, and the elements that one instance holds at most."""
+
+    level: int
+    tensor: int
+    reads: Many
+    writes: Many
+    fills: Many
+    drains: Many
+    tile: Many
+
+
+class Busy(NamedTuple):
+    """The most that one instance of a level reads, writes, and moves in all, in bits."""
+
+    read: Many = 0
+    written: Many = 0
+    moved: Many = 0
 
 
 class Place(NamedTuple):
@@ -56,12 +83,12 @@ def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) ->
 class Columns:
     """The loops of many mappings: one array per loop.
 
-    tiles: no larger than the enclosing one. trips. moves: trips above 1. before, after: the product of the trips of the
-    temporal loops outside of a loop, without and with it. ends: per dim the last tile. divides: per mapping, whether
-    every tile divides the enclosing one.
+    tiles: no larger than the enclosing one. trips: nominal. moves: trips above 1. before, after: the product of the
+    trips of the temporal loops outside of a loop, without and with it. ends: per dim the last tile. even: per dim and
+    mapping, whether every tile divides the enclosing one.
     """
 
-    __slots__ = ("after", "before", "divides", "enclosing", "ends", "moves", "rows", "steps", "tiles", "trips")
+    __slots__ = ("after", "before", "enclosing", "ends", "even", "moves", "rows", "steps", "tiles", "trips")
 
     def __init__(self, extents: tuple[int, ...], shape: Shape, table: Integers) -> None:
         self.rows = len(table)
@@ -73,15 +100,16 @@ class Columns:
         self.moves: list[Booleans] = []
         self.before: list[Integers] = []
         self.after: list[Integers] = []
-        self.divides: Booleans = np.ones(self.rows, dtype=np.bool_)
+        self.even: dict[int, Booleans] = {}
         steps = np.ones(self.rows, dtype=np.int64)
         for loop in shape.loops:
             enclosing = ends.get(loop.dim)
             if enclosing is None:
                 enclosing = np.full(self.rows, extents[loop.dim], dtype=np.int64)
             tile = np.minimum(columns[loop.column], enclosing)
-            trips = (enclosing / tile).astype(np.int64)  # exact where it divides, as both are below 2^53
-            self.divides &= trips * tile == enclosing
+            trips = quotient(enclosing + (tile - 1), tile)
+            divides = trips * tile == enclosing
+            self.even[loop.dim] = divides & self.even[loop.dim] if loop.dim in self.even else divides
             ends[loop.dim] = tile
             self.tiles.append(tile)
             self.enclosing.append(enclosing)
@@ -93,8 +121,3 @@ class Columns:
             self.after.append(steps)
         self.ends = ends
         self.steps: Integers = steps
-
-
-def kind_of(tensor: TensorModel, loop: Place) -> int:
-    """Return 0 where the tensor lacks the loop's dim, 1 where an element tells it, 2 where it is in a window."""
-    return tensor.kinds[loop.dim]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from polymap.costmodel.digits import Clock
 from polymap.costmodel.progression import Placed, Shape, same, too_large
@@ -40,13 +41,35 @@ def distinct_elements(axes: Axes) -> int:
 def elements_not_read(windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
     """Return how many elements fewer than those of the distinct tiles are read, over the windows' steps of one carry
     at which everything else stands still."""
-    steps = [
-        [(times, loads(axes, siblings, whole=False)) for times, siblings in classes(axes, cut, Clock.OWN)]
-        for axes, cut in zip(windows, cuts, strict=True)
-    ]
+    steps = [_steps(axes, cut) for axes, cut in zip(windows, cuts, strict=True)]
     if len(steps) == 1:
-        return sum(times * (distinct_tiles(found) - distinct_news(found)) for times, found in steps[0])
-    return _by_kind(steps) + _listed(steps)
+        return _sums(steps[0]).unread
+    return _by_kind([_sums(per_window) for per_window in steps]) + _listed(steps)
+
+
+def _steps(axes: Axes, cuts: Cuts) -> list[Step]:
+    """Return the kinds of steps of one window at one carry."""
+    return [(times, loads(axes, siblings, whole=False)) for times, siblings in classes(axes, cuts, Clock.OWN)]
+
+
+class Sums(NamedTuple):
+    """One window's elements over the steps of one carry. kept: of distinct tiles, where all siblings keep all. part:
+    the same where all keep a part; news: what is loaded then, each distinct set once; tiles, rest: elements held, and
+    of them those kept, of the distinct pairs of both. mixed: steps at which siblings differ in this."""
+
+    kept: int
+    part: int
+    news: int
+    tiles: int
+    rest: int
+    mixed: int
+    unread: int
+
+
+@lru_cache(maxsize=1 << 12)
+def sums_of_window(axes: Axes, cuts: Cuts) -> Sums:
+    """Return the sums that say, where nothing is mixed, what several windows together leave unread (`_by_kind`)."""
+    return _sums(_steps(axes, cuts))
 
 
 def _kind(found: list[Load]) -> str:
@@ -55,34 +78,39 @@ def _kind(found: list[Load]) -> str:
     return kinds.pop() if len(kinds) == 1 else "mixed"
 
 
-def _by_kind(steps: list[list[Step]]) -> int:
+def _sums(steps: list[Step]) -> Sums:
+    kept = part = news = pair_tiles = pair_kept = mixed = unread = 0
+    for times, found in steps:
+        kind = _kind(found)
+        if kind == "whole":
+            continue
+        held = times * distinct_tiles(found)
+        loaded = times * distinct_news(found)
+        unread += held - loaded
+        if kind == "kept":
+            kept += held
+        elif kind == "part":
+            part += held
+            news += loaded
+            tiles, rest = distinct_pairs(found)
+            pair_tiles += times * tiles
+            pair_kept += times * rest
+        else:
+            mixed += times
+    return Sums(kept, part, news, pair_tiles, pair_kept, mixed, unread)
+
+
+def _by_kind(windows: list[Sums]) -> int:
     """Return the elements not read at steps at which along each window all siblings keep all, or all keep a part."""
-    sums: list[dict[str, tuple[int, ...]]] = []
-    for per_window in steps:
-        kept = part = news = pair_tiles = pair_kept = 0
-        for times, found in per_window:
-            kind = _kind(found)
-            if kind == "kept":
-                kept += times * distinct_tiles(found)
-            elif kind == "part":
-                part += times * distinct_tiles(found)
-                news += times * distinct_news(found)
-                tiles, rest = distinct_pairs(found)
-                pair_tiles += times * tiles
-                pair_kept += times * rest
-        sums.append({"kept": (kept,), "part": (part, news, pair_tiles, pair_kept)})
     total = 0
-    for kinds in product(("kept", "part"), repeat=len(steps)):
-        chosen = [of_window[kind] for of_window, kind in zip(sums, kinds, strict=True)]
-        tiles = prod(each[0] for each in chosen)
-        parts = kinds.count("part")
-        if parts == 1:
-            total -= prod(each[1] if kind == "part" else each[0] for each, kind in zip(chosen, kinds, strict=True))
-        elif parts > 1:
-            kept = [each[0] for each, kind in zip(chosen, kinds, strict=True) if kind == "kept"]
-            held = [(each[2], each[3]) for each, kind in zip(chosen, kinds, strict=True) if kind == "part"]
-            total -= prod(kept) * (prod(tile for tile, _ in held) - prod(rest for _, rest in held))
-        total += tiles
+    for kinds in product(("kept", "part"), repeat=len(windows)):
+        kept = prod(sums.kept for sums, kind in zip(windows, kinds, strict=True) if kind == "kept")
+        parts = [sums for sums, kind in zip(windows, kinds, strict=True) if kind == "part"]
+        if len(parts) == 1:
+            total -= kept * parts[0].news
+        elif len(parts) > 1:
+            total -= kept * (prod(sums.tiles for sums in parts) - prod(sums.rest for sums in parts))
+        total += kept * prod(sums.part for sums in parts)
     return total
 
 

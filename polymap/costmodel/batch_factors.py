@@ -1,0 +1,216 @@
+"""What one dim, or the dims of one window, give to the counts of many mappings with tiles of any size.
+
+Counts are sums of products of these over the dims. Along one dim they are counted on arrays (`batch_digits`); along
+windows, and where a loop that a tile spans stands outside one that fixes it, once per distinct chain of tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+
+import numpy as np
+
+from polymap.costmodel.batch_digits import (
+    Digit,
+    digits_of,
+    judged_is_in_reach,
+    judged_places,
+    kept_indices,
+    kept_is_in_reach,
+    places,
+    tile_size,
+)
+from polymap.costmodel.batch_loops import Integers, Many
+from polymap.costmodel.batch_rows import NO_ANSWER
+from polymap.costmodel.digits import Chain, Clock, Cut, Part, changes, kept_indices as kept_of_one
+from polymap.costmodel.messages import distinct_elements, sums_of_window
+from polymap.costmodel.scene import Axes, Judge
+from polymap.costmodel.window_sums import Cuts, all_elements, first_tile, kept_elements
+from polymap.errors import BudgetError
+
+# In the chains of this module a link's tile is the number of a column, a pin that of a run of digits.
+
+
+def columns_of(chain: Chain) -> tuple[int, ...]:
+    """Return the columns of a chain's loops."""
+    return tuple(column for column, _, _ in chain)
+
+
+def times_of(chain: Chain) -> int:
+    """Return how many TIME loops a chain has."""
+    return sum(part is Part.TIME for _, part, _ in chain)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One dim: its extent and chain; subclasses say what is counted."""
+
+    extent: int
+    chain: Chain
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return columns_of(self.chain)
+
+    @property
+    def alone(self) -> bool:
+        return False
+
+
+class FirstTile(Line):
+    """Indices in the tile of the first step in the first instance."""
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return tile_size(self.extent, digits_of(self.extent, tiles, self.chain))
+
+
+@dataclass(frozen=True, slots=True)
+class Places(Line):
+    """Places that work over the first `cut` TIME loops; moving: over one more without those."""
+
+    cut: int
+    moving: bool = False
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        digits = digits_of(self.extent, tiles, self.chain)
+        found = places(self.extent, digits, self.cut)
+        return places(self.extent, digits, self.cut + 1) - found if self.moving else found
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Line):
+    """Indices kept at carries of other dims inside the first `outside` TIME loops."""
+
+    outside: int
+    clock: Clock
+
+    @property
+    def alone(self) -> bool:
+        return not kept_is_in_reach(self.chain, self.outside)
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        if self.alone:
+            count = partial(_kept_of_one, outside=self.outside, clock=self.clock)
+            return one_by_one(count, ((1, self.extent, self.chain),), tiles)
+        return kept_indices(self.extent, digits_of(self.extent, tiles, self.chain), self.outside, self.clock)
+
+
+def _kept_of_one(axes: Axes, outside: int, clock: Clock) -> int:
+    ((_, extent, chain),) = axes
+    return kept_of_one(extent, chain, outside, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Line):
+    """Places that work now and before at one carry and of which a judge approves."""
+
+    cut: Cut
+    judge: Judge
+
+    @property
+    def alone(self) -> bool:
+        return not judged_is_in_reach(self.chain)
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        if self.alone:
+            count = partial(_judged_of_one, cut=self.cut, judge=self.judge)
+            return one_by_one(count, ((1, self.extent, self.chain),), tiles)
+        return judged_places(self.extent, digits_of(self.extent, tiles, self.chain), self.cut, self.judge)
+
+
+def _judged_of_one(axes: Axes, cut: Cut, judge: Judge) -> int:
+    ((_, extent, chain),) = axes
+    return sum(times for times, tracks in changes(extent, chain, cut) if judge(tracks))
+
+
+@dataclass(frozen=True, slots=True)
+class OfWindow:
+    """One window; subclasses say what is counted."""
+
+    axes: Axes
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(column for _, _, chain in self.axes for column in columns_of(chain))
+
+    @property
+    def alone(self) -> bool:
+        return True
+
+
+class WindowFirst(OfWindow):
+    """Elements of the first tile of the first instance."""
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return one_by_one(first_tile, self.axes, tiles)
+
+
+class WindowAll(OfWindow):
+    """Elements of all tiles, over all steps and instances."""
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return one_by_one(all_elements, self.axes, tiles)
+
+
+class WindowDistinct(OfWindow):
+    """Elements of the distinct tiles of siblings, over all steps."""
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return one_by_one(distinct_elements, self.axes, tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowKept(OfWindow):
+    """Elements that tiles keep, over the steps of one carry and all instances."""
+
+    cuts: Cuts
+    clock: Clock
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return one_by_one(partial(_kept_in_window, cuts=self.cuts, clock=self.clock), self.axes, tiles)
+
+
+def _kept_in_window(axes: Axes, cuts: Cuts, clock: Clock) -> int:
+    return kept_elements(axes, cuts, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSum(OfWindow):
+    """One of the sums over the steps of one carry (`Sums`, by name)."""
+
+    cuts: Cuts
+    name: str
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return one_by_one(lambda axes: int(getattr(sums_of_window(axes, self.cuts), self.name)), self.axes, tiles)
+
+
+def one_by_one(count: Callable[[Axes], int], axes: Axes, tiles: Sequence[Integers]) -> Many:
+    """Return the counts for each row of tiles, NO_ANSWER where they are out of reach."""
+    links: list[list[Digit]] = []
+    left = iter(tiles)
+    for _, extent, chain in axes:
+        links.append(digits_of(extent, [next(left) for _ in chain], chain))
+    rows = zip(*(_chains(digits) for digits in links), strict=False) if tiles else iter((((),) * len(axes),))
+    found: list[int] = []
+    for chains in rows:
+        placed = tuple((factor, extent, chain) for (factor, extent, _), chain in zip(axes, chains, strict=True))
+        try:
+            found.append(count(placed))
+        except BudgetError:
+            found.append(NO_ANSWER)
+    return np.array(found, dtype=np.int64) if tiles else found[0]
+
+
+def _chains(digits: Sequence[Digit]) -> Iterator[Chain]:
+    """Yield the chain of each row; of no loops, for ever."""
+    if not digits:
+        return repeat(())
+    columns = [
+        zip(digit.tile.tolist(), repeat(digit.part), np.broadcast_to(digit.pin, digit.tile.shape).tolist())
+        for digit in digits
+    ]
+    return zip(*columns, strict=True)
