@@ -21,7 +21,7 @@ from polymap.schedules.space_chains import (
     unlimited_table,
 )
 from polymap.schedules.space_fanouts import Share, shared_product, shares_of
-from polymap.schedules.space_orders import Quadrature, evaluation_points, quadrature
+from polymap.schedules.space_orders import Quadrature, UnitBlock, evaluation_points, quadrature
 from polymap.schedules.space_placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
@@ -76,9 +76,10 @@ def count_trees(space: Space) -> int | None:
         or sum(part.operations for part in work) * (bound.bit_length() // 16 + 1) > _MOST_OPERATIONS
     ):
         return None
+    degree = _degree(space, families)
     total, modulus, number = 0, 1, 0
     while modulus < bound:
-        rule = quadrature(len(space.dims), number)
+        rule = quadrature(degree, number)
         residue = sum(_count_family(space, part, rule) for part in work) % rule.prime
         total += modulus * ((residue - total) * pow(modulus, -1, rule.prime) % rule.prime)
         modulus *= rule.prime
@@ -109,26 +110,32 @@ def _joined(blocks: dict[Vector, int]) -> dict[Vector, int]:
     return {vector: weight for vector, weight in totals.items() if weight}
 
 
-def _axes(space: Space, family: _Family) -> tuple[Vector, tuple[Vector, ...]]:
-    """Return the coefficient axis of each region, and of the pieces of each block that holds units."""
+def _axes(space: Space, family: _Family) -> tuple[Vector, tuple[UnitBlock, ...]]:
+    """Return the coefficient axis of each region, and the blocks that hold units."""
     if not _positions_matter(space):
-        return (0,), tuple((0,) * (size + 1) for size in family.parts)
-    regions, pieces, units = [0], list[Vector](), 0
+        return (0,), tuple(UnitBlock(size, (0,)) for size in family.parts)
+    regions, parts, units = [0], list[UnitBlock](), 0
     for size in family.parts:
-        pieces.append(tuple(range(units, units + size + 1)))
+        parts.append(UnitBlock(size, tuple(range(units, units + size + 1))))
         units += size
         regions.append(units)
-    return tuple(regions), tuple(pieces)
+    return tuple(regions), tuple(parts)
+
+
+def _degree(space: Space, families: Sequence[_Family]) -> int:
+    """Return the degree of the polynomials whose mean is taken: the loops of a block, and units anywhere among them."""
+    units = 0 if _positions_matter(space) else max((size for family in families for size in family.parts), default=0)
+    return len(space.dims) + units
 
 
 def _longest(space: Space, family: _Family) -> Vector:
     """Return the most temporal loops of one dim per axis."""
-    regions, pieces = _axes(space, family)
+    regions, parts = _axes(space, family)
     longest = [0] * (len(family.units) + 1 if _positions_matter(space) else 1)
     for i, axis in enumerate(regions):
         longest[axis] += max(vector[i] for vector in family.blocks)
-    for axes in pieces:
-        for axis in set(axes):
+    for part in parts:
+        for axis in part.axes:
             longest[axis] += 1
     chain = max((longest_chain(space.rule, dim.extent) for dim in space.dims), default=0)
     return tuple(min(most, chain) for most in longest)
@@ -198,11 +205,11 @@ def _operations(
     steps: list[tuple[Vector, list[Share]]],
 ) -> int:
     """Return about how many operations one prime takes."""
-    nodes = max(1, (len(space.dims) + 1) // 2)
+    nodes = max(1, (_degree(space, [family]) + 1) // 2)
     regions = len(_axes(space, family)[0])
     points = comb(family.most_blocks + nodes * regions, nodes * regions)
     for size in family.parts:
-        points *= (nodes + 1) ** (size + 1) if _positions_matter(space) else (nodes + 1) * (size + 1) * 2
+        points *= (nodes + 1) ** (size + 1) if _positions_matter(space) else nodes
     coefficients = prod(most + 1 for most in longest)
     pairs = evaluated = 0
     for _, shares in steps:
@@ -218,8 +225,8 @@ def _operations(
 def _count_family(space: Space, work: _Work, rule: Quadrature) -> int:
     """Return the number of trees of the family modulo the rule's prime."""
     family = work.family
-    regions, pieces = _axes(space, family)
-    points = evaluation_points(rule, family.blocks, regions, pieces, work.longest)
+    regions, parts = _axes(space, family)
+    points = evaluation_points(rule, family.blocks, regions, parts, work.longest)
     coefficients = np.ascontiguousarray(points.coefficients.T.astype(np.float64))
     total = 0
     tables: dict[CountedDim, Table] = {}

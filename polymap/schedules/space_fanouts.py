@@ -75,32 +75,20 @@ def shared_product(
     """
     values = weights[None, :]
     for share, table in zip(shares, tables, strict=True):
-        totals = np.zeros((share.states, len(weights)), dtype=np.int64)
-        if len(share.sources) > 2 * table.shape[1]:
-            _add_by_trips(share, values, coefficients, table, prime, totals)
-        else:
-            _add_by_pairs(share, values, coefficients, table, prime, totals)
-        values = residues(totals, prime)
+        values = residues(_shared(share, values, coefficients, table, prime), prime)
     return int(values.sum()) % prime
 
 
-def _add_by_pairs(
-    share: Share, values: Table, coefficients: NDArray[np.float64], table: Table, prime: int, totals: Table
-) -> None:
-    """Add what each pair brings, the trip counts of a pair summed before they are evaluated."""
+def _shared(share: Share, values: Table, coefficients: NDArray[np.float64], table: Table, prime: int) -> Table:
+    """Return [state afterwards, point]; pairs whose trip counts have equal sums of columns share their evaluation."""
+    totals = np.zeros((share.states, values.shape[1]), dtype=np.int64)
     grouped = np.add.reduceat(table[:, share.columns], share.starts, axis=1) % prime
-    for first in range(0, len(share.sources), _CHUNK):
-        ways = residue_product(grouped[:, first : first + _CHUNK].T, coefficients, prime)
-        for i, row in enumerate(ways, start=first):
-            totals[share.targets[i]] += values[share.sources[i]] * row
-
-
-def _add_by_trips(
-    share: Share, values: Table, coefficients: NDArray[np.float64], table: Table, prime: int, totals: Table
-) -> None:
-    """Add what each pair brings, every trip count evaluated once for all pairs."""
-    ways = residue_product(table.T, coefficients, prime)
-    ends = (*share.starts[1:].tolist(), len(share.columns))
-    for i, (start, end) in enumerate(zip(share.starts.tolist(), ends, strict=True)):
-        row = ways[share.columns[start]] if end == start + 1 else ways[share.columns[start:end]].sum(axis=0) % prime
-        totals[share.targets[i]] += values[share.sources[i]] * row
+    distinct, which = np.unique(grouped, axis=1, return_inverse=True)
+    order = np.argsort(which, kind="stable")
+    firsts = range(0, distinct.shape[1], _CHUNK)
+    parts = np.split(order, np.searchsorted(which[order], firsts)[1:])
+    for first, part in zip(firsts, parts, strict=True):
+        ways = residue_product(distinct[:, first : first + _CHUNK].T, coefficients, prime)
+        for i in part.tolist():
+            totals[share.targets[i]] += values[share.sources[i]] * ways[which[i] - first]
+    return totals

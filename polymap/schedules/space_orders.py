@@ -11,9 +11,9 @@ among the blocks of a region is listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from math import comb, factorial, prod
 
@@ -45,7 +45,7 @@ def quadrature(degree: int, number: int) -> Quadrature:
     ]
     candidate = quadrature(degree, number - 1).prime - 1 if number else _LARGEST - 1
     while True:
-        roots = _roots(polynomial, candidate) if _is_prime(candidate) else ()
+        roots = _roots(polynomial, candidate) if _is_prime(candidate) and _splits(polynomial, candidate) else ()
         if len(roots) == size:
             nodes = (0, *roots)
             return Quadrature(candidate, nodes, _weights(nodes, candidate))
@@ -55,6 +55,27 @@ def quadrature(degree: int, number: int) -> Quadrature:
 
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))
+
+
+def _splits(polynomial: Sequence[int], prime: int) -> bool:
+    """Return whether the polynomial (lowest coefficient first) divides x^prime - x, the product of all x - root."""
+    size = len(polynomial) - 1
+    last = pow(polynomial[-1], -1, prime)
+    # x^size as a polynomial of lower degree.
+    reduced = [-coefficient * last % prime for coefficient in polynomial[:-1]]
+
+    def times_x(values: list[int]) -> list[int]:
+        return [(low + values[-1] * high) % prime for low, high in zip([0, *values[:-1]], reduced, strict=True)]
+
+    one = [1] + [0] * (size - 1)
+    power = one
+    for digit in bin(prime)[2:]:
+        square, shifted = [0] * size, power
+        for coefficient in power:
+            square = [(a + coefficient * b) % prime for a, b in zip(square, shifted, strict=True)]
+            shifted = times_x(shifted)
+        power = times_x(square) if digit == "1" else square
+    return power == times_x(one)
 
 
 def _roots(polynomial: Sequence[int], prime: int) -> Vector:
@@ -90,78 +111,105 @@ class Points:
     coefficients: Table
 
 
+@dataclass(frozen=True, slots=True)
+class UnitBlock:
+    """A block that holds spatial loops: how many units of them, and the coefficient axes of the pieces before, between
+    and after them (a dim has a loop in one piece at most); one axis where it does not matter which piece."""
+
+    units: int
+    axes: Vector
+
+
 def evaluation_points(
     rule: Quadrature,
     blocks: dict[Vector, int],
     region_axes: Sequence[int],
-    parts: Sequence[Sequence[int]],
+    parts: Sequence[UnitBlock],
     longest: Sequence[int],
 ) -> Points:
     """Return the points at which to evaluate the product over dims.
 
     blocks: number of blocks per region -> weight. region_axes: which coefficient axis a region's blocks count for.
-    parts: per block that holds spatial loops, the axes of its pieces before, between and after them; a dim has a loop
-    in one piece at most. longest: the highest degree that is of use, per axis.
+    parts: the blocks that hold spatial loops. longest: the highest degree that is of use, per axis.
     """
-    lists = [list(_multisets(rule, max(v[i] for v in blocks))) for i in range(len(region_axes))]
     prime = rule.prime
-    spread = _spread(rule, blocks)
-    weights = np.array(
-        [
-            spread.get(tuple(sum(m) for m, _ in choice), 0) * prod(weight for _, weight in choice) % prime
-            for choice in product(*lists)
-        ],
-        dtype=np.int64,
-    )
+    most = [max(vector[i] for vector in blocks) for i in range(len(region_axes))]
+    regions = [_multisets(rule, own) for own in most]
+    weights = _spread(rule, blocks)[np.ix_(*(totals for totals, _ in regions))]
+    for i, (_, own) in enumerate(regions):
+        weights = weights * own.reshape([-1 if i == j else 1 for j in range(len(regions))]) % prime
+    weights = weights.ravel()
     kept = np.flatnonzero(weights)
     coefficients = np.ones((1,) + (1,) * len(longest), dtype=np.int64)
-    for axis, multisets in zip(region_axes, lists, strict=True):
-        layer = _elementary(rule, tuple(counts for counts, _ in multisets), longest[axis])
-        coefficients = _outer(coefficients, layer, axis, prime)
+    for axis, own in zip(region_axes, most, strict=True):
+        coefficients = _outer(coefficients, _elementary(rule, own, longest[axis]), axis, prime)
     for axis in set(range(len(longest))) - set(region_axes):
         no_blocks = np.array([[1] + [0] * longest[axis]], dtype=np.int64)
         coefficients = _outer(coefficients, no_blocks, axis, prime)
     weights, coefficients = weights[kept], coefficients[kept]
-    for axes in parts:
-        weights, coefficients = _with_pieces(rule, axes, weights, coefficients)
+    for part in parts:
+        forms = _pieces(rule, part.axes) if len(part.axes) > 1 else _together(rule, part)
+        grown = [_times(coefficients, part.axes, form, prime) for form in forms]
+        coefficients = np.concatenate(grown)
+        weights = np.concatenate([weights * weight % prime for weight in forms.values()])
     return Points(weights, coefficients.reshape(len(weights), -1))
 
 
-def _multisets(rule: Quadrature, most: int) -> Iterator[tuple[Vector, int]]:
-    """Yield how often each node but 0 occurs among up to `most` blocks, with the product of weights.
+def _multisets(rule: Quadrature, most: int) -> tuple[Table, Table]:
+    """Return, per multiset of nodes but 0 of up to `most` blocks, its size and its weight.
 
-    The weight lacks the choice of the blocks with node 0 and its weight: see _spread.
+    A weight lacks the choice of the blocks with node 0 and its weight: see _spread.
     """
-    for counts in product(range(most + 1), repeat=len(rule.nodes) - 1):
-        if sum(counts) <= most:
-            weight = factorial(sum(counts)) // prod(factorial(c) for c in counts)
-            for count, node_weight in zip(counts, rule.weights[1:], strict=True):
-                weight = weight * pow(node_weight, count, rule.prime)
-            yield counts, weight % rule.prime
+    prime = rule.prime
+    counts, totals = _up_to(most, len(rule.nodes) - 1)
+    below = [1]
+    for number in range(1, most + 1):
+        below.append(below[-1] * number % prime)
+    weights = np.array(below, dtype=np.int64)[totals]
+    for column, weight in zip(counts.T, rule.weights[1:], strict=True):
+        powers = [pow(weight, n, prime) * pow(factorial, -1, prime) % prime for n, factorial in enumerate(below)]
+        weights = weights * np.array(powers, dtype=np.int64)[column] % prime
+    return totals, weights
 
 
-def _spread(rule: Quadrature, blocks: dict[Vector, int]) -> dict[Vector, int]:
-    """Return per number of blocks with a node other than 0, per region -> weight: the others have node 0."""
-    totals: dict[Vector, int] = {}
+@cache
+def _up_to(most: int, places: int) -> tuple[Table, Table]:
+    """Return all rows of `places` counts that sum up to at most `most`, and their sums."""
+    counts, totals = np.zeros((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    for _ in range(places):
+        rows = np.repeat(np.arange(len(totals)), most + 1 - totals)
+        new = np.arange(len(rows)) - np.repeat(np.cumsum(most + 1 - totals) - (most + 1 - totals), most + 1 - totals)
+        counts = np.concatenate([counts[rows], new[:, None]], axis=1)
+        totals = totals[rows] + new
+    return counts, totals
+
+
+def _spread(rule: Quadrature, blocks: dict[Vector, int]) -> Table:
+    """Return [number of blocks with a node other than 0, per region] -> weight: the others have node 0."""
+    totals = np.zeros([1 + max(v[i] for v in blocks) for i in range(len(next(iter(blocks))))], dtype=np.int64)
     for vector, weight in blocks.items():
         for used in product(*(range(n + 1) for n in vector)):
             rest = pow(rule.weights[0], sum(vector) - sum(used), rule.prime)
             ways = prod(comb(n, u) for n, u in zip(vector, used, strict=True))
-            totals[used] = (totals.get(used, 0) + weight * ways * rest) % rule.prime
+            totals[used] = (int(totals[used]) + weight * ways * rest) % rule.prime
     return totals
 
 
-def _elementary(rule: Quadrature, multisets: Sequence[Vector], longest: int) -> Table:
+@lru_cache(maxsize=64)
+def _elementary(rule: Quadrature, most: int, longest: int) -> Table:
     """Return [multiset, k] -> k-th elementary symmetric polynomial of the nodes, each as often as counted."""
     prime = rule.prime
-    most = max(max(counts) for counts in multisets)
-    values = np.zeros((len(multisets), longest + 1), dtype=np.int64)
+    counts, _ = _up_to(most, len(rule.nodes) - 1)
+    values = np.zeros((len(counts), longest + 1), dtype=np.int64)
     values[:, 0] = 1
-    for number, node in enumerate(rule.nodes[1:]):
-        often = np.array([counts[number] for counts in multisets])
-        for repeat in range(most):
-            more = (often > repeat) * node
-            values[:, 1:] = (values[:, 1:] + values[:, :-1] * more[:, None]) % prime
+    for node, column in zip(rule.nodes[1:], counts.T, strict=True):
+        # (1 + node x)^count
+        powers = [[comb(n, k) * pow(node, k, prime) % prime for k in range(longest + 1)] for n in range(most + 1)]
+        grown = values.copy()
+        for k in range(1, longest + 1):
+            own = np.array([row[k] for row in powers], dtype=np.int64)[column]
+            grown[:, k:] += values[:, : longest + 1 - k] * own[:, None]
+        values = grown % prime
     return values
 
 
@@ -173,23 +221,27 @@ def _outer(coefficients: Table, layer: Table, axis: int, prime: int) -> Table:
     return pairs.reshape(-1, *pairs.shape[2:])
 
 
-def _with_pieces(rule: Quadrature, axes: Sequence[int], weights: Table, coefficients: Table) -> tuple[Table, Table]:
-    """Return the points times the nodes of one block's pieces; in a dim's polynomial at most one piece occurs."""
-    forms: dict[Vector, int] = {}
-    for choice in product(range(len(rule.nodes)), repeat=len(axes)):
-        form = [0] * (coefficients.ndim - 1)
-        for axis, node in zip(axes, choice, strict=True):
-            form[axis] = (form[axis] + rule.nodes[node]) % rule.prime
-        weight = prod(rule.weights[node] for node in choice)
-        forms[tuple(form)] = (forms.get(tuple(form), 0) + weight) % rule.prime
-    grown = np.concatenate([_times(coefficients, form, rule.prime) for form in forms])
-    return np.concatenate([weights * weight % rule.prime for weight in forms.values()]), grown
+def _together(rule: Quadrature, part: UnitBlock) -> dict[Vector, int]:
+    """Return (node) -> weight of a block in which q units stand anywhere among n loops: (n + q)! / q! ways.
+
+    That is the mean of x^n x^q / q!.
+    """
+    each = pow(factorial(part.units), -1, rule.prime)
+    pairs = zip(rule.nodes, rule.weights, strict=True)
+    return {(node,): weight * pow(node, part.units, rule.prime) * each % rule.prime for node, weight in pairs if node}
 
 
-def _times(coefficients: Table, form: Vector, prime: int) -> Table:
-    """Return the polynomials times 1 + sum of form[axis] x (variable of the axis), high degrees dropped."""
+def _pieces(rule: Quadrature, axes: Vector) -> dict[Vector, int]:
+    """Return (node of every piece) -> weight."""
+    pairs = list(zip(rule.nodes, rule.weights, strict=True))
+    choices = product(pairs, repeat=len(axes))
+    return {tuple(node for node, _ in choice): prod(weight for _, weight in choice) % rule.prime for choice in choices}
+
+
+def _times(coefficients: Table, axes: Vector, nodes: Vector, prime: int) -> Table:
+    """Return the polynomials times 1 + sum of node x (variable of its axis), high degrees dropped."""
     grown = coefficients.copy()
-    for axis, value in enumerate(form):
+    for axis, value in zip(axes, nodes, strict=True):
         low = [slice(None)] * coefficients.ndim
         high = [slice(None)] * coefficients.ndim
         low[axis + 1], high[axis + 1] = slice(None, -1), slice(1, None)

@@ -10,6 +10,7 @@ Levels are numbered 1.. below the outermost level. A tensor stands at level 0 un
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -133,46 +134,45 @@ class _Chains:
         self.sets = len(bounds) - in_last_block
         self.regions = self.sets + 1
         self.most = sum(sum(holding.may) for holding in holdings)
-        self._power: Callable[[int, int, int], list[list[int]]] = cache(self._power_of)
+        self._row: Callable[[Holding, Vector, tuple[bool, ...]], tuple[int, ...]] = cache(self._row_of)
 
     def _cap(self, region: int) -> int:
         """Return the first level that no node may have in `region`: its group stands further in."""
         levels = len(self.holdings[0].may) if self.holdings else 0
         return self.bounds[region][0] if region < len(self.bounds) else levels + 1
 
-    def _power_of(self, tensor: int, region: int, exponent: int) -> list[list[int]]:
-        if exponent == 0:
-            size = len(self.holdings[tensor].may) + 1
-            return [[int(i == j) for j in range(size)] for i in range(size)]
-        step = _step(self.holdings[tensor], self._cap(region), None)
-        return _multiply(self._power(tensor, region, exponent - 1), step)
+    def _row_of(self, holding: Holding, slots: Vector, unheaded: tuple[bool, ...]) -> tuple[int, ...]:
+        """Return level -> ways to get there in the slots of the first regions and the sets between them."""
+        *before, count = slots
+        cap = self._cap(len(before))
+        if count:
+            return _times(self._row(holding, (*before, count - 1), unheaded), _step(holding, cap, None))
+        if not before:
+            return (1, *(0 for _ in holding.may))
+        forbidden = self.bounds[len(before) - 1][1] if unheaded[-1] else None
+        return _times(self._row(holding, tuple(before), unheaded[:-1]), _step(holding, cap, forbidden))
 
     def count(self, slots: Vector) -> int:
         """Return the number of ways with slots[i] slots in region i, each part's own set rightly headed."""
         total = 0
+        alike = Counter(self.holdings)
         for unheaded in product((False, True), repeat=self.sets):
-            ways = prod(self._ways(tensor, slots, unheaded) for tensor in range(len(self.holdings)))
+            ways = prod(self._ways(holding, slots, unheaded) ** often for holding, often in alike.items())
             total += (-1) ** sum(unheaded) * ways
         return total
 
-    def _ways(self, tensor: int, slots: Vector, unheaded: tuple[bool, ...]) -> int:
-        holding = self.holdings[tensor]
-        row = [1] + [0] * len(holding.may)
-        for region, count in enumerate(slots):
-            row = _multiply([row], self._power(tensor, region, count))[0]
-            if region < self.sets:
-                forbidden = self.bounds[region][1] if unheaded[region] else None
-                row = _multiply([row], _step(holding, self._cap(region + 1), forbidden))[0]
+    def _ways(self, holding: Holding, slots: Vector, unheaded: tuple[bool, ...]) -> int:
+        row = self._row(holding, slots, unheaded)
         return sum(ways for level, ways in enumerate(row) if not any(holding.must[level:]))
 
 
-def _multiply(left: list[list[int]], right: list[list[int]]) -> list[list[int]]:
-    columns = list(zip(*right, strict=True))
-    return [[sum(a * b for a, b in zip(row, column, strict=True) if a) for column in columns] for row in left]
+def _times(row: tuple[int, ...], step: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    return tuple(sum(a * b for a, b in zip(row, column, strict=True) if a) for column in step)
 
 
-def _step(holding: Holding, cap: int, forbidden: int | None) -> list[list[int]]:
-    """Return [level before][level after] -> number of sets of nodes that one slot may hold of this tensor.
+@cache
+def _step(holding: Holding, cap: int, forbidden: int | None) -> tuple[tuple[int, ...], ...]:
+    """Return [level after][level before] -> number of sets of nodes that one slot may hold of this tensor.
 
     Only levels below `cap` stand here, and no set whose outermost node lies at `forbidden` or further in.
     """
@@ -187,7 +187,7 @@ def _step(holding: Holding, cap: int, forbidden: int | None) -> list[list[int]]:
                 ways -= _subsets(holding, max(before, forbidden - 1), after)
             row[after] = ways
         rows.append(row)
-    return rows
+    return tuple(zip(*rows, strict=True))
 
 
 def _subsets(holding: Holding, before: int, after: int) -> int:
