@@ -53,6 +53,7 @@ class _Several:
         self._rows = factors.reshape(shape)
         self.steps = prod(problem.extents) // self._rows.prod(axis=(1, 2), dtype=np.int64)
         self._ones = np.ones(len(structures), dtype=np.int64)
+        self._kinds: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
 
     def input(self, term: TensorTerm, component: Component) -> IntArray:
         """Return the least cost of a tensor that is read."""
@@ -187,18 +188,24 @@ class _Several:
 
     def _group(self, group: IndexGroup, levels: tuple[int, int], count: _Counter) -> IntArray:
         dims = [self._problem.dims.index(dim) for dim in group.dims]
-        seen = self._rows[:, :, dims].reshape(len(self._structures), len(self._problem.classes) * len(dims))
-        known: dict[tuple[int, ...], int] = {}
-        values = np.empty(len(self._structures), dtype=np.int64)
-        for number, structure in enumerate(self._structures):
-            key = tuple(seen[number].tolist())
-            if key not in known:
-                spread = Spread(self._problem, structure, ())
-                extents = tuple(self._problem.extents[d] // structure.used(d) for d in dims)
-                crossings = tuple(spread.crossings(dim, *levels, above=True) for dim in group.dims)
-                known[key] = count(group.coefficients, extents, crossings)
-            values[number] = known[key]
-        return values
+        first, which = self._alike(tuple(dims))
+        values = np.empty(len(first), dtype=np.int64)
+        for place, number in enumerate(first):
+            structure = self._structures[int(number)]
+            spread = Spread(self._problem, structure, ())
+            extents = tuple(self._problem.extents[d] // structure.used(d) for d in dims)
+            crossings = tuple(spread.crossings(dim, *levels, above=True) for dim in group.dims)
+            values[place] = count(group.coefficients, extents, crossings)
+        return values[which]
+
+    def _alike(self, dims: tuple[int, ...]) -> tuple[IntArray, IntArray]:
+        """Return the first structure of each with other factors of these dims, and which of them every structure is
+        like."""
+        if dims not in self._kinds:
+            seen = self._rows[:, :, list(dims)].reshape(len(self._structures), len(self._problem.classes) * len(dims))
+            _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+            self._kinds[dims] = first, which
+        return self._kinds[dims]
 
 
 _Crossings = tuple[tuple[Crossing, ...], ...]

@@ -1,23 +1,26 @@
-"""Structures: which dims are spread over which fan-out, by how much. CP-SAT enumerates them.
+"""Structures: which dims are spread over which fan-out, by how much.
 
-Fan-outs of one class are alike to every count, so the model holds one integer variable per class and dim, the product
-of the dim's factors over the class; a table per class lists the products that its fan-outs can make, each within its
-size and `dims`; a table per dim says that the classes' products divide the extent together.
+Fan-outs of one class are alike to every count, so a structure is told by one product per class and dim: of the dim's
+factors over the class's fan-outs, each within its size and `dims`. The classes' products divide the extents together.
+Where the user constrains them, CP-SAT owns the constraints and lists what meets them (structure_model.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 
-from ortools.sat.python import cp_model
+import numpy as np
+from numpy.typing import NDArray
 
-from polymap.errors import Problem as Mistake, SolverError
-from polymap.search.constraints import Factor, Rules, Utilization
-from polymap.search.lattice import divisors
+from polymap.search.constraints import Factor, Rules
+from polymap.search.lattice import IntArray, divisors
 from polymap.search.problem import FanoutClass, Problem
+
+Vector = tuple[int, ...]
+Factors = tuple[Vector, ...]
+_CHUNK = 1 << 20  # products of rows looked at together
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,117 +35,78 @@ class Structure:
         return prod(row[dim] for row in self.factors)
 
 
-Vector = tuple[int, ...]
-Factors = tuple[Vector, ...]
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits:
+    """What the fan-outs of one class can make together. rows: the products, one per dim; factors: of each row the first
+    split into factors, per fan-out."""
+
+    rows: IntArray
+    factors: tuple[Factors, ...]
 
 
 def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
     """Return the structures, one per distinct class products, in a fixed order, and whether these are all.
 
-    Raises SolverError if CP-SAT ends for any other reason than the end of the enumeration or of the time.
+    Raises SolverError if CP-SAT, asked where there are rules, ends for any other reason than the end of the enumeration
+    or of the time.
     """
-    if not problem.classes:
-        return ((Structure((), ()),) if least_parallel(problem) <= 1 else ()), True
-    splits = [_splits(problem, one) for one in problem.classes]
-    if not all(splits):  # some fan-out cannot meet the rules
-        return (), True
-    model = cp_model.CpModel()
-    variables = [[_product(model, problem, c, d) for d in range(len(problem.dims))] for c in range(len(splits))]
-    for row, known in zip(variables, splits, strict=True):
-        model.add_allowed_assignments(row, list(known))
-    if not _demand_utilization(model, problem, variables, splits):
-        return (), True
-    for d, extent in enumerate(problem.extents):
-        column = [row[d] for row in variables]
-        if len(column) > 1:
-            choices = product(*(divisors(extent) for _ in column))
-            model.add_allowed_assignments(column, [c for c in choices if extent % prod(c) == 0])
-    collector = _Collector(variables, out_of_time)
-    solver = cp_model.CpSolver()
-    solver.parameters.enumerate_all_solutions = True
-    solver.parameters.num_workers = 1
-    # An interrupt is Python's: the solver would end as if nothing had happened.
-    solver.parameters.catch_sigint_signal = False
-    invalid = model.validate()
-    if invalid:
-        raise SolverError(Mistake("PM590", f"the structure model is invalid: {invalid}"))
-    status = solver.solve(model, collector)
-    # No structure meets the rules about fan-outs and utilization: the list is empty, and whole.
-    complete = status == cp_model.OPTIMAL or (status == cp_model.INFEASIBLE and bool(problem.rules))
-    if not complete and not collector.stopped:
-        raise SolverError(Mistake("PM591", f"CP-SAT ended with {solver.status_name(status)} while listing structures"))
-    return tuple(Structure(_factors(problem, splits, rows), rows) for rows in sorted(collector.found)), complete
+    splits = [splits_of(problem, one) for one in problem.classes]
+    if problem.rules:
+        from polymap.search.structure_model import solutions  # CP-SAT takes half a second to load
+
+        rows, complete = solutions(problem, [[tuple(row) for row in one.rows.tolist()] for one in splits], out_of_time)
+        places = [{tuple(row): n for n, row in enumerate(one.rows.tolist())} for one in splits]
+        chosen = [[known[row] for known, row in zip(places, matrix, strict=True)] for matrix in rows]
+    else:
+        found, complete = _joined(problem, splits, out_of_time)
+        chosen = found.tolist()
+    return _structures(problem, splits, chosen), complete
 
 
-def least_parallel(problem: Problem) -> int:
-    """Return over how many instances all dims together must be spread for the utilization that rules demand."""
-    least = 1
-    whole, lanes = prod(problem.extents), prod(fanout.size for fanout in problem.arch.fanouts)
-    units = problem.arch.compute.per_cycle
-    for rule in problem.rules:
-        if isinstance(rule, Utilization) and rule.least > 0:
-            cycles = int(whole / (rule.least * lanes * units))
-            least = max(least, whole + 1 if cycles == 0 else -(-whole // (cycles * units)))
-    return least
+def _structures(problem: Problem, splits: list[Splits], chosen: list[list[int]]) -> tuple[Structure, ...]:
+    """Return the structures of one row per class (by number), sorted by their products."""
+    rows = [[tuple(row) for row in one.rows.tolist()] for one in splits]
+    fanouts = [f for one in problem.classes for f in one.fanouts]
+    order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
+    found: list[Structure] = []
+    for numbers in chosen:
+        factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors[n]]
+        classes = tuple(own[n] for own, n in zip(rows, numbers, strict=True))
+        found.append(Structure(tuple(factors[i] for i in order), classes))
+    return tuple(sorted(found, key=lambda structure: structure.classes))
 
 
-def _demand_utilization(
-    model: cp_model.CpModel,
-    problem: Problem,
-    variables: list[list[cp_model.IntVar]],
-    splits: list[dict[Vector, Factors]],
-) -> bool:
-    """Add that enough instances work; False where that cannot be."""
-    least, most = least_parallel(problem), prod(problem.extents)
-    if least <= 1:
-        return True
-    if least > most:
-        return False
-    counts: list[cp_model.IntVar] = []
-    for c, (row, known) in enumerate(zip(variables, splits, strict=True)):
-        values = sorted({prod(one) for one in known})
-        count = model.new_int_var_from_domain(cp_model.Domain.from_values(values), f"class{c}_instances")
-        model.add_allowed_assignments([*row, count], [(*one, prod(one)) for one in known])
-        counts.append(count)
-    whole = model.new_int_var(least, most, "instances")
-    model.add_multiplication_equality(whole, counts)
-    return True
+def _joined(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bool]) -> tuple[IntArray, bool]:
+    """Return every choice of one row per class (by number) whose products divide the extents, and whether these are
+    all."""
+    extents = np.array(problem.extents, dtype=np.int64)
+    chosen, products = np.zeros((1, 0), dtype=np.int64), np.ones((1, len(extents)), dtype=np.int64)
+    for one in splits:
+        found: list[tuple[IntArray, IntArray]] = []
+        for first, left, right in _dividing(products, one.rows, extents):
+            found.append((np.column_stack([chosen[first + left], right]), products[first + left] * one.rows[right]))
+            if out_of_time():
+                return np.zeros((0, len(splits)), dtype=np.int64), False
+        chosen, products = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return chosen, True
 
 
-def _factors(problem: Problem, splits: list[dict[tuple[int, ...], Factors]], rows: Factors) -> Factors:
-    """Return the factors per fan-out of class products."""
-    by_fanout: dict[int, tuple[int, ...]] = {}
-    for one, known, row in zip(problem.classes, splits, rows, strict=True):
-        by_fanout.update(zip(one.fanouts, known[row], strict=True))
-    return tuple(by_fanout[f] for f in sorted(by_fanout))
+def _dividing(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tuple[int, IntArray, IntArray]]:
+    """Yield (first, rows of left after it, rows of right), in order: all pairs whose products divide the extents."""
+    size = max(1, _CHUNK // max(1, len(right)))
+    for first in range(0, len(left), size):
+        ok: NDArray[np.bool_] = np.ones((min(size, len(left) - first), len(right)), dtype=np.bool_)
+        for d, extent in enumerate(extents):
+            ok &= extent % (left[first : first + size, d, None] * right[None, :, d]) == 0
+        a, b = np.nonzero(ok)
+        yield first, a, b
 
 
-class _Collector(cp_model.CpSolverSolutionCallback):
-    """Keeps the class products of every solution."""
-
-    def __init__(self, variables: list[list[cp_model.IntVar]], out_of_time: Callable[[], bool]) -> None:
-        super().__init__()
-        self._variables = variables
-        self._out_of_time = out_of_time
-        self.stopped = False
-        self.found: list[Factors] = []
-
-    def on_solution_callback(self) -> None:
-        self.found.append(tuple(tuple(self.value(variable) for variable in row) for row in self._variables))
-        if self._out_of_time():
-            self.stopped = True
-            self.stop_search()
-
-
-def _product(model: cp_model.CpModel, problem: Problem, number: int, dim: int) -> cp_model.IntVar:
-    return model.new_int_var_from_domain(
-        cp_model.Domain.from_values(list(divisors(problem.extents[dim]))), f"class{number}_dim{dim}"
-    )
-
-
-def _splits(problem: Problem, one: FanoutClass) -> dict[tuple[int, ...], Factors]:
-    """Return, per vector of products that the class's fan-outs can make, its first split into factors per fan-out."""
-    known: dict[tuple[int, ...], Factors] = {tuple(1 for _ in problem.dims): ()}
+def splits_of(problem: Problem, one: FanoutClass) -> Splits:
+    """Return what the fan-outs of a class can make; no row where some fan-out cannot meet the rules."""
+    extents = np.array(problem.extents, dtype=np.int64)
+    rows = np.ones((1, len(extents)), dtype=np.int64)
+    factors: list[Factors] = [()]
     for f in one.fanouts:
         fanout = problem.arch.fanouts[f]
         choices: list[list[int]] = []
@@ -150,15 +114,23 @@ def _splits(problem: Problem, one: FanoutClass) -> dict[tuple[int, ...], Factors
             free = fanout.dims is None or name in fanout.dims
             allowed = [value for value in divisors(extent) if value <= fanout.size] if free else [1]
             choices.append([value for value in allowed if _meets(problem.rules, fanout.name, name, value)])
-        own = tuple(_bounded(choices, fanout.size))
-        grown: dict[tuple[int, ...], Factors] = {}
-        for products, factors in known.items():
-            for row in own:
-                whole = tuple(a * b for a, b in zip(products, row, strict=True))
-                if all(e % w == 0 for e, w in zip(problem.extents, whole, strict=True)):
-                    grown.setdefault(whole, (*factors, row))
-        known = grown
-    return known
+        own = list(_bounded(choices, fanout.size))
+        if not own:
+            return Splits(np.ones((0, len(extents)), dtype=np.int64), ())
+        rows, pairs = _distinct_products(rows, np.array(own, dtype=np.int64).reshape(len(own), -1), extents)
+        factors = [(*factors[a], own[b]) for a, b in pairs]
+    return Splits(rows, tuple(factors))
+
+
+def _distinct_products(left: IntArray, right: IntArray, extents: IntArray) -> tuple[IntArray, list[tuple[int, int]]]:
+    """Return the different products of two rows that divide the extents, and the first pair that makes each."""
+    rows, pairs = np.zeros((0, len(extents)), dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
+    for first, a, b in _dividing(left, right, extents):
+        rows = np.concatenate([rows, left[first + a] * right[b]])
+        pairs = np.concatenate([pairs, np.column_stack([first + a, b])])
+        kept = np.sort(np.unique(rows, axis=0, return_index=True)[1])
+        rows, pairs = rows[kept], pairs[kept]
+    return rows, [(int(a), int(b)) for a, b in pairs.tolist()]
 
 
 def _meets(rules: Rules, fanout: str, dim: str, factor: int) -> bool:

@@ -1,7 +1,9 @@
-"""Which dims are spread over which fan-out: CP-SAT's list against trying everything, and what a ban changes."""
+"""Which dims are spread over which fan-out: two lists against trying everything, and what a ban changes."""
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -10,6 +12,7 @@ import pytest
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.explore import explore
+from polymap.search.constraints import Utilization
 from polymap.search.exhaustive import exhaustive
 from polymap.search.problem import Problem, analyse
 from polymap.search.structure import enumerate_structures
@@ -17,6 +20,7 @@ from polymap.search.symmetry import distinct_structures, symmetries
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
 from polymap.workload.loopnest import Workload
+from tests.referee.problems import random_problem
 
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=12, n=4, k=6)
 OUTER = MemoryLevel("DRAM", read_pj=Fraction(100), write_pj=Fraction(100))
@@ -64,12 +68,21 @@ MACHINES = [
 
 
 @pytest.mark.parametrize("arch", MACHINES)
-def test_cp_sat_lists_exactly_the_structures_that_trying_everything_finds(arch: Architecture) -> None:
+def test_the_structures_are_exactly_those_that_trying_everything_finds(arch: Architecture) -> None:
     problem = analyse(GEMM, arch)
     structures, complete = enumerate_structures(problem, never)
     assert complete
     assert len(structures) == len({one.classes for one in structures})
     assert {one.classes for one in structures} == (tried(problem) if arch.fanouts else {()})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_cp_sat_lists_the_same_structures_as_joining_tables(seed: int) -> None:
+    """CP-SAT is asked where a rule is given: one that demands nothing changes nothing."""
+    asked = random_problem(random.Random(seed), tiles="divide")
+    problem = analyse(asked.workload, asked.arch)
+    nothing = Utilization(Fraction(0))
+    assert enumerate_structures(replace(problem, rules=(nothing,)), never) == enumerate_structures(problem, never)
 
 
 @pytest.mark.parametrize("arch", MACHINES)
