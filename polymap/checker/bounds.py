@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.checker.model import Problem, Rows, Tensor, Tile, need, spread, sums
+from polymap.checker.model import Structure, Tensor, Tile, need, spread, sums
 
 NEVER = 1 << 60
 Array = NDArray[np.int64]
 Places = tuple[tuple[tuple[int, int], int], ...]  # ((level below the fan-outs, dim), temporal extent inside them)
 Crossing = tuple[tuple[tuple[int, str], ...], bool, int]  # (factor, merge) from inside; above the node; place or 0
-Edge = tuple[
-    int, int, int, list[Array], Array
-]  # a node: state before, after, level; over the grid: cost per part, bits
+# A node: state before, state after, level; over the grid: cost per part (NEVER where it cannot be), bits.
+Edge = tuple[int, int, int, list[Array], Array]
 
 
 @cache
@@ -31,11 +30,6 @@ def primes(number: int) -> Tile:
 def divisors(number: int) -> Tile:
     """Return the divisors, ascending."""
     return tuple(sorted({prod(chosen) for chosen in product(*((1, prime) for prime in primes(number)))}))
-
-
-def scaled(amounts: Array, factor: Any) -> Array:
-    """Return the product, NEVER where the amount is."""
-    return np.where(amounts >= NEVER, NEVER, np.where(amounts >= NEVER, 0, amounts) * factor)
 
 
 class Grid:
@@ -54,18 +48,6 @@ class Grid:
         """Return the place of a tile along every axis."""
         return tuple(primes(tile[d]).count(p) for d, p, _ in self.axes)
 
-    def flat(self, tile: Tile) -> int:
-        """Return the place of a tile among `tiles`."""
-        return sum(place * axis[2] for place, axis in zip(self.index(tile), self.axes, strict=True))
-
-    def places(self, values: list[Array]) -> Array:
-        """Return the flat places of the tiles with these values per dim."""
-        ones, total = [1] * len(values), np.zeros((), np.int64)
-        for d, value in enumerate(values):
-            own = [self.flat((*ones[:d], tile, *ones[d + 1 :])) for tile in divisors(self.top[d])]
-            total = total + np.array(own)[np.searchsorted(divisors(self.top[d]), value)]
-        return total
-
 
 grid_of = lru_cache(maxsize=1_000)(Grid)
 
@@ -73,7 +55,10 @@ grid_of = lru_cache(maxsize=1_000)(Grid)
 @lru_cache(maxsize=1_000)
 def within(top: Tile, dims: Tile) -> Array:
     """Return, over the grid of `top`, the flat places of the tiles' parts in the grid of some dims."""
-    return grid_of(tuple(top[d] for d in dims)).places([grid_of(top).values[d] for d in dims])
+    grid, own = grid_of(top), grid_of(tuple(top[d] for d in dims))
+    strides = {(dims[d], p): stride for d, p, stride in own.axes}
+    steps = zip(grid.axes, np.indices(grid.shape, sparse=True), strict=True)
+    return np.asarray(sum(index * strides.get(axis[:2], 0) for axis, index in steps), np.int64)
 
 
 NOTHING = np.ones((2, 1), np.int64)
@@ -104,9 +89,10 @@ def looks(extent: int, tile: int, passed: int, crossings: tuple[Crossing, ...]) 
             stops = sorted({1, tile, passed, *(y for y in places if y <= passed)})
             strides = [stop * prod(factor for y, factor in inner if y <= stop) for stop in stops]
             for (a, b), stride in zip(pairwise(stops), strides, strict=False):
-                indices, reach = (
-                    (spread(indices, b // a, stride), 0) if b <= tile else (indices, reach + (b // a - 1) * stride)
-                )
+                if b <= tile:
+                    indices = spread(indices, b // a, stride)
+                else:
+                    reach += (b // a - 1) * stride
             found.add((indices, offsets, strides[-1] - reach, reach))
     return found
 
@@ -166,11 +152,8 @@ def window(
     grid, (t, x, steps, before) = grid_of(top), pairs(top)
     least, kept = np.ones((2, len(grid.tiles)), np.int64), np.ones((len(top) + 1, len(t) + 1), np.int64)
     for dims, weights in groups:
-        own = grid_of(tuple(top[d] for d in dims))
-        at, (sizes, stays) = (
-            np.broadcast_to(within(top, dims), grid.shape).ravel(),
-            axis(weights, own.top, tuple(crossings[d] for d in dims)),
-        )
+        sizes, stays = axis(weights, tuple(top[d] for d in dims), tuple(crossings[d] for d in dims))
+        at = np.broadcast_to(within(top, dims), grid.shape).ravel()
         stays = stays[[dims.index(d) if d in dims else -1 for d in range(len(top) + 1)]][:, at[x], at[t]]
         kept[:, :-1] = np.where((stays < 0) | (kept[:, :-1] < 0), -1, kept[:, :-1] * stays)
         least = np.where((sizes[:, at] < 0) | (least < 0), -1, least * sizes[:, at])
@@ -201,103 +184,81 @@ def window(
 
 
 class Tables:
-    """What the nodes of a structure cost over the grid of all tiles of `top`.
+    """What the nodes of the tensors `only` cost over the grid of all tiles of `top`, their bits priced. prices: a unit,
+    and the price of a bit per level.
 
-    only: the tensors looked at. edges: per tensor. ends: per tensor and state what the compute units cost, per part, or
-    None. firsts: the joint states before any node. start: the cost before any node.
+    edges: per tensor. ends: per tensor and state what the compute units cost, per part, or None. firsts: the joint
+    states before any node. start: the cost before any node.
     """
 
-    def __init__(self, problem: Problem, rows: Rows, only: Tile, places: Places, top: Tile) -> None:
-        self.problem, self.places, self.last = problem, dict(places), len(problem.levels)
-        self.spread = [(problem.fanouts[own[0]], row) for own, row in zip(problem.classes, rows, strict=True)]
-        self.grid, self.all = grid_of(top), tuple(range(len(problem.dims)))
-        self.steps = prod(problem.extents) // self.factor(self.all, -1, self.last)
-        self.start, self.edges, self.ends = [0] * len(problem.parts), list[list[Edge]](), list[list[list[int] | None]]()
-        firsts: list[list[int]] = []
+    def __init__(self, structure: Structure, only: Tile, top: Tile, places: Places = (), prices: Tile = ()) -> None:
+        self.structure, self.problem, self.places = structure, structure.problem, dict(places)
+        self.unit, *self.prices = prices or (1, *(0 for _ in self.problem.room))
+        self.grid, self.start = grid_of(top), [self.unit * cost for cost in structure.start(only)]
+        self.edges, self.ends, firsts = list[list[Edge]](), list[list[list[int] | None]](), list[list[int]]()
         for t in only:
-            tensor = problem.tensors[t]
-            plans = [c for n in range(self.last) for c in combinations(sorted(tensor.may), n) if tensor.must <= {*c}]
+            tensor, last = self.problem.tensors[t], structure.last
+            plans = [c for n in range(last) for c in combinations(sorted(tensor.may), n) if tensor.must <= {*c}]
             states = sorted({(0, *plan)[i:] for plan in plans for i in range(len(plan) + 1)})
             moves = [(s, states.index(state[1:]), state[1]) for s, state in enumerate(states) if len(state) > 1]
             if not tensor.is_output:  # the levels to come matter to outputs alone
                 moves = sorted({(a, b, b) for plan in plans for a, b in pairwise((0, *plan))})
-                states = [(level,) for level in range(self.last)]
-            zero = prod(problem.extents[d] for d in tensor.dims) * (tensor.is_output and not tensor.initial)
+                states = [(level,) for level in range(last)]
             stays = [len(state) == 1 and max({0, *tensor.must}) <= state[0] for state in states]
-            costs = [[int(cost) for cost in self._node(t, state, self.last, zero)[0]] for state in states]
+            costs = [[int(cost) for cost in self._node(t, state, last)[0]] for state in states]
             self.ends.append([cost if ok else None for cost, ok in zip(costs, stays, strict=True)])
-            self.edges.append([(s, after, level, *self._node(t, states[s], level, zero)) for s, after, level in moves])
-            self.start = [a - zero * part.read[0][t] for a, part in zip(self.start, problem.parts, strict=True)]
+            self.edges.append([(s, after, level, *self._node(t, states[s], level)) for s, after, level in moves])
             firsts.append([s for s, state in enumerate(states) if state[0] == 0])
         need(prod(map(len, self.ends)) * prod(self.grid.shape) <= 1 << 25, "the problem is too large")
         self.firsts = list(product(*firsts))
 
-    def factor(self, dims: Any, after: int, upto: int) -> int:
-        """Return the product of the dims' spatial factors between two levels."""
-        return prod(row[int(d)] for fan, row in self.spread if after < fan.below <= upto for d in dims)
-
-    def _node(self, t: int, state: Tile, level: int, zero: int) -> tuple[list[Array], Array]:
-        """Return what a node of `level` (or the compute units) costs per part in a state (holder, levels to come), and
-        the bits that it holds. zero: elements that start from zero."""
-        tensor, (parent, *coming), costs = self.problem.tensors[t], state, list[Array]()
-        held, loads, messages = self._loads(tensor, parent, level)
-        there, here = self.factor(self.all, -1, parent), self.factor(self.all, -1, level)
-        differ, inside = self.factor(tensor.dims, parent, level), self.factor(tensor.dims, -1, level)
-        slow = [row for fan, row in self.spread if parent < fan.below <= level and not fan.adds]
-        apart = prod(row[d] for row in slow for d in self.all if d not in tensor.dims)
-        for part in self.problem.parts:
-            read, write = ([row[t] for row in side] + [0] for side in (part.read, part.write))
-            both = [r + w for r, w in zip(read, write, strict=True)]
-            up, down = (1, 1) if part.band else (there, here)
-            if not tensor.is_output:
-                costs.append(scaled(loads, write[level] * down + messages * read[parent] * up))
-            elif part.band:
-                costs.append(loads * (both[level] + differ * apart * both[parent]) - both[level] * (zero // inside))
-            else:
-                merged, further = loads * (differ * there), sum(both[inner] for inner in coming[1:])
-                elided = (loads * here - merged) * further + both[level] * zero
-                costs.append(merged * (both[level] + apart * both[parent]) - elided)
-        return costs, scaled(held, tensor.bits)
+    def _node(self, t: int, state: Tile, level: int) -> tuple[list[Array], Array]:
+        """Return what a node of `level` (or the compute units) costs per part in a state (holder, levels to come),
+        NEVER where it cannot be, and the bits that it holds."""
+        tensor, problem = self.problem.tensors[t], self.problem
+        held, loads, messages = self._loads(tensor, state[0], level)
+        costs = self.structure.node(t, state, level, loads, loads * messages)
+        if level == self.structure.last:
+            return [self.unit * cost for cost in costs], held
+        bits, room = held * tensor.bits, problem.room[level]
+        barred = (held < 0) | (bits > (NEVER if room is None else room))
+        return [np.where(barred, NEVER, self.unit * cost + self.prices[level] * bits) for cost in costs], bits
 
     def _loads(self, tensor: Tensor, parent: int, level: int) -> tuple[Array, Array, Any]:
-        """Return elements held, loaded by one instance in the whole run, and messages per load."""
-        grid, own = self.grid, tensor.dims - {*tensor.window}
-        between = [(fan, row) for fan, row in self.spread if parent < fan.below <= level]
+        """Return elements held (-1: impossible), loaded by one instance in the whole run, and messages per load."""
+        grid, own, structure = self.grid, tensor.dims - {*tensor.window}, self.structure
+        between = [(fan, row) for fan, row in structure.spread if parent < fan.below <= level]
         messages = prod(prod(row) if fan.merge == "none" else prod(row[d] for d in own) for fan, row in between)
-        held = np.asarray(prod((grid.values[d] for d in own), start=self.factor(own, level, self.last)), np.int64)
-        (size, apart), loads = self._window(tensor, parent, level) if tensor.window else (NOTHING, None)
-        if level == self.last:
-            return held, np.asarray(self.steps), messages * max(int(apart[0]), 1)
-        if loads is None:
-            return held, np.asarray(prod((grid.top[d] // grid.values[d] for d in self.all), start=held)), messages
-        lacks, where, repeats = (
-            {*self.all} - tensor.dims,
-            within(grid.top, tensor.window),
-            divisors(self._repeat(tensor)),
-        )
-        trips, again = (
-            np.asarray(prod(grid.top[d] // grid.values[d] for d in dims), np.int64) for dims in (own, lacks)
-        )
-        around = scaled(loads[np.searchsorted(repeats, again), where], trips)
-        elements, loads = (np.where(size[where] < 0, NEVER, one) for one in (held * size[where], scaled(around, held)))
-        return elements, loads, messages * np.maximum(apart[where], 1)
+        first = structure.factor(own, level, structure.last)
+        held = np.asarray(prod((grid.values[d] for d in own), start=first), np.int64)
+        (size, apart), least, repeats = (NOTHING, None, ())
+        if tensor.window:
+            (size, apart), least, repeats = self._window(tensor, parent, level)
+        if level == structure.last:
+            return held, np.asarray(structure.steps), messages * max(int(apart[0]), 1)
+        outside = [np.asarray(grid.top[d] // grid.values[d]) for d in structure.all]
+        if least is None:
+            return held, np.asarray(prod(outside, start=held)), messages
+        where, again = within(grid.top, tensor.window), prod(outside[d] for d in structure.all if d not in tensor.dims)
+        loads, never = least[np.searchsorted(repeats, again), where], size[where] < 0
+        loads = np.where(never | (loads >= NEVER), 0, loads) * prod(outside[d] for d in own) * held
+        return np.where(never | (loads == 0), -1, held * size[where]), loads, messages * np.maximum(apart[where], 1)
 
-    def _repeat(self, tensor: Tensor) -> int:
-        return prod(self.problem.extents[d] for d in self.all if d not in tensor.dims)
-
-    def _window(self, tensor: Tensor, parent: int, level: int) -> tuple[Array, Array]:
-        """Return the tables of the tensor's axes of several dims as a node sees them."""
+    def _window(self, tensor: Tensor, parent: int, level: int) -> tuple[Array, Array, Tile]:
+        """Return the tables of the tensor's axes of several dims as a node sees them, and the numbers of repeats."""
         seen: list[tuple[Crossing, ...]] = []
         for d in tensor.window:
-            own = [(fan.below, row[d], fan.merge) for fan, row in self.spread[::-1] if row[d] > 1]
-            between = {below: parent < below <= level for below, _, _ in own}
-            parts = {
-                b: tuple((f, merge if between[b] else "") for a, f, merge in own if a == b) for b in sorted(between)
-            }
-            seen.append(tuple((parts[b], b <= level, self.places.get((b, d), 0)) for b in parts))
+            own = [(fan.below, row[d], fan.merge) for fan, row in self.structure.spread[::-1] if row[d] > 1]
+            between, crossings = {below: parent < below <= level for below, _, _ in own}, list[Crossing]()
+            for b in sorted(between):
+                here = tuple((f, merge if between[b] else "") for a, f, merge in own if a == b)
+                crossings.append((here, b <= level, self.places.get((b, d), 0)))
+            seen.append(tuple(crossings))
         groups = [group for group in tensor.groups if len(group) > 1]
         axes = [(tuple(tensor.window.index(d) for d, _ in one), tuple(weight for _, weight in one)) for one in groups]
-        return window(tuple(axes), tuple(self.grid.top[d] for d in tensor.window), tuple(seen), self._repeat(tensor))
+        repeat = prod(self.problem.extents[d] for d in self.structure.all if d not in tensor.dims)
+        top = tuple(self.grid.top[d] for d in tensor.window)
+        return *window(tuple(axes), top, tuple(seen), repeat), divisors(repeat)
 
     def moves(self, state: Tile) -> Iterator[tuple[int, Edge, Tile]]:
         """Yield (position of the tensor, node, state after it) for every node that may come next."""
@@ -305,22 +266,22 @@ class Tables:
             for edge in (one for one in own if one[0] == state[i]):
                 yield i, edge, (*state[:i], edge[1], *state[i + 1 :])
 
-    def inside(self, part: int, prices: Tile) -> Callable[[Tile], Array]:
-        """Return, as a function of the joint state, the least cost inside of a part, x unit, with the bits' prices."""
-        unit, *per_bit = prices or (1, *(0 for _ in self.problem.room))
-        known, nodes = dict[Tile, Array](), dict[int, Array]()
-        for edge in (edge for own in self.edges for edge in own):
-            _, _, level, costs, bits = edge
-            room, cost = self.problem.room[level], scaled(costs[part], unit)
-            barred = (cost >= NEVER) | (bits > (NEVER - 1 if room is None else room))
-            nodes[id(edge)] = np.where(barred, NEVER, cost + np.where(barred, 0, bits) * per_bit[level])
+    def end(self, state: Tile) -> list[int] | None:
+        """Return what all compute units cost per part in a joint state, None where nodes are missing."""
+        ends = [own[s] for own, s in zip(self.ends, state, strict=True)]
+        known = [end for end in ends if end is not None]
+        return None if len(known) < len(ends) else [sum(amounts) for amounts in zip(*known, strict=True)]
+
+    def inside(self, part: int) -> Callable[[Tile], Array]:
+        """Return, as a function of the joint state, the least cost of a part inside every tile."""
+        known = dict[Tile, Array]()
 
         def reach(state: Tile) -> Array:
             if state not in known:
-                ends = [own[s] for own, s in zip(self.ends, state, strict=True)]
-                here = np.full(self.grid.shape, NEVER if None in ends else unit * sum(end[part] for end in ends if end))
+                end = self.end(state)
+                here = np.full(self.grid.shape, NEVER if end is None else end[part])
                 for _, edge, after in self.moves(state):
-                    np.minimum(here, nodes[id(edge)] + reach(after), out=here)
+                    np.minimum(here, edge[3][part] + reach(after), out=here)
                 for axis in range(here.ndim):
                     np.minimum.accumulate(here, axis=axis, out=here)
                 known[state] = np.minimum(here, NEVER)
@@ -328,7 +289,10 @@ class Tables:
 
         return reach
 
-    def least(self, part: int, prices: Tile = ()) -> int:
-        """Return the least (priced) cost of a part, NEVER where nothing fits."""
-        reach = self.inside(part, prices)
-        return min(NEVER, *(int(reach(state)[(-1,) * len(self.grid.shape)]) for state in self.firsts))
+    def least(self) -> list[int] | None:
+        """Return the least cost of every part, None where nothing fits."""
+        found = list[int]()
+        for part, start in enumerate(self.start):
+            reach = self.inside(part)
+            found.append(min(int(reach(state)[(-1,) * len(self.grid.shape)]) for state in self.firsts) + start)
+        return None if max(found, default=0) >= NEVER // 2 else found

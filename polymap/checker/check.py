@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polymap.checker.bounds import NEVER, Array, Edge, Places, Tables, divisors
-from polymap.checker.model import Problem, Refused, Rows, Tile, cost, need, parsed, rational
+from polymap.checker.model import Problem, Refused, Rows, Structure, Tile, cost, need, parsed, rational
 
 Reach = list[Callable[[Tile], Array]]
-# A chain: joint state, tile, cost so far per part, bits used per level, last node (level, tensor).
+# A chain: joint state, tile, (priced) cost so far per part, bits used per level, last node (level, tensor).
 Spot = tuple[Tile, Tile, list[int], list[int], tuple[int, int]]
 
 
@@ -24,15 +24,14 @@ class Prover:
 
     def __init__(self, problem: Problem, value: int, deadline: float) -> None:
         self.problem, self.value, self.deadline = problem, value, deadline
-        self.known: dict[Any, list[int]] = {}
-        self.window = [t for t, tensor in enumerate(problem.tensors) if tensor.window]
+        self.known: dict[Any, list[int] | None] = {}
 
     def structures(self) -> list[Rows]:
         """Return every structure, ascending: per class of fan-outs the factor of every dim."""
         extents, found = self.problem.extents, {()}
         for own in self.problem.classes:
             known = {(1,) * len(extents)}
-            for fan in (self.problem.fanouts[f] for f in own):
+            for fan in own:
                 vectors: list[Tile] = [()]
                 for d, extent in enumerate(extents):
                     free = divisors(extent) if d in fan.dims else (1,)
@@ -47,86 +46,83 @@ class Prover:
             }
         return sorted(found)
 
-    def top(self, rows: Rows) -> Tile:
-        """Return the temporal extents of a structure."""
-        return tuple(extent // prod(row[d] for row in rows) for d, extent in enumerate(self.problem.extents))
-
-    def tables(self, rows: Rows, places: Places) -> Tables:
-        """Return the tables of all tensors."""
-        return Tables(self.problem, rows, tuple(range(len(self.problem.tensors))), places, self.top(rows))
-
     def apart(self, rows: Rows) -> int | None:
         """Return the bound of every tensor at its own best (None: nothing fits)."""
-        total, top = [0] * len(self.problem.parts), self.top(rows)
-        for t, tensor in enumerate(self.problem.tensors):
+        problem, structure, total = self.problem, Structure(self.problem, rows), [0] * len(self.problem.parts)
+        for t, tensor in enumerate(problem.tensors):
             key = (t, *((tuple(row[d] for d in sorted(tensor.dims)), prod(row)) for row in rows))
             if key not in self.known:
-                own = tuple(extent if d in tensor.dims else 1 for d, extent in enumerate(top))
-                tables = Tables(self.problem, rows, (t,), (), own)
-                self.known[key] = [tables.least(part) + start for part, start in enumerate(tables.start)]
-            total = [a + b for a, b in zip(total, self.known[key], strict=True)]
-        return None if max(total) >= NEVER // 2 else self.problem.value(total, prod(top))
+                own = tuple(extent if d in tensor.dims else 1 for d, extent in enumerate(structure.top))
+                self.known[key] = Tables(structure, (t,), own).least()
+            found = self.known[key]
+            if found is None:
+                return None
+            total = [a + b for a, b in zip(total, found, strict=True)]
+        return problem.value(total, structure.steps)
+
+    def tables(self, rows: Rows, places: Places, prices: Tile) -> Tables:
+        """Return the tables of all tensors."""
+        structure = Structure(self.problem, rows)
+        return Tables(structure, tuple(range(len(self.problem.tensors))), structure.top, places, prices)
+
+    def free(self, prices: Tile) -> int:
+        """Return what the whole capacity costs at these prices."""
+        return sum(price * (room or 0) for price, room in zip(prices[1:], self.problem.room, strict=False))
 
     def joint(self, rows: Rows, places: Places, prices: Tile) -> int | None:
         """Return the bound of all tensors together, capacity priced (None: nothing fits)."""
-        tables, room = self.tables(rows, places), self.problem.room
-        parts = [tables.least(part, prices) for part in range(len(self.problem.parts))]
-        if max(parts) >= NEVER // 2:
+        tables = self.tables(rows, places, prices)
+        parts = tables.least()
+        if parts is None:
             return None
-        if prices:  # rounded up: the objective is an integer
-            parts[0] = -((sum(p * (r or 0) for p, r in zip(prices[1:], room, strict=True)) - parts[0]) // prices[0])
-        return self.problem.value([a + b for a, b in zip(parts, tables.start, strict=True)], tables.steps)
+        parts[0] = -((self.free(prices) - parts[0]) // tables.unit)  # rounded up: the objective is an integer
+        return self.problem.value(parts, tables.structure.steps)
 
     def places(self, rows: Rows) -> list[Places]:
         """Return every choice of places for the spatial loops over window dims."""
-        below, top = [self.problem.fanouts[own[0]].below for own in self.problem.classes], self.top(rows)
-        dims = [d for t in self.window for d in self.problem.tensors[t].window]
-        wide = sorted({(b, d) for b, row in zip(below, rows, strict=True) for d in dims if row[d] > 1})
-        return list(product(*([(one, y) for y in divisors(top[one[1]])] for one in wide)))
+        structure = Structure(self.problem, rows)
+        dims = [d for tensor in self.problem.tensors for d in tensor.window]
+        wide = sorted({(fan.below, d) for fan, row in structure.spread for d in dims if row[d] > 1})
+        return list(product(*([(one, y) for y in divisors(structure.top[one[1]])] for one in wide)))
 
     def descend(self, rows: Rows, places: Places, prices: Tile, most: int) -> int:
         """Return how many chains a search for one below the value visits; refuse where it meets one, or visits more."""
-        problem, visited, tables = self.problem, 0, self.tables(rows, places)
-        kinds = [*((part, ()) for part in range(len(problem.parts))), *([(0, prices)] if prices else [])]
-        reach = [tables.inside(*kind) for kind in kinds]
+        problem, visited, tables = self.problem, 0, self.tables(rows, places, prices)
+        reach = [tables.inside(part) for part in range(len(problem.parts))]
 
         def visit(spot: Spot) -> None:
             nonlocal visited
             visited += 1
             need(visited <= most, "a search visits more nodes than listed")
             need(time.process_time() < self.deadline, "time is up before the end of the check")
-            ends = [own[s] for own, s in zip(tables.ends, spot[0], strict=True)]
-            if None not in ends:
-                total = [part + sum(end[n] for end in ends if end) for n, part in enumerate(spot[2])]
-                need(problem.value(total, tables.steps) >= self.value, "a search meets a chain that costs less")
-            for child in [
-                one for move in tables.moves(spot[0]) for one in self._next(tables, reach, spot, move, prices)
-            ]:
+            state, _, parts, used, _ = spot
+            end, priced = tables.end(state), sum(p * bits for p, bits in zip(tables.prices, used, strict=True))
+            if end is not None:
+                total = [part + own for part, own in zip(parts, end, strict=True)]
+                total[0] = (total[0] - priced) // tables.unit
+                cost = problem.value(total, tables.structure.steps)
+                need(cost >= self.value, "a search meets a chain that costs less")
+            for child in [one for move in tables.moves(state) for one in self._next(tables, reach, spot, move)]:
                 visit(child)
 
         for state in tables.firsts:
-            visit((state, tables.grid.top, tables.start, [0] * tables.last, (-1, -1)))
+            visit((state, tables.grid.top, tables.start, [0] * len(problem.room), (-1, -1)))
         return visited
 
-    def _next(
-        self, tables: Tables, reach: Reach, spot: Spot, move: tuple[int, Edge, Tile], prices: Tile
-    ) -> Iterator[Spot]:
+    def _next(self, tables: Tables, reach: Reach, spot: Spot, move: tuple[int, Edge, Tile]) -> Iterator[Spot]:
         """Yield the chains with one more node that may still cost less than the value."""
-        (i, (_, _, level, edge_costs, edge_bits), after), problem, shape = move, self.problem, tables.grid.shape
+        (i, (_, _, level, costs, bits), after), problem, shape = move, self.problem, tables.grid.shape
         _, outer, before, used, last = spot
         region = tuple(slice(0, place + 1) for place in tables.grid.index(outer))
-        bits, *costs = (np.broadcast_to(one, shape)[region] for one in (edge_bits, *edge_costs))
-        parts = [cost + part for cost, part in zip(costs, before, strict=True)]
-        totals = [part + inside(after)[region] for part, inside in zip(parts, reach, strict=False)]
-        left = [NEVER - 1 if room is None else room - own for room, own in zip(problem.room, used, strict=True)]
-        limit = self.value - problem.fixed
-        wins = np.asarray((totals[0] < (limit if problem.is_linear else NEVER // 2)) & (bits <= left[level]))
-        if prices:
-            spare = sum(price * room for price, room in zip(prices[1:], left, strict=True) if price)
-            priced = np.where(wins, parts[0] * prices[0] + np.where(wins, bits, 0) * prices[level + 1], 0)
-            wins = wins & (priced + reach[-1](after)[region] < limit * prices[0] + spare)
+        parts = [cost[region] + part for cost, part in zip(costs, before, strict=True)]
+        totals = [part + inside(after)[region] for part, inside in zip(parts, reach, strict=True)]
+        bits, room, limit = np.broadcast_to(bits, shape)[region], problem.room[level], NEVER // 2
+        if problem.is_linear:
+            limit = (self.value - problem.fixed) * tables.unit + self.free((1, *tables.prices))
+        wins = (totals[0] < limit) & (bits <= (NEVER if room is None else room - used[level]))
         for place in map(tuple, np.argwhere(wins).tolist()):
-            if problem.is_linear or problem.value([int(total[place]) for total in totals], tables.steps) < self.value:
+            all_parts = [int(total[place]) for total in totals]
+            if problem.is_linear or problem.value(all_parts, tables.structure.steps) < self.value:
                 tile = tuple(int(np.broadcast_to(value, shape)[place]) for value in tables.grid.values)
                 now = [own + int(bits[place]) * (number == level) for number, own in enumerate(used)]
                 if tile != outer or (level, i) > last:  # nodes of one tile stand in one order
@@ -152,7 +148,7 @@ def digest(lines: list[str]) -> str:
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
-def integer(word: str, most: int = 1 << 62) -> int:
+def integer(word: str, most: int = 10**31) -> int:
     """Return the integer that a word says."""
     need(re.fullmatch("0|-?[1-9][0-9]{0,30}", word) and int(word) <= most, "a number is malformed or too large")
     return int(word)
@@ -162,11 +158,8 @@ class Check:
     """A certificate, read line by line."""
 
     def __init__(self, text: str, deadline: float) -> None:
-        need(
-            len(text) <= 1 << 24 and text.isascii() and text[-1:] == "\n",
-            "the text is cut short, too long or not ASCII",
-        )
-        self.lines, self.at, self.words, self.proven = text[:-1].split("\n"), 0, 0, list[bool]()
+        need(len(text) <= 1 << 24 and text.isascii() and text[-1:] == "\n", "the text is cut short or not ASCII")
+        self.lines, self.at, self.words, self.claims = text[:-1].split("\n"), 0, 0, list[Callable[[], None]]()
         need(self.lines[-1] == f"end {digest(self.lines[:-1])}", "the last line does not belong to the text")
         need(self._next("polymap") == "certificate 1", "the format is unknown")
         workload, machine, self.objective = (self._next(word) for word in ("workload", "machine", "objective"))
@@ -190,20 +183,24 @@ class Check:
             images.append(self._symmetry(self._next("symmetry").split(",")))
         wanted = self.prover.structures()
         need(self._next("structures") == str(len(wanted)), f"there are {len(wanted)} structures, not as many as listed")
+        kinds: list[str] = []
         for rows in wanted:
             proof = self._next("/".join(",".join(map(str, row)) for row in rows) or "-").split(" ")
-            need(time.process_time() < self.prover.deadline, "time is up before the end of the check")
             if proof[0] == "as":
                 line, image = (integer(word, len(self.lines)) - 1 for word in proof[1:])
-                need(
-                    0 <= line < len(self.proven) and self.proven[line] and image >= 0, f"line {self.at}: no proof there"
-                )
+                proven = 0 <= line < len(kinds) and kinds[line] not in ("as", "word") and image >= 0
+                need(proven, f"line {self.at}: no proof there")
                 moved = tuple(tuple(row[images[image].index(d)] for d in range(len(row))) for row in wanted[line])
                 need(moved == rows, f"line {self.at}: the symmetry does not lead here")
-            self.proven.append(proof[0] != "as" and self._is_proven(rows, (), proof))
-            self.words += proof[0] != "as" and not self.proven[-1]
+                kinds.append("as")
+            else:
+                kinds.append(self._claim(rows, (), proof))
         self._next("end")
         need(self.at == len(self.lines), "lines follow the end")
+        for derive in self.claims:
+            need(time.process_time() < self.prover.deadline, "time is up before the end of the check")
+            derive()
+        self.words = kinds.count("word")
         return len(wanted)
 
     def _symmetry(self, names: list[str]) -> Tile:
@@ -224,29 +221,29 @@ class Check:
             need(price >= 0 and price * (room or 1 << 58) < 1 << 58, "no such price")
         return (unit, *prices)
 
-    def _is_proven(self, rows: Rows, places: Places, proof: list[str]) -> bool:
-        """Check a proof; return whether it is one, and not the solver's word."""
+    def _claim(self, rows: Rows, places: Places, proof: list[str]) -> str:
+        """Read a proof, to be derived once all have been read; return its kind ("word": not proven here)."""
         kind, prover, line = proof[0], self.prover, f"line {self.at}"
         if kind == "places" and not places:
             choices = prover.places(rows)
             need(len(choices) > 1 and proof[1:] == [str(len(choices))], f"{line}: there are {len(choices)} places")
             below = [(one, self._next("  " + ",".join(str(y) for _, y in one)).split(" ")) for one in choices]
-            return min([self._is_proven(rows, one, words) for one, words in below])
-        counts = {"apart": 2, "word": 2, "joint": 3, "empty": 1, "search": 4}
-        need(len(proof) == counts.get(kind), f"{line}: no such proof")
-        prices = self._prices(proof[1]) if kind in ("joint", "search") and proof[1] != "-" else ()
-        found = prover.apart(rows) if kind in ("apart", "word") else prover.joint(rows, places, prices)
-        if kind == "empty":
-            need(found is None, f"{line}: something fits")
-            return True
-        need(found is not None and str(found) == proof[1 + (len(proof) > 2)], f"{line}: the bound is {found}")
-        if kind == "search":
-            need(
-                prover.descend(rows, places, prices, integer(proof[3])) == int(proof[3]),
-                f"{line}: the search is shorter",
-            )
-        need(kind in ("search", "word") or (found or 0) >= prover.value, f"{line}: the bound does not refute")
-        return kind != "word"
+            return "word" if "word" in [self._claim(rows, one, words) for one, words in below] else kind
+        form = {"apart": "kb", "word": "kb", "joint": "kpb", "empty": "k", "search": "kpbn"}.get(kind, "")
+        need(len(proof) == len(form), f"{line}: no such proof")
+        given = dict(zip(form, proof, strict=True))
+        bound, nodes = (integer(given[one]) if one in given else None for one in "bn")
+        prices = self._prices(given["p"]) if given.get("p", "-") != "-" else ()
+        need(kind not in ("apart", "joint") or (bound or 0) >= prover.value, f"{line}: the bound does not refute")
+
+        def derive() -> None:
+            found = prover.apart(rows) if kind in ("apart", "word") else prover.joint(rows, places, prices)
+            need(found == bound, f"{line}: the bound is {found}")
+            if nodes is not None:
+                need(prover.descend(rows, places, prices, nodes) == nodes, f"{line}: the search is shorter")
+
+        self.claims.append(derive)
+        return kind
 
 
 def verify(text: str, seconds: float = 600) -> Verdict:

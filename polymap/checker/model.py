@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterable
 from fractions import Fraction
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import ceil, lcm, prod
 from typing import Any, NamedTuple
 
@@ -85,7 +86,7 @@ class Part(NamedTuple):
 
 class Problem:
     """The head's workload, machine and objective. room: usable bits per level. classes: fan-outs that count alike.
-    scale: value units per unit of the objective; fixed: energy of compute; leak: energy per cycle."""
+    scale: value units per unit of the objective; fixed: of compute; slope: per cycle."""
 
     def __init__(self, workload: Any, machine: Any, objective: str) -> None:
         (dims, tensors), (nodes, self.overlap) = (
@@ -110,12 +111,7 @@ class Problem:
                 need(merge in ("identical", "union", "none"), "a multicast is unknown")
                 free = frozenset(d for d, dim in enumerate(self.dims) if over is None or dim in over)
                 self.fanouts.append(Fanout(name, level, merge, bool(adds), whole(size), free))
-        self.classes: list[list[int]] = []
-        for number, fan in enumerate(self.fanouts):
-            if number and fan[1:4] == self.fanouts[number - 1][1:4]:
-                self.classes[-1].append(number)
-            else:
-                self.classes.append([number])
+        self.classes = [list(own) for _, own in groupby(self.fanouts, lambda fan: fan[1:4])]
         self._measure(levels, fields(nodes[-1], "compute", "per_cycle", "pj"), objective)
 
     def _tensor(self, row: Any, number: int, levels: list[Any]) -> Tensor:
@@ -137,27 +133,24 @@ class Problem:
         places = [*self.levels, *(fan.name for fan in self.fanouts), compute]
         for names in ([*self.dims, *(tensor.name for tensor in self.tensors)], places):
             need(len({str(one) for one in names}) == len(names), "names are wanted, each once")
-        self.per_cycle, leak = (
-            whole(per_cycle),
-            sum((rational(one["leak_pj_per_cycle"]) for one in levels), Fraction(0)),
-        )
-        shares = [[Fraction(tensor.bits, whole(one["word_bits"])) for tensor in self.tensors] for one in levels]
-        keys = "read_pj", "write_pj"
-        sides = [[[rational(a[k]) * x for x in b] for a, b in zip(levels, shares, strict=True)] for k in keys]
-        numbers = [rational(pj), leak, *(x for side in sides for row in side for x in row)]
-        self.goal, _, at = objective.partition(":")
-        need(
-            objective in ("energy", "latency", "edp") or (self.goal == "traffic" and at in self.levels), "no objective"
-        )
-        has_energy = self.goal in ("energy", "edp")
-        self.scale = lcm(*(x.denominator for x in numbers)) if has_energy else 1
-        self.leak, self.fixed = int(leak * self.scale), int(rational(pj) * prod(self.extents) * self.scale)
-        self.is_linear = self.goal == "traffic" or (self.goal == "energy" and not leak)
-        energy = [tuple(tuple(int(x * self.scale) for x in row) for row in side) for side in sides]
-        traffic = self._bits(self.levels.index(at)) if at else self._bits(-1)
-        if not has_energy:
-            self.leak, self.fixed, energy = 0, 0, [traffic, traffic]
-        self.parts = [Part(energy[0], energy[1], 0, None)]
+        self.per_cycle, leak = whole(per_cycle), sum(rational(one["leak_pj_per_cycle"]) for one in levels)
+        kind, _, listed = objective.partition(":")
+        terms = [one.split("*") for one in listed.split("+")] if kind == "weighted" else [["1", objective]]
+        share = {name: rational(weight) for weight, name in terms}
+        known = {"energy", "latency", *([] if kind == "weighted" else ["edp"]), *(f"traffic:{n}" for n in self.levels)}
+        need(len(share) == len(terms) and {*share} <= known, "no such objective is certified")
+        self.is_product, energy = objective == "edp", share.get("energy", share.get("edp", Fraction(0)))
+        slope, fixed = energy * leak + share.get("latency", 0), energy * rational(pj) * prod(self.extents)
+        sides: list[list[list[Fraction]]] = []
+        for key in ("read_pj", "write_pj"):
+            per_bit = [energy * rational(one[key]) / whole(one["word_bits"]) for one in levels]
+            per_bit = [x + share.get(f"traffic:{name}", 0) for x, name in zip(per_bit, self.levels, strict=True)]
+            sides.append([[x * tensor.bits for tensor in self.tensors] for x in per_bit])
+        self.scale = lcm(*(x.denominator for x in (slope, fixed, *(x for side in sides for row in side for x in row))))
+        self.slope, self.fixed = int(slope * self.scale), int(fixed * self.scale)
+        self.is_linear = not self.slope and not self.is_product
+        read, write = (tuple(tuple(int(x * self.scale) for x in row) for row in side) for side in sides)
+        self.parts = [Part(read, write, 0, None)]
         for i, level in enumerate(() if self.is_linear else levels):
             for key, read, write in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
                 if level[key] is not None:
@@ -178,8 +171,54 @@ class Problem:
             if part.band:
                 cycles[part.level] = max(cycles.get(part.level, Fraction(0)), amount / part.band)
         latency = ceil(max([compute, *cycles.values()]) if self.overlap else compute + sum(cycles.values()))
-        energy = parts[0] + self.fixed + self.leak * latency
-        return {"latency": latency, "energy": energy, "edp": energy * latency}[self.goal]
+        return (parts[0] + self.fixed + self.slope * latency) * (latency if self.is_product else 1)
+
+
+class Structure:
+    """What is spread over the classes of fan-outs. rows: per class the factor of every dim; top: temporal extents."""
+
+    def __init__(self, problem: Problem, rows: Rows) -> None:
+        self.problem, self.rows, self.last = problem, rows, len(problem.levels)
+        self.spread = [(own[0], row) for own, row in zip(problem.classes, rows, strict=True)]
+        self.all = tuple(range(len(problem.dims)))
+        self.top = tuple(extent // self.factor((d,), -1, self.last) for d, extent in enumerate(problem.extents))
+        self.steps = prod(self.top)
+
+    def factor(self, dims: Iterable[int], after: int, upto: int) -> int:
+        """Return the product of the dims' spatial factors between two levels."""
+        own = tuple(dims)
+        return prod(row[d] for fan, row in self.spread if after < fan.below <= upto for d in own)
+
+    def zeros(self, t: int) -> int:
+        """Return how many elements of a tensor start from zero."""
+        tensor = self.problem.tensors[t]
+        return prod(self.problem.extents[d] for d in tensor.dims) * (tensor.is_output and not tensor.initial)
+
+    def start(self, only: Tile) -> list[int]:
+        """Return, per part, the cost of the outermost level before any node: drains that find a copy still zero."""
+        return [-sum(self.zeros(t) * part.read[0][t] for t in only) for part in self.problem.parts]
+
+    def node(self, t: int, state: Tile, level: int, loads: Any, reads: Any) -> list[Any]:
+        """Return, per part, the cost of a node of `level` or of the compute units in a state (holder, levels to come).
+        loads: by one instance in the whole run; reads: for these, per instance of the holder (of inputs)."""
+        tensor, (parent, *coming), zero, costs = self.problem.tensors[t], state, self.zeros(t), list[Any]()
+        there, here = self.factor(self.all, -1, parent), self.factor(self.all, -1, level)
+        differ, inside = self.factor(tensor.dims, parent, level), self.factor(tensor.dims, -1, level)
+        slow = [row for fan, row in self.spread if parent < fan.below <= level and not fan.adds]
+        apart = prod(row[d] for row in slow for d in self.all if d not in tensor.dims)
+        for part in self.problem.parts:
+            read, write = ([row[t] for row in side] + [0] for side in (part.read, part.write))
+            both = [r + w for r, w in zip(read, write, strict=True)]
+            up, down = (1, 1) if part.band else (there, here)
+            if not tensor.is_output:
+                costs.append(loads * (write[level] * down) + reads * (read[parent] * up))
+            elif part.band:
+                costs.append(loads * (both[level] + differ * apart * both[parent]) - both[level] * (zero // inside))
+            else:
+                merged, further = loads * (differ * there), sum(both[inner] for inner in coming[1:])
+                elided = (loads * here - merged) * further + both[level] * zero
+                costs.append(merged * (both[level] + apart * both[parent]) - elided)
+        return costs
 
 
 class Loop(NamedTuple):
@@ -272,32 +311,23 @@ def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int,
 def cost(problem: Problem, nodes: Any) -> int:
     """Return the objective, scaled, of a mapping; refuse one that is not legal or does not fit."""
     loops, held = read_mapping(problem, nodes)
-    last, used, parts = len(problem.levels), [0] * len(problem.levels), [0] * len(problem.parts)
-
-    def count(t: int, level: int, every: Tile, first: Tile) -> None:
-        for number, part in enumerate(problem.parts):
-            reads, writes = first if part.band else every
-            parts[number] += reads * part.read[level][t] + writes * part.write[level][t]
-
-    for t, tensor in enumerate(problem.tensors):
-        touched, writes = prod(problem.extents[d] for d in tensor.dims), int(tensor.is_output)
-        # Entries of elements less partial sums that move in, so far: of all instances, and of the first one.
-        zeros = first_zeros = 0 if tensor.initial else touched
-        count(t, 0, (-writes * zeros, 0), (-writes * zeros, 0))  # drains that find a copy still zero
-        for (parent, _), (level, above) in pairwise([(0, 0), *held[t], (last, len(loops))]):
-            size, loads, reads = flow(tensor, loops, above, parent, level, last)
-            there, here = (prod(p.trips for p in loops if p.fan and p.fan.below <= i) for i in (parent, level))
-            filled, first_filled = loads * here, loads
-            if writes:
-                between = [(p, p.fan) for p in loops if p.fan and parent < p.fan.below <= level]
-                differ = prod(p.trips for p, _ in between if p.dim in tensor.dims)
-                reads = loads * differ * prod(p.trips for p, f in between if p.dim not in tensor.dims and not f.adds)
-                filled, first_filled = loads * differ * there - zeros, loads - first_zeros // differ
-                zeros, first_zeros = loads * here - filled, loads - first_filled
-            count(t, parent, (reads * there, writes * reads * there), (reads, writes * reads))
-            if level < last:
-                used[level] += size * tensor.bits
-                count(t, level, (writes * filled, filled), (writes * first_filled, first_filled))
+    structure, used = Structure(problem, rows_of(problem, loops)), [0] * len(problem.levels)
+    total = structure.start(tuple(range(len(held))))
+    for t, own in enumerate(held):
+        chain = [(0, 0), *own, (structure.last, len(loops))]
+        for number, ((parent, _), (level, above)) in enumerate(pairwise(chain)):
+            size, loads, reads = flow(problem.tensors[t], loops, above, parent, level, structure.last)
+            state = tuple(one for one, _ in chain[number:-1])
+            total = [a + b for a, b in zip(total, structure.node(t, state, level, loads, reads), strict=True)]
+            if level < structure.last:
+                used[level] += size * problem.tensors[t].bits
     for level, room in enumerate(problem.room):
         need(room is None or used[level] <= room, f"the mapping does not fit into {problem.levels[level]}")
-    return problem.value(parts, prod(loop.trips for loop in loops if not loop.fan))
+    return problem.value(total, structure.steps)
+
+
+def rows_of(problem: Problem, loops: list[Loop]) -> Rows:
+    """Return the structure of a mapping with these loops."""
+    dims = range(len(problem.dims))
+    rows = [[prod(p.trips for p in loops if p.fan in own and p.dim == d) for d in dims] for own in problem.classes]
+    return tuple(map(tuple, rows))

@@ -15,6 +15,7 @@ from polymap.checker.model import Problem, Refused, Rows, cost
 from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.document import mapping_to_document
 from polymap.schedules.mapping import Mapping
+from polymap.search.goals import Goal, parse_objective
 from polymap.search.problem import analyse
 from polymap.search.symmetry import symmetries
 from polymap.workload.loopnest import Access, Workload, accesses_of
@@ -93,13 +94,21 @@ def check_certifiable(workload: Workload, arch: Architecture, objective: str) ->
     _problem(workload, arch, objective)
 
 
+def objective_line(arch: Architecture, objective: str) -> str:
+    """Return an objective as certificates write it: weights as "a/b"."""
+    read = parse_objective(objective, arch)
+    if read.goal is not Goal.WEIGHTED:
+        return objective
+    return "weighted:" + "+".join(f"{weight}*{part.text}" for weight, part in read.parts)
+
+
 def _problem(workload: Workload, arch: Architecture, objective: str) -> Problem:
     reason = analyse(workload, arch).reason
     if reason is None and any(tensor.temporary for tensor in workload.tensors):
         reason = "a tensor is temporary"
     try:
         if reason is None:
-            return Problem(workload_table(workload), machine_table(arch), objective)
+            return Problem(workload_table(workload), machine_table(arch), objective_line(arch, objective))
     except Refused as refusal:
         reason = str(refusal)
     hint = "docs/certificate.md tells which problems are."
@@ -115,7 +124,7 @@ def certificate(workload: Workload, arch: Architecture, objective: str, mapping:
     head = [
         f"workload {canonical(workload_table(workload))}",
         f"machine {canonical(machine_table(arch))}",
-        f"objective {objective}",
+        f"objective {objective_line(arch, objective)}",
     ]
     nodes = mapping_to_document(mapping)["nodes"]
     problem = _problem(workload, arch, objective)

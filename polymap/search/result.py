@@ -90,9 +90,7 @@ class SearchResult(Shown):
         """
         if self.proof is None:
             what = f"this {self.status} answer has no certificate"
-            raise OptionError(
-                Problem("PM516", what, "An OPTIMAL answer over dividing tiles without constraints has one.")
-            )
+            raise OptionError(Problem("PM516", what, "An OPTIMAL answer over dividing tiles has one."))
         return self.proof()
 
     def top(self, count: int) -> Scored:

@@ -165,9 +165,10 @@ class Run:
         left = self._left(outcome)
         mappings = tuple(leaf.mapping for _, leaf in outcome.found)
         found = self._answer(mappings, left, outcome.evaluated, outcome.pruned)
-        if found.status != "OPTIMAL" or self.tiles != "divide" or self.rules:
+        if found.status != "OPTIMAL" or self.tiles != "divide":
             return found
-        return replace(found, proof=lambda: certificate(self.workload, self.arch, self.objective.text, mappings[0]))
+        arch = narrowed(self.workload, self.arch, self.rules)
+        return replace(found, proof=lambda: certificate(self.workload, arch, self.objective.text, mappings[0]))
 
     def infeasible(self, clash: tuple[str, ...]) -> SearchResult:
         """Return the answer that there is no mapping, and why."""

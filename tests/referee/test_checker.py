@@ -8,13 +8,12 @@ from __future__ import annotations
 import random
 import time
 from fractions import Fraction
-from math import prod
 
 import pytest
 
 from polymap import explore, verify
 from polymap.checker.check import Prover
-from polymap.checker.model import Problem as Checked, Refused, Rows, cost, parsed, read_mapping
+from polymap.checker.model import Problem as Checked, Refused, Rows, cost, parsed, read_mapping, rows_of
 from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.document import mapping_to_document
 from polymap.schedules.mapping import Mapping
@@ -37,12 +36,7 @@ def _nodes(mapping: Mapping) -> object:
 
 def _rows(checked: Checked, mapping: Mapping) -> Rows:
     """Return the structure of a mapping."""
-    loops, _ = read_mapping(checked, _nodes(mapping))
-    classes = [[checked.fanouts[f] for f in own] for own in checked.classes]
-    return tuple(
-        tuple(prod(loop.trips for loop in loops if loop.fan in own and loop.dim == d) for d in range(len(checked.dims)))
-        for own in classes
-    )
+    return rows_of(checked, read_mapping(checked, _nodes(mapping))[0])
 
 
 def _same_counts(seed: int, count: int) -> None:
@@ -50,7 +44,9 @@ def _same_counts(seed: int, count: int) -> None:
     compared = 0
     while compared < count:
         problem = random_problem(rng, tiles="divide")
-        for objective in ("energy", "latency", "edp", *(f"traffic:{level.name}" for level in problem.arch.levels)):
+        mixed = f"weighted:1/3*energy+5/2*latency+2*traffic:{problem.arch.levels[-1].name}"
+        traffics = [f"traffic:{level.name}" for level in problem.arch.levels]
+        for objective in ("energy", "latency", "edp", mixed, *traffics):
             checked, goal = _checked(problem, objective), parse_single(objective, problem.arch)
             mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
             true = evaluate(problem.workload, problem.arch, mapping)

@@ -143,6 +143,37 @@ def test_bad_words_are_told(capsys: pytest.CaptureFixture[str], words: tuple[str
     assert said in capsys.readouterr().err
 
 
+def test_weighted_sums_are_certified_with_exact_weights() -> None:
+    found = explore(matmul(m=8, n=8, k=4), load_arch("flat3"), "weighted:1*energy+0.5*latency", tiles="divide")
+    text = found.certificate()
+    assert "\nobjective weighted:1*energy+1/2*latency\n" in text
+    verdict = verify(text)
+    assert (verdict.accepted, verdict.words) == (True, 0)
+    assert verdict.value == found.value
+
+
+def test_constraints_that_narrow_the_machine_are_certified() -> None:
+    demands = {"store": {"GLB": {"never": ["A", "B"]}}, "fanouts": {"X": {"forbid": ["m", "n"]}}}
+    found = explore(matmul(m=8, n=8, k=4), load_arch("flat3"), tiles="divide", constraints=demands)
+    verdict = verify(found.certificate())
+    assert (verdict.accepted, verdict.words) == (True, 0)
+    assert verdict.value == found.value
+    assert verdict.value == 26_144
+    assert verdict.structures < 48
+
+
+def test_constraints_that_cost_nothing_are_certified_and_others_rest_on_the_solvers_word() -> None:
+    question = matmul(m=16, n=8, k=16), load_arch("flat3")
+    free, held = (
+        {"limits": {"capacity:GLB": 64}},
+        {"fanouts": {"X": {"factors": {"m": 8}}, "Y": {"factors": {"m": 2}}}},
+    )
+    found = verify(explore(*question, tiles="divide", constraints=free).certificate())
+    assert (found.accepted, found.words, found.value) == (True, 0, 106_624)
+    found = verify(explore(*question, tiles="divide", constraints=held).certificate())
+    assert (found.accepted, found.words, found.value) == (True, 1, 106_752)
+
+
 def test_what_is_not_certified_is_told() -> None:
     with pytest.raises(OptionError, match="PM515"):
         check_certifiable(conv2d(K=2, C=2, H=4, W=4, R=3, S=3, padding=1), load_arch("flat3"), "lex:latency,energy")
