@@ -25,6 +25,7 @@ from polymap.costmodel.batch_digits import (
 )
 from polymap.costmodel.batch_loops import Integers, Many
 from polymap.costmodel.batch_rows import NO_ANSWER
+from polymap.costmodel.batch_sliding import first_size, is_in_reach, sums
 from polymap.costmodel.digits import Chain, Clock, Cut, Part, changes, kept_indices as kept_of_one
 from polymap.costmodel.messages import distinct_elements, sums_of_window
 from polymap.costmodel.scene import Axes, Judge
@@ -145,21 +146,24 @@ class WindowFirst(OfWindow):
     """Elements of the first tile of the first instance."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return one_by_one(first_tile, self.axes, tiles)
+        steps: tuple[None, ...] = (None,) * len(self.axes)
+        if not is_in_reach(self.axes, steps):
+            return one_by_one(first_tile, self.axes, tiles)
+        return first_size(self.axes, digits_of_axes(self.axes, tiles))
 
 
 class WindowAll(OfWindow):
     """Elements of all tiles, over all steps and instances."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return one_by_one(all_elements, self.axes, tiles)
+        return _summed(all_elements, _apart(self.axes), (None,) * len(self.axes), "kept", tiles)
 
 
 class WindowDistinct(OfWindow):
     """Elements of the distinct tiles of siblings, over all steps."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return one_by_one(distinct_elements, self.axes, tiles)
+        return _summed(distinct_elements, self.axes, (None,) * len(self.axes), "kept", tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,21 @@ class WindowKept(OfWindow):
     clock: Clock
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return one_by_one(partial(_kept_in_window, cuts=self.cuts, clock=self.clock), self.axes, tiles)
+        count = partial(_kept_in_window, cuts=self.cuts, clock=self.clock)
+        return _summed(count, _apart(self.axes), self.cuts, "unread", tiles)
+
+
+def _apart(axes: Axes) -> Axes:
+    """Return the axes with every sibling on its own."""
+    alone = {Part.MERGED: Part.EACH}
+    return tuple(
+        (
+            factor,
+            extent,
+            tuple((column, alone.get(part, part), pin) for column, part, pin in chain),
+        )
+        for factor, extent, chain in axes
+    )
 
 
 def _kept_in_window(axes: Axes, cuts: Cuts, clock: Clock) -> int:
@@ -185,16 +203,38 @@ class WindowSum(OfWindow):
     name: str
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return one_by_one(lambda axes: int(getattr(sums_of_window(axes, self.cuts), self.name)), self.axes, tiles)
+        return _summed(lambda axes: self._of_one(axes), self.axes, self.cuts, self.name, tiles)
+
+    def _of_one(self, axes: Axes) -> int:
+        return int(getattr(sums_of_window(axes, self.cuts), self.name))
+
+
+def _summed(
+    count: Callable[[Axes], int], axes: Axes, cuts: Sequence[Cut | None], name: str, tiles: Sequence[Integers]
+) -> Many:
+    """Return one sum over the steps of a window: on arrays, and by `count` where they do not reach."""
+    if not tiles or not is_in_reach(axes, cuts):
+        return one_by_one(count, axes, tiles)
+    found, wrong = sums(axes, digits_of_axes(axes, tiles), cuts)
+    values, doubtful = np.broadcast_arrays(found[name], wrong, tiles[0])[:2]
+    if not doubtful.any():
+        return values
+    others = one_by_one(count, axes, [tile[doubtful] for tile in tiles])
+    values = values.copy()
+    values[doubtful] = others
+    return values
+
+
+def digits_of_axes(axes: Axes, tiles: Sequence[Integers]) -> list[list[Digit]]:
+    """Return the loops of a window's dims with their tiles."""
+    left = iter(tiles)
+    return [digits_of(extent, [next(left) for _ in chain], chain) for _, extent, chain in axes]
 
 
 def one_by_one(count: Callable[[Axes], int], axes: Axes, tiles: Sequence[Integers]) -> Many:
     """Return the counts for each row of tiles, NO_ANSWER where they are out of reach."""
-    links: list[list[Digit]] = []
-    left = iter(tiles)
-    for _, extent, chain in axes:
-        links.append(digits_of(extent, [next(left) for _ in chain], chain))
-    rows = zip(*(_chains(digits) for digits in links), strict=False) if tiles else iter((((),) * len(axes),))
+    links = (_chains(digits) for digits in digits_of_axes(axes, tiles))
+    rows = zip(*links, strict=False) if tiles else iter((((),) * len(axes),))
     found: list[int] = []
     for chains in rows:
         placed = tuple((factor, extent, chain) for (factor, extent, _), chain in zip(axes, chains, strict=True))
