@@ -130,13 +130,14 @@ def main() -> None:
             lambda case=case, table=table: pm.evaluate_many(case.workload, case.arch, case.tree, table), 1
         )
         write(f"{case.name:62} {len(table) / seconds:14,.0f}   aim: {case.target}\n")
-    write(f"\n{'evaluate_many, tables of 200 mappings with tiles of any size':62} {'per second':>14}\n")
+    write(f"\n{'evaluate_many, tables of 100,000 mappings, tiles of any size':62} {'per second':>14}\n")
     for case in cases:
-        table = np.array(random_table(case, 200, partial=True), dtype=np.int64)
+        table = np.array(random_table(case, 100_000, partial=True), dtype=np.int64)
         check(case, table)
-        start = time.process_time()
-        pm.evaluate_many(case.workload, case.arch, case.tree, table)
-        write(f"{case.name:62} {len(table) / (time.process_time() - start):14,.0f}   one by one\n")
+        seconds = best_seconds(
+            lambda case=case, table=table: pm.evaluate_many(case.workload, case.arch, case.tree, table), 1
+        )
+        write(f"{case.name:62} {len(table) / seconds:14,.0f}   aim: 100,000 per second\n")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ CLOSED_FORM = (
     PROPERTY + "test_closed_form_layers.py", "tests/test_bad_input.py",
 )  # fmt: skip
 TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("batch", (UNIT + "test_batch.py", PROPERTY + "test_batch.py")),
+    ("batch", (UNIT + "test_batch.py", PROPERTY + "test_batch.py", PROPERTY + "test_batch_factors.py")),
     ("sets", (UNIT + "test_sets.py", "tests/referee/test_sets_equal_simulator.py", PROPERTY + "test_c_programs.py")),
     ("simulate", (UNIT + "test_simulate.py", PROPERTY + "test_simulator_laws.py", PROPERTY + "test_closed_form.py",
                   "tests/referee/test_sets_equal_simulator.py")),

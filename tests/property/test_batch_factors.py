@@ -1,0 +1,185 @@
+"""What one dim or window gives, counted on arrays, is what the closed form counts for one mapping at a time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from polymap.costmodel.batch_digits import digits_of
+from polymap.costmodel.batch_factors import (
+    FirstTile,
+    Judged,
+    Kept,
+    Places,
+    WindowAll,
+    WindowDistinct,
+    WindowFirst,
+    WindowKept,
+    WindowSum,
+    times_of,
+)
+from polymap.costmodel.batch_loops import Integers
+from polymap.costmodel.batch_rows import Factor
+from polymap.costmodel.batch_sliding import is_in_reach
+from polymap.costmodel.digits import (
+    Chain,
+    Clock,
+    Cut,
+    Part,
+    changes,
+    clipped,
+    kept_indices,
+    places,
+    runs,
+    spread,
+)
+from polymap.costmodel.messages import Sums, distinct_elements, sums_of_window
+from polymap.costmodel.scene import Axes, Judge, always, none_starts, none_stops
+from polymap.costmodel.window_sums import all_elements, first_tile, kept_elements
+
+ROWS = 6
+
+
+def random_chain(rng: random.Random, parts: Sequence[Part], column: int = 0) -> Chain:
+    """Return a chain over columns, the loops that a tile spans at its end left out; pins are numbers of runs."""
+    chosen = [rng.choice(parts) for _ in range(rng.choice((0, 1, 2, 3, 4)))]
+    while chosen and chosen[-1] is Part.FREE:
+        chosen.pop()
+    return tuple(
+        (column + number, part, rng.randrange(3) if part is Part.PINNED else 0) for number, part in enumerate(chosen)
+    )
+
+
+def random_columns(rng: random.Random, extent: int, loops: int) -> list[Integers]:
+    """Return tiles, each at most the enclosing one."""
+    table: list[list[int]] = []
+    for _ in range(ROWS):
+        enclosing = extent
+        row: list[int] = []
+        for _ in range(loops):
+            enclosing = rng.randrange(1, enclosing + 1)
+            row.append(enclosing)
+        table.append(row)
+    return [np.array(column, dtype=np.int64) for column in zip(*table, strict=True)]
+
+
+def with_row(extent: int, chain: Chain, columns: Sequence[Integers], row: int) -> Chain:
+    """Return the chain with the tiles of one row, and first digits of runs as `runs` has them in place of pins."""
+    links: list[tuple[int, Part, int]] = []
+    for number, (_, part, run) in enumerate(chain):
+        tile = int(columns[number][row])
+        pin = 0
+        if run:
+            known = {int(np.broadcast_to(digits_of(extent, columns, chain)[number].pin, ROWS)[row])}
+            (pin,) = known
+            firsts = [first for first, _ in runs(extent, (*links, (tile, Part.EACH, 0)))[-1]]
+            assert pin in firsts
+        links.append((tile, part, pin))
+    return tuple(links)
+
+
+def equal(factor: Factor, columns: Sequence[Integers], wanted: Sequence[int]) -> None:
+    found = np.broadcast_to(np.asarray(factor.count(columns)), len(wanted)).tolist()
+    assert found == list(wanted), (factor, [column.tolist() for column in columns])
+
+
+def test_every_run_of_a_pinned_loop_is_among_those_of_the_arrays() -> None:
+    for seed in range(40):
+        rng = random.Random(seed)
+        extent = rng.randrange(1, 40)
+        columns = random_columns(rng, extent, 3)
+        for row in range(ROWS):
+            tiles = [int(column[row]) for column in columns]
+            wanted = {first for first, _ in runs(extent, tuple((tile, Part.EACH, 0) for tile in tiles))[2]}
+            chains = [((0, Part.EACH, 0), (1, Part.EACH, 0), (2, Part.PINNED, run)) for run in range(7)]
+            pins = {int(np.broadcast_to(digits_of(extent, columns, chain)[2].pin, ROWS)[row]) for chain in chains}
+            assert pins == wanted
+
+
+def test_one_dim_on_arrays() -> None:
+    for seed in range(300):
+        rng = random.Random(seed)
+        extent = rng.choice((1, 2, 7, 12, 30))
+        chain = random_chain(rng, list(Part))
+        columns = random_columns(rng, extent, len(chain))
+        rows = [with_row(extent, chain, columns, row) for row in range(ROWS if chain else 1)]
+        cut = rng.randrange(times_of(chain) + 1)
+        equal(Places(extent, chain, cut), columns, [places(each, cut, extent) for each in rows])
+        moved = [places(each, cut + 1, extent) - places(each, cut, extent) for each in rows]
+        equal(Places(extent, chain, cut, moving=True), columns, moved)
+        for clock in Clock:
+            equal(Kept(extent, chain, cut, clock), columns, [kept_indices(extent, each, cut, clock) for each in rows])
+        equal(FirstTile(extent, chain), columns, [first_indices(extent, each) for each in rows])
+
+
+def first_indices(extent: int, chain: Chain) -> int:
+    branches = ((extent, 1),)
+    for tile, part, _ in chain:
+        branches = spread(branches, tile) if part is Part.FREE else clipped(branches, 0, tile)
+    return sum(length * many for length, many in branches)
+
+
+@pytest.mark.parametrize("judge", [always, none_starts, none_stops])
+def test_a_judged_dim_on_arrays(judge: Judge) -> None:
+    for seed in range(250):
+        rng = random.Random(seed)
+        extent = rng.choice((1, 2, 7, 12, 30))
+        chain = random_chain(rng, (Part.TIME, Part.TIME, Part.MERGED, Part.EACH, Part.PINNED))
+        columns = random_columns(rng, extent, len(chain))
+        rows = [with_row(extent, chain, columns, row) for row in range(ROWS if chain else 1)]
+        times = times_of(chain)
+        cut = Cut(rng.randrange(times + 1), moved=False)
+        if times and rng.random() < 0.5:
+            cut = Cut(rng.randrange(times), moved=True)
+        wanted = [sum(often for often, tracks in changes(extent, each, cut) if judge(tracks)) for each in rows]
+        equal(Judged(extent, chain, cut, judge), columns, wanted)
+
+
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 500), marks=pytest.mark.slow)])
+def test_windows_on_arrays(seeds: range) -> None:
+    in_reach = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        some = rng.choice(((Part.MERGED, Part.EACH), (Part.EACH, Part.FREE), (Part.PINNED,), tuple(Part)))
+        parts = (Part.TIME, *some)
+        axes: list[tuple[int, int, Chain]] = []
+        columns: list[Integers] = []
+        factors = rng.choice(((1, 1), (1, -1), (2, 1), (-1, 3), (2, 3)))
+        for factor in factors:
+            extent = rng.choice((1, 3, 8, 13))
+            chain = random_chain(rng, parts, len(columns))
+            if rng.random() < 0.7:  # the kind that arrays count: temporal loops, one spatial loop inside them
+                chain = (*((column, Part.TIME, 0) for column, _, _ in chain[:-1]), *chain[-1:])
+            axes.append((factor, extent, chain))
+            columns += random_columns(rng, extent, len(chain))
+        cuts: list[Cut] = []
+        mover = rng.randrange(3)
+        for number, (_, _, chain) in enumerate(axes):
+            moved = number == mover and times_of(chain) > 0
+            cuts.append(Cut(rng.randrange(times_of(chain) + (not moved)), moved=moved))
+        compare_windows(tuple(axes), tuple(cuts), columns)
+        in_reach += is_in_reach(tuple(axes), cuts)
+    assert in_reach > 0.3 * len(seeds)
+
+
+def compare_windows(axes: Axes, cuts: tuple[Cut, ...], columns: list[Integers]) -> None:
+    rows: list[Axes] = []
+    for row in range(ROWS if columns else 1):
+        at = 0
+        placed: list[tuple[int, int, Chain]] = []
+        for factor, extent, chain in axes:
+            placed.append((factor, extent, with_row(extent, chain, columns[at : at + len(chain)], row)))
+            at += len(chain)
+        rows.append(tuple(placed))
+    equal(WindowAll(axes), columns, [all_elements(each) for each in rows])
+    equal(WindowDistinct(axes), columns, [distinct_elements(each) for each in rows])
+    if {part for _, _, chain in axes for _, part, _ in chain} <= {Part.TIME, Part.EACH, Part.FREE}:
+        equal(WindowFirst(axes), columns, [first_tile(each) for each in rows])
+    for clock in Clock:
+        equal(WindowKept(axes, cuts, clock), columns, [kept_elements(each, cuts, clock) for each in rows])
+    for name in Sums._fields:
+        wanted = [getattr(sums_of_window(each, cuts), name) for each in rows]
+        equal(WindowSum(axes, cuts, name), columns, wanted)
