@@ -25,7 +25,7 @@ from polymap.search.bound import (
 from polymap.search.chain import ChainNode, ordered_chain
 from polymap.search.incumbent import Incumbent
 from polymap.search.lattice import IntArray
-from polymap.search.leaf import Leaf, best_leaves, separated_leaves, wanted_leaves
+from polymap.search.leaf import Leaf, best_leaves, separated_leaves
 from polymap.search.spread import Context
 from polymap.search.tables import FORBIDDEN, Edge, Tables, build_tables
 
@@ -136,8 +136,7 @@ class Descent:
 
     def _visit(self, view: View, spot: Spot) -> None:
         self.incumbent.nodes += 1
-        if self.incumbent.out_of_time():
-            raise OutOfTime
+        self._check_time()
         if self._is_dominated(spot):
             return
         self.finish(spot)
@@ -194,11 +193,17 @@ class Descent:
         bound = self._value(total)
         if not thorough or self.window is None or not self._beats(bound):
             return
-        if all(self._value(leaf.parts) > bound for leaf in leaves):
-            others, exact = separated_leaves(self.tables, chain, fixed, free, bound)
-            self._take(wanted_leaves(self.tables, (*leaves, *others)))
-            if not exact:
-                self.incumbent.leave_open(bound)
+        if any(self._value(leaf.parts) <= bound for leaf in leaves):
+            return
+        for others in separated_leaves(self.tables, chain, fixed, free):
+            self._take(others)
+            if not self._beats(bound) or any(self._value(leaf.parts) <= bound for leaf in others):
+                return
+            self._check_time()
+
+    def _check_time(self) -> None:
+        if self.incumbent.out_of_time():
+            raise OutOfTime
 
     def _take(self, leaves: tuple[Leaf, ...]) -> None:
         for leaf in leaves:

@@ -50,12 +50,10 @@ ANNEALED = 1500  # mappings scored where no chain of least cost fits
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a search that was ended leaves to one that goes on: the structures, its queue, and the bounds of chains not
-    settled."""
+    """What a search that was ended leaves to one that goes on: the structures and its queue."""
 
     structures: tuple[Structure, ...]
     queue: tuple[Entry, ...]
-    unsettled: tuple[int, ...]
 
 
 Found = tuple[tuple[int, Leaf], ...]
@@ -117,7 +115,7 @@ def solve(
         except OutOfTime:
             queue.append((bound, stage, number, places))
             left = tuple(entry[0] for entry in queue) if known else None
-            rest = Rest(structures, tuple(queue), tuple(incumbent.unsettled)) if known else None
+            rest = Rest(structures, tuple(queue)) if known else None
             return replace(_outcome(incumbent, left, pruned), rest=rest)
     return _outcome(incumbent, () if known else None, pruned)
 
@@ -128,7 +126,6 @@ def _begun(
     """Return the structures, the queue (a heap), and whether these are all structures; what is left of an earlier
     search where there is one."""
     if rest is not None:
-        incumbent.unsettled.extend(rest.unsettled)
         queue = list(rest.queue)
         heapify(queue)
         return rest.structures, queue, True
@@ -182,7 +179,7 @@ def _outcome(incumbent: Incumbent, left: tuple[int, ...] | None, pruned: int) ->
     """Return the outcome; no bound exceeds the best value. left: bounds of what was not searched (None: unknown)."""
     if left is None:
         return Outcome(tuple(incumbent.found), None, incumbent.nodes, pruned, None)
-    left = tuple(bound for bound in dict.fromkeys((*left, *incumbent.unsettled)) if incumbent.beats(bound))
+    left = tuple(bound for bound in dict.fromkeys(left) if incumbent.beats(bound))
     best = [incumbent.found[0][0]] if incumbent.found else []
     return Outcome(tuple(incumbent.found), min((*left, *best), default=None), incumbent.nodes, pruned, left)
 

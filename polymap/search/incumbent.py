@@ -11,16 +11,12 @@ from polymap.search.objective import BARRED, unpacked
 
 @dataclass(slots=True)
 class Incumbent:
-    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
-
-    unsettled: the bounds of chains whose trees were not all looked at.
-    """
+    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop."""
 
     out_of_time: Callable[[], bool]
     keep: int = 1
     found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
     nodes: int = 0
-    unsettled: list[int] = field(default_factory=list[int])
 
     @property
     def value(self) -> int | None:
@@ -47,11 +43,6 @@ class Incumbent:
         self.found.append((value, leaf))
         self.found.sort(key=lambda item: item[0])
         del self.found[self.keep :]
-
-    def leave_open(self, bound: int) -> None:
-        """Note that trees of at least this value were not all looked at."""
-        if bound not in self.unsettled:
-            self.unsettled.append(bound)
 
 
 @dataclass(slots=True)

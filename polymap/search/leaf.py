@@ -23,7 +23,6 @@ from polymap.search.tables import Tables
 from polymap.search.traffic import WindowNode, compute_node, window_node, window_overlap, window_size
 
 Vector = tuple[int, ...]
-MOST_CHAINS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,11 @@ def best_leaves(
 
 
 def separated_leaves(
-    tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...], bound: int
-) -> tuple[tuple[Leaf, ...], bool]:
-    """Return the best trees in which nodes of the chain also part loops over one dim, and whether none can be better.
-
-    The search ends at a tree of value `bound`, or after MOST_CHAINS chains.
-    """
-    best: tuple[Leaf, ...] = ()
-    for tried, other in enumerate(separated_chains(tables, chain)):
-        if tried == MOST_CHAINS:
-            return best, False
-        best = wanted_leaves(tables, (*best, *_leaves(tables, other, fixed, free_bits)))
-        if any(leaf_value(tables, leaf) <= bound for leaf in best):
-            break
-    return best, True
+    tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
+) -> Iterator[tuple[Leaf, ...]]:
+    """Yield the best trees of every chain in which nodes of the chain also part loops over one dim, chain by chain."""
+    for other in separated_chains(tables, chain):
+        yield _leaves(tables, other, fixed, free_bits)
 
 
 def wanted_leaves(tables: Tables, leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:

@@ -8,7 +8,7 @@ loops that it passes changes its tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -66,10 +66,29 @@ def separated_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[t
     A dim has one loop between two nodes, so a node that goes down may part two loops over one dim, which a window
     tensor can gain from.
     """
-    choices = [tuple(_lower_places(tables, chain, position)) for position in range(len(chain))]
-    for tiles in product(*choices):
+    stands = [node.tile for node in chain]
+    choices = [
+        [tile for tile in _lower_places(tables, chain, position) if _is_chain(tile, stands)]
+        for position in range(len(chain))
+    ]
+    for tiles in _together(choices, ()):
         for moved in _moved(tables, chain, tiles):
             yield from lowered_chains(tables, moved)
+
+
+def _together(choices: list[list[Tile]], chosen: tuple[Tile, ...]) -> Iterator[tuple[Tile, ...]]:
+    """Yield every choice of one tile each in which of any two one divides the other."""
+    if len(chosen) == len(choices):
+        yield chosen
+        return
+    for tile in choices[len(chosen)]:
+        if _is_chain(tile, chosen):
+            yield from _together(choices, (*chosen, tile))
+
+
+def _is_chain(tile: Tile, others: Sequence[Tile]) -> bool:
+    """Return whether the tile divides, or is divided by, each of the others: loops can pass through all of them."""
+    return all(_divides(tile, other) or _divides(other, tile) for other in others)
 
 
 def _moved(tables: Tables, chain: tuple[ChainNode, ...], tiles: tuple[Tile, ...]) -> Iterator[tuple[ChainNode, ...]]:

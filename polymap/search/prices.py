@@ -25,6 +25,7 @@ from polymap.search.descent import Descent, Prices, Spot, start_spot, step
 from polymap.search.tables import FORBIDDEN, Tables
 
 ROUNDS = 10
+FIRST_ROUNDS = 3  # after these, prices that have closed less than a third of the way to the limit are not improved
 
 
 def shared_levels(tables: Tables) -> tuple[int, ...]:
@@ -82,7 +83,10 @@ def improve_prices(descent: Descent, inside: Inside, limit: int | None) -> tuple
     best_bound = bound
     wanted = dict.fromkeys(levels, 0.0)
     scale = 1.0
-    for _ in range(ROUNDS):
+    scored = {spot.chain}
+    for done in range(ROUNDS):
+        if done >= FIRST_ROUNDS and limit is not None and 3 * (best_bound - bound) < limit - bound:
+            break
         target = limit if limit is not None else int(bound * 1.05)
         room = max(target - best_bound, bound * 1e-4)
         norm = sum((bits / (usable_bits(tables, level) or 1)) ** 2 for level, bits in excess.items()) or 1.0
@@ -102,7 +106,8 @@ def improve_prices(descent: Descent, inside: Inside, limit: int | None) -> tuple
             break
         spot = cheapest_chain(descent, inner, prices, unit, first)
         excess = _excess(tables, spot, levels)
-        if all(bits <= 0 for bits in excess.values()):
+        if all(bits <= 0 for bits in excess.values()) and spot.chain not in scored:
+            scored.add(spot.chain)
             descent.finish(spot, thorough=False)
         if all(bits == 0 or (bits < 0 and prices[level] == 0) for level, bits in excess.items()):
             break

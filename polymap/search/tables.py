@@ -180,11 +180,31 @@ def _edge(
 ) -> Edge:
     """Return the edge with its costs below free spatial loops and, crossed, at the cheaper of both sides of them."""
     plain = _standing(setting, term, levels[1], costs[0], above=False)
+    pending = _pending(setting, levels[1])
     if costs[1] is None or bits[1] is None:
-        return Edge(*states, *levels, plain, None, bits[0], None)
+        if pending is None:
+            return Edge(*states, *levels, plain, None, bits[0], None)
+        early = tuple(np.where(pending, cost, FORBIDDEN) for cost in plain)
+        return Edge(*states, *levels, early, plain, bits[0], bits[0])
     inside = _standing(setting, term, levels[1], costs[1], above=True)
+    if sum(below > levels[1] for below in setting.spread.groups()) == 1:
+        return Edge(*states, *levels, plain, inside, bits[0], bits[1])  # the only such loops stand above the node
     crossed = tuple(np.minimum(a, b) for a, b in zip(plain, inside, strict=True))
-    return Edge(*states, *levels, plain, crossed, bits[0], np.minimum(bits[0], bits[1]))
+    bars = plain[0] >= FORBIDDEN, inside[0] >= FORBIDDEN
+    least = np.where(bars[0], bits[1], np.where(bars[1], bits[0], np.minimum(bits[0], bits[1])))
+    return Edge(*states, *levels, plain, crossed, bits[0], least)
+
+
+def _pending(setting: Setting, level: int) -> NDArray[np.bool_] | None:
+    """Return where a node may stand before all spatial loops over fan-outs below its level (None: everywhere).
+
+    They stand right above the first node of the levels below them, so their places are inside its tile.
+    """
+    ok = np.ones((1,) * len(setting.lattice.shape), dtype=np.bool_)
+    for (below, dim), place in setting.context.places:
+        if below > level:
+            ok = ok & (setting.lattice.values[dim] % place == 0)
+    return None if ok.all() else ok
 
 
 def _messages(setting: Setting, term: TensorTerm, parent: int, level: int) -> IntArray:
