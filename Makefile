@@ -30,14 +30,14 @@ demo: $(READY)
 	@$(BIN)/python -m polymap.demo
 
 quick: $(READY)
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow and not soak"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not soak"
 
 test: $(READY)
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 soak: $(READY)
 	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES)
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m soak --hypothesis-profile=soak
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m soak --hypothesis-profile=soak
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutation --mutants 240

@@ -45,7 +45,8 @@ class Outcome:
 
 
 Entry = tuple[int, int, int, Places]
-ANNEALED = 1500  # mappings scored where no chain of least cost fits
+ANNEALED = 1500  # mappings scored at most where no chain of least cost fits
+WORTHWHILE = 300  # a search that is smaller is over sooner than annealing
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +147,24 @@ def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure
         if view_bound(view) is not None:
             improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
-        annealed = _annealed(problem, measure)
+        annealed = _annealed(problem, measure, min(ANNEALED, _size(problem, structures)))
         if annealed is not None:
             incumbent.add(*annealed)
 
 
-def _annealed(problem: Problem, measure: Measure) -> tuple[int, Leaf] | None:
+def _size(problem: Problem, structures: tuple[Structure, ...]) -> int:
+    """Return how many choices of one tile per dim there are in all structures together."""
+    return len(structures) * prod(len(divisors(extent)) for extent in problem.workload.extents().values())
+
+
+def _annealed(problem: Problem, measure: Measure, budget: int) -> tuple[int, Leaf] | None:
     """Return a mapping found without any proof, and its value: where capacities are so tight that no chain of least
     cost fits, the search needs one to tell what is not worth a look."""
-    if problem.rules or measure.shares or measure.limits:
+    if budget < WORTHWHILE or problem.rules or measure.shares or measure.limits:
         return None
     if measure.goal not in (Goal.ENERGY, Goal.LATENCY, Goal.EDP):
         return None
-    found = baseline(problem.workload, problem.arch, "simulated_annealing", measure.goal.value, "divide", ANNEALED)
+    found = baseline(problem.workload, problem.arch, "simulated_annealing", measure.goal.value, "divide", budget)
     if found.best is None or found.value is None:
         return None
     return int(found.value / measure.unscaled(1)), Leaf((), found.best)

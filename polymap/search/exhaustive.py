@@ -8,14 +8,14 @@ over a box.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
-from polymap.arch.machine import Architecture
+from polymap.arch.machine import Architecture, Fanout
 from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.exhaustive_arrays import Ints
 from polymap.search.exhaustive_counts import Loop, Nest
@@ -98,8 +98,7 @@ def scored_trees(
     met = 0
     for word in walk.words:
         scores = walk.scores(word)
-        for tree in range(-met % every, scores.count, every):
-            yield walk.scored(scores, tree)
+        yield from walk.scored(scores, range(-met % every, scores.count, every))
         met += scores.count
 
 
@@ -140,7 +139,9 @@ class _Walk:
     def __init__(self, workload: Workload, arch: Architecture, scale: Scale, tiles: str) -> None:
         self.workload = workload
         self.arch = arch
+        self.levels, self.fanouts = arch.levels, arch.fanouts
         self.scale = scale
+        self._units = scale.units()
         self.nest = Nest(workload, arch)
         self.arrangements = Arrangements(workload, arch)
         self.words = Words(self.nest, arch, tiles, self.arrangements.most_nodes)
@@ -184,16 +185,19 @@ class _Walk:
                 points = {_point(vectors, row) for row in range(len(fits))}
                 self.front = _undominated(self.front | points)
 
-    def scored(self, scores: _Scores, tree: int) -> ScoredTree:
-        """Return one tree of a word with all that is known of it."""
-        sums = scores.sums[tree : tree + 1]
-        values = self._unscaled(_point(scores.columns.vectors(sums, scores.steps), 0))
-        traffic = tuple(
-            tuple(tuple(int(n) for n in row) for row in table[which[tree]].reshape(-1, 4))
-            for table, which in zip(scores.traffic, scores.chosen, strict=True)
-        )
-        mapping = self.mapping(scores.word, scores.places(tree))
-        return ScoredTree(mapping, values[0], bool(scores.columns.fit(sums)[0]), traffic, scores.steps, values)
+    def scored(self, scores: _Scores, trees: range) -> Iterator[ScoredTree]:
+        """Yield some trees of a word with all that is known of them."""
+        sums = scores.sums[trees.start : trees.stop : trees.step]
+        if not len(sums):
+            return
+        vectors = scores.columns.vectors(sums, scores.steps)
+        fits = scores.columns.fit(sums).tolist()
+        tables = [_moved(table) for table in scores.traffic]
+        for row, tree in enumerate(trees):
+            values = self._unscaled(_point(vectors, row))
+            traffic = tuple(table[int(which[tree])] for table, which in zip(tables, scores.chosen, strict=True))
+            mapping = self.mapping(scores.word, scores.places(tree))
+            yield ScoredTree(mapping, values[0], fits[row], traffic, scores.steps, values)
 
     def _seen(self, word: Word) -> _Seen:
         clocks: list[tuple[int, ...]] = [()]
@@ -226,8 +230,7 @@ class _Walk:
     def _columns_of(self, spatial: tuple[int, ...]) -> Columns:
         """Return the layout of the columns for words with these spatial loops."""
         if spatial not in self._columns:
-            levels = range(len(self.arch.levels))
-            instances = [self.nest.size(self.nest.above(spatial, level)) for level in levels]
+            instances = [self.nest.size(self.nest.above(spatial, level)) for level in range(len(self.levels))]
             self._columns[spatial] = Columns(self.workload, self.arch, self.scale, instances)
         return self._columns[spatial]
 
@@ -254,10 +257,10 @@ class _Walk:
         nodes: list[MappingNode] = []
         for gap in range(len(word.items) + 1):
             here = sorted((level, t) for t, place in enumerate(places or ()) for level, g in place if g == gap)
-            nodes += [Storage(self.arch.levels[level].name, (self.workload.tensors[t].name,)) for level, t in here]
+            nodes += [Storage(self.levels[level].name, (self.workload.tensors[t].name,)) for level, t in here]
             if gap < len(word.items):
                 item = word.items[gap]
-                nodes += [_node(self.arch, self.nest.loops[n]) for n in ((item,) if isinstance(item, int) else item)]
+                nodes += [_node(self.fanouts, self.nest.loops[n]) for n in ((item,) if isinstance(item, int) else item)]
         return Mapping((*nodes, Compute(self.workload.statements[0].name)))
 
     def result(self, distinct: int | None) -> ExhaustiveResult:
@@ -269,7 +272,12 @@ class _Walk:
         return ExhaustiveResult(values[0], mapping, self.legal, self.fitting, distinct, values, front)
 
     def _unscaled(self, point: Point) -> tuple[Fraction, ...]:
-        return tuple(value * unit for value, unit in zip(point, self.scale.units(), strict=True))
+        return tuple(value * unit for value, unit in zip(point, self._units, strict=True))
+
+
+def _moved(table: Ints) -> list[tuple[tuple[int, ...], ...]]:
+    """Return per place and level (reads, writes, fills, drains)."""
+    return [tuple(tuple(int(n) for n in level) for level in place.reshape(-1, 4)) for place in table]
 
 
 def _point(vectors: list[Ints], row: int) -> Point:
@@ -293,6 +301,6 @@ def _undominated(points: set[Point]) -> set[Point]:
     return set(kept)
 
 
-def _node(arch: Architecture, loop: Loop) -> MappingNode:
+def _node(fanouts: Sequence[Fanout], loop: Loop) -> MappingNode:
     tile = loop.tiles[-1]
-    return Temporal(loop.dim, tile) if loop.fanout is None else Spatial(loop.dim, tile, arch.fanouts[loop.fanout].name)
+    return Temporal(loop.dim, tile) if loop.fanout is None else Spatial(loop.dim, tile, fanouts[loop.fanout].name)

@@ -190,34 +190,57 @@ def _distinct(group: Ints, what: Ints, begin: Ints, lengths: Ints, size: int) ->
     return np.array(list(seen.values()), dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class _Loads:
+    """What a node loads: per load the instance, the time and the element; loads per instance; the first tile."""
+
+    instance: Ints
+    time: Ints
+    element: Ints
+    counts: Ints
+    first: int
+
+
 class ReadCounter:
     """Counts the loads and reads of one tensor that is only read."""
 
     def __init__(self, nest: Nest, tensor: str) -> None:
         self.nest = nest
         self.elements, self.size = nest.elements(accesses_of(nest.workload.statements[0], tensor))
+        self._loads: dict[tuple[Numbers, Numbers], _Loads] = {}
 
     def fills(self, parent: int, node: Node, spatial: Numbers) -> tuple[Ints, Ints, int]:
         """Return fills per instance of the node, reads per instance of its parent level, elements of the first tile."""
+        siblings = self.nest.siblings(spatial, parent, node.level)
+        key = (self.nest.above(spatial, node.level), node.clock)
+        if key not in self._loads:
+            self._loads[key] = self._loaded(*key)
+        loads = self._loads[key]
+        if siblings.owners == siblings.count:  # nobody to share a read with
+            return loads.counts, loads.counts, loads.first
+        return loads.counts, _messages(siblings, loads.instance, loads.time, loads.element), loads.first
+
+    def _loaded(self, loops: Numbers, clock: Numbers) -> _Loads:
+        """Return what the instances along spatial `loops` load when the loops of the clock go on."""
         nest = self.nest
-        siblings = nest.siblings(spatial, parent, node.level)
-        instance = nest.number(nest.above(spatial, node.level))
-        times = nest.size(node.clock)
-        now = instance * times + nest.number(node.clock)
+        instance, instances, times = nest.number(loops), nest.size(loops), nest.size(clock)
+        now = instance * times + nest.number(clock)
         active = unique(now)
         turn = np.searchsorted(active, now)
         first = len(unique(self.elements[:, turn == 0]))
         span = len(active) + 1  # keeps runs of different elements apart
-        held = unique((self.elements * siblings.count + instance) * span + turn)
+        held = unique((self.elements * instances + instance) * span + turn)
         loads = held[starts(held)]
-        turn, element = loads % span, loads // span // siblings.count
-        instance, time = active[turn] // times, active[turn] % times
-        return sum_by(instance, siblings.count), _messages(siblings, instance, time, element), first
+        turn, what = loads % span, loads // span
+        instance = what % instances
+        return _Loads(instance, active[turn] % times, what // instances, sum_by(instance, instances), first)
 
     def compute_reads(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
         """Return the reads of the compute unit per instance of the innermost level that holds the tensor."""
         nest = self.nest
         siblings = nest.siblings(spatial, holder, nest.levels)
         instance = nest.number(nest.above(spatial, nest.levels))
+        if siblings.owners == siblings.count:  # nobody to share a read with
+            return sum_by(instance, siblings.count) * len(self.elements)
         time = nest.number(clock)
         return np.sum([_messages(siblings, instance, time, row) for row in self.elements], axis=0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
 from math import prod
+from operator import ge
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ class Arrangements:
         self.tensors = workload.tensors
         self.levels = arch.levels
         self.groups = fanout_groups(arch)
+        self._holding = {tensor.name: _holding(self.levels, tensor) for tensor in workload.tensors}
+        self._placed: dict[tuple[tuple[int, ...], frozenset[int], tuple[int, ...], int], tuple[Place, ...]] = {}
         self._most: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
         self._all: dict[tuple[int, tuple[tuple[int, int], ...]], Arrangement] = {}
         self._kept: dict[tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]], Ints] = {}
@@ -72,7 +75,7 @@ class Arrangements:
         return self._kept[key]
 
     def _arranged(self, length: int, units: tuple[tuple[int, int], ...]) -> Arrangement:
-        places = tuple(tuple(self._places(tensor, length, units)) for tensor in self.tensors)
+        places = tuple(self._places(tensor, length, units) for tensor in self.tensors)
         shape = tuple(len(of_tensor) for of_tensor in places)
         occupied = np.zeros(shape, dtype=np.int64)
         for axis, of_tensor in enumerate(places):
@@ -84,20 +87,14 @@ class Arrangements:
         chosen = np.nonzero(fits)
         return Arrangement(places, chosen, occupied[chosen])
 
-    def _places(self, tensor: Tensor, length: int, units: tuple[tuple[int, int], ...]) -> list[Place]:
+    def _places(self, tensor: Tensor, length: int, units: tuple[tuple[int, int], ...]) -> tuple[Place, ...]:
         """Return the places of one tensor; a node below a unit's fan-outs stands below the unit."""
-        levels = range(1, len(self.levels))
-        may = [level for level in levels if _may_hold(self.levels[level], tensor)]
-        must = {level for level in levels if _named(self.levels[level].must_hold, tensor)}
-        lowest = {level: max((at + 1 for g, at in units if self.groups[g].below <= level), default=0) for level in may}
-        found: list[Place] = []
-        for count in range(len(may) + 1):
-            for held in combinations(may, count):
-                if must <= set(held):
-                    for gaps in combinations_with_replacement(range(length + 1), count):
-                        if all(gap >= lowest[level] for level, gap in zip(held, gaps, strict=True)):
-                            found.append(tuple(zip(held, gaps, strict=True)))
-        return found
+        may, must = self._holding[tensor.name]
+        lowest = tuple(max((at + 1 for g, at in units if self.groups[g].below <= level), default=0) for level in may)
+        key = (may, must, lowest, length)
+        if key not in self._placed:
+            self._placed[key] = tuple(_placed(may, must, lowest, length))
+        return self._placed[key]
 
     def _directly_above(
         self, places: Sequence[Sequence[Place]], occupied: Ints, below: int, position: int, length: int
@@ -117,6 +114,24 @@ class Arrangements:
             headed |= (_along(gaps, axis, occupied.ndim) == first) & _along(leads, axis, occupied.ndim)
         between = np.left_shift(np.int64(1), first) - (1 << (position + 1))
         return headed & ((occupied & between) == 0)
+
+
+def _holding(levels: Sequence[MemoryLevel], tensor: Tensor) -> tuple[tuple[int, ...], frozenset[int]]:
+    """Return the levels that may hold a tensor, and those that must."""
+    inner = range(1, len(levels))
+    may = tuple(level for level in inner if _may_hold(levels[level], tensor))
+    return may, frozenset(level for level in inner if _named(levels[level].must_hold, tensor))
+
+
+def _placed(may: tuple[int, ...], must: frozenset[int], lowest: tuple[int, ...], length: int) -> Iterator[Place]:
+    """Yield every choice of levels and, for each, a gap of at least its lowest; the gaps do not fall."""
+    for count in range(len(may) + 1):
+        for held in combinations(range(len(may)), count):
+            levels, least = [may[i] for i in held], [lowest[i] for i in held]
+            if must <= set(levels):
+                for gaps in combinations_with_replacement(range(min(least, default=0), length + 1), count):
+                    if all(map(ge, gaps, least)):
+                        yield tuple(zip(levels, gaps, strict=True))
 
 
 def _along(values: NDArray[np.generic], axis: int, count: int) -> Ints:

@@ -102,6 +102,7 @@ class Columns:
 
     def __init__(self, workload: Workload, arch: Architecture, scale: Scale, instances: Sequence[int]) -> None:
         self.arch = arch
+        self.levels = arch.levels
         self.scale = scale
         self.bits = [tensor.bits for tensor in workload.tensors]
         self.capacities: list[tuple[int, int]] = []
@@ -132,7 +133,7 @@ class Columns:
 
     def no_traffic(self) -> Ints:
         """Return zeros per level: reads, writes, fills, drains."""
-        return np.zeros(4 * len(self.arch.levels), dtype=np.int64)
+        return np.zeros(4 * len(self.levels), dtype=np.int64)
 
     def held(self, row: Ints, tensor: int, level: int, elements: int) -> None:
         """Add a node's first tile to the columns `row`."""
@@ -152,19 +153,20 @@ class Columns:
         drains: int = 0,
     ) -> None:
         """Add what the instances of a level read and write of a tensor."""
-        nothing = np.zeros(self.instances[level], dtype=np.int64)
-        reads = nothing if reads is None else reads
-        writes = nothing if writes is None else writes
-        total_reads, total_writes = int(reads.sum()), int(writes.sum())
-        traffic[4 * level : 4 * level + 4] += (total_reads, total_writes, fills, drains)
-        row[0] += total_reads * self.scale.read_energy[level][tensor]
-        row[0] += total_writes * self.scale.write_energy[level][tensor]
-        if level in self._bits:
-            row[self._bits[level]] += (total_reads + total_writes) * self.bits[tensor]
-        if level in self._moved:
-            first, count = self._moved[level], self.instances[level]
-            row[first : first + count] += reads * self.bits[tensor]
-            row[first + count : first + 2 * count] += writes * self.bits[tensor]
+        first, count = self._moved.get(level), self.instances[level]
+        traffic[4 * level + 2] += fills
+        traffic[4 * level + 3] += drains
+        both = ((reads, self.scale.read_energy), (writes, self.scale.write_energy))
+        for kind, (moves, energy) in enumerate(both):
+            if moves is None:
+                continue
+            total = int(moves[0]) if count == 1 else int(moves.sum())
+            traffic[4 * level + kind] += total
+            row[0] += total * energy[level][tensor]
+            if level in self._bits:
+                row[self._bits[level]] += total * self.bits[tensor]
+            if first is not None:
+                row[first + kind * count : first + (kind + 1) * count] += moves * self.bits[tensor]
 
     def fit(self, sums: Ints) -> NDArray[np.bool_]:
         """Return for each row of `sums` (a tree) whether all capacities suffice."""
@@ -189,7 +191,7 @@ class Columns:
     def _values(self, text: str, sums: Ints, steps: int) -> Ints:
         """Return one objective of each row, scaled: energies by energy_scale, the rest by 1."""
         kind, _, name = text.partition(":")
-        names = [level.name for level in self.arch.levels]
+        names = [level.name for level in self.levels]
         if kind == "traffic":
             return sums[:, self._bits[names.index(name)]]
         if kind == "capacity":
@@ -211,7 +213,7 @@ class Columns:
             count = self.instances[level]
             reads = sums[:, first : first + count]
             writes = sums[:, first + count : first + 2 * count]
-            both, read, write = _bands(self.arch.levels[level])
+            both, read, write = _bands(self.levels[level])
             quotients = [
                 moved.max(axis=1) * (scale // band.numerator * band.denominator)
                 for moved, band in ((reads + writes, both), (reads, read), (writes, write))

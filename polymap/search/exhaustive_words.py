@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel
 from polymap.search.exhaustive_counts import Loop, Nest
@@ -41,7 +42,7 @@ class Words:
 
     def __init__(self, nest: Nest, arch: Architecture, tiles: str, most_nodes: int) -> None:
         self.nest = nest
-        self.arch = arch
+        self.fanouts = arch.fanouts
         self.any = tiles == "any"
         self.most_nodes = most_nodes
         self.dims = tuple(nest.extents)
@@ -85,7 +86,7 @@ class Words:
                     yield from self._extended(now, (*items, unit), after, block, nodes)
 
     def _tiles(self, enclosing: int) -> Sequence[int]:
-        return [tile for tile in range(1, enclosing) if self.any or enclosing % tile == 0]
+        return range(1, enclosing) if self.any else _proper_divisors(enclosing)
 
     def _gaps(self, items: tuple[Item, ...]) -> tuple[tuple[int, int], ...]:
         last: dict[str, int] = {}
@@ -103,7 +104,7 @@ class Words:
     ) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]]:
         """Yield every unit of a group: the chains after it, and its loops."""
         slots = [(fanout, dim) for fanout in self.groups[group].fanouts for dim in range(len(self.dims))]
-        room = {fanout: self.arch.fanouts[fanout].size for fanout in self.groups[group].fanouts}
+        room = {fanout: self.fanouts[fanout].size for fanout in self.groups[group].fanouts}
         for now, unit in self._filled(slots, chains, room):
             if unit:
                 yield now, unit
@@ -116,7 +117,7 @@ class Words:
             return
         (fanout, dim), rest = slots[0], slots[1:]
         yield from self._filled(rest, chains, room)
-        allowed = self.arch.fanouts[fanout].dims
+        allowed = self.fanouts[fanout].dims
         if allowed is not None and self.dims[dim] not in allowed:
             return
         for tile in self._tiles(chains[dim][-1]):
@@ -127,6 +128,11 @@ class Words:
                 now = (*chains[:dim], longer, *chains[dim + 1 :])
                 for after, unit in self._filled(rest, now, {**room, fanout: room[fanout] // trips}):
                     yield after, (loop, *unit)
+
+
+@cache
+def _proper_divisors(number: int) -> Sequence[int]:
+    return tuple(divisor for divisor in range(1, number) if number % divisor == 0)
 
 
 def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:

@@ -11,7 +11,7 @@ import re
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
@@ -88,13 +88,15 @@ def random_problem(rng: random.Random, *, most: int = 100_000, tiles: str | None
 def _trees(workload: Workload, arch: Architecture, tiles: str, most: int) -> int | None:
     """Return the number of legal trees as the enumeration meets them; None where it would take long."""
     arrangements = Arrangements(workload, arch)
-    words = Words(Nest(workload, arch), arch, tiles, arrangements.most_nodes)
+    words = list(islice(Words(Nest(workload, arch), arch, tiles, arrangements.most_nodes), _MOST_WORDS + 1))
+    if len(words) > _MOST_WORDS:
+        return None
+    if any(arrangements.most_arrangements(len(word.items), word.units) > _MOST_PLACES for word in words):
+        return None
     trees = 0
-    for number, word in enumerate(words, start=1):
-        if arrangements.most_arrangements(len(word.items), word.units) > _MOST_PLACES:
-            return None
+    for word in words:
         trees += len(arrangements.kept(len(word.items), word.units, word.gaps))
-        if trees > most or number > _MOST_WORDS:
+        if trees > most:
             return None
     return trees
 

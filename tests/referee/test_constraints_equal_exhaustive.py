@@ -6,6 +6,7 @@ What a constraint means is read off each finished tree by tests/referee/demands.
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
@@ -15,59 +16,80 @@ from polymap.search.search import search
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, random_problem
 
-_BATCHES, _BATCH = 15, 20
+_BATCHES, _BATCH = 10, 30
 
 
-def _cases(batch: int) -> list[tuple[Problem, Table, Fraction | None]]:
-    """Return problems, constraints and the least objective among the trees that meet them (None: there is none)."""
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A problem and constraints. limit: (another objective, the fitting tree whose value of it is the most allowed, as
+    a share of their number)."""
+
+    problem: Problem
+    demands: Table
+    other: str
+    limit: float | None
+
+
+def _cases(batch: int) -> list[_Case]:
     rng = random.Random(f"demands {batch}")
     return [_case(rng) for _ in range(_BATCH)]
 
 
-def _case(rng: random.Random) -> tuple[Problem, Table, Fraction | None]:
+def _case(rng: random.Random) -> _Case:
     problem = random_problem(rng, most=3_000, tiles="divide")
-    workload, arch = problem.workload, problem.arch
-    demands = random_demands(rng, workload, arch)
-    names = ["energy", "latency", "edp", f"traffic:{arch.levels[0].name}", f"capacity:{arch.levels[-1].name}"]
+    demands = random_demands(rng, problem.workload, problem.arch)
+    outer, inner = problem.arch.levels[0].name, problem.arch.levels[-1].name
+    names = ["energy", "latency", "edp", f"traffic:{outer}", f"capacity:{inner}"]
     other = rng.choice([name for name in names if name != problem.objective])
-    both = f"lex:{problem.objective},{other}"
+    return _Case(problem, demands, other, rng.random() if rng.random() < 0.4 else None)
+
+
+def _truth(case: _Case) -> tuple[Table, Fraction | None]:
+    """Return the constraints with the limit, and the least objective among the trees that meet them (None: none)."""
+    workload, arch = case.problem.workload, case.problem.arch
+    both = f"lex:{case.problem.objective},{case.other}"
     trees = [tree for tree in scored_trees(workload, arch, both, "divide") if tree.fits]
-    most = float("inf")
-    if trees and rng.random() < 0.4:
-        most = float(rng.choice(trees).values[1])
-        demands["limits"] = {other: most}
-    good = [
-        tree.value
-        for tree in trees
-        if float(tree.values[1]) <= most and meets(demands, workload, arch, tree.mapping, tree.steps)
-    ]
-    return problem, demands, min(good, default=None)
+    demands, most = case.demands, float("inf")
+    if trees and case.limit is not None:
+        most = float(trees[int(case.limit * len(trees))].values[1])
+        demands = {**demands, "limits": {case.other: most}}
+    for tree in sorted(trees, key=lambda tree: tree.value):
+        if float(tree.values[1]) <= most and meets(demands, workload, arch, tree.mapping, tree.steps):
+            return demands, tree.value
+    return demands, None
+
+
+def _check(case: _Case) -> bool:
+    """Hold the search against all trees; return whether there is a mapping."""
+    workload, arch = case.problem.workload, case.problem.arch
+    demands, least = _truth(case)
+    found = search(workload, arch, case.problem.objective, "divide", time_limit_s=120, constraints=demands)
+    told = f"{case.problem}\n{demands}\nsearch: {found.status} {found.value} {found.best}\nall trees: {least}"
+    if least is None:
+        assert found.status == "INFEASIBLE", told
+        assert found.clash, told
+        return False
+    assert found.status == "OPTIMAL", told
+    assert found.value is not None, told
+    assert float(found.value) == float(least), told
+    assert found.best is not None, told
+    assert found.cost is not None, told
+    steps = found.cost.compute_cycles * arch.compute.per_cycle
+    if arch.compute.per_cycle == 1:
+        assert meets(demands, workload, arch, found.best, steps), told
+    return True
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(_BATCHES))
 def test_the_optimum_under_constraints_is_the_least_of_the_trees_that_meet_them(batch: int) -> None:
-    for problem, demands, least in _cases(batch):
-        workload, arch = problem.workload, problem.arch
-        found = search(workload, arch, problem.objective, "divide", time_limit_s=120, constraints=demands)
-        told = f"{problem}\n{demands}\nsearch: {found.status} {found.value} {found.best}\nall trees: {least}"
-        if least is None:
-            assert found.status == "INFEASIBLE", told
-            assert found.clash, told
-            continue
-        assert found.status == "OPTIMAL", told
-        assert found.value is not None, told
-        assert float(found.value) == float(least), told
-        assert found.best is not None, told
-        assert found.cost is not None, told
-        steps = found.cost.compute_cycles * arch.compute.per_cycle
-        if arch.compute.per_cycle == 1:
-            assert meets(demands, workload, arch, found.best, steps), told
+    feasible = [_check(case) for case in _cases(batch)]
+    assert 2 <= feasible.count(False) <= 2 * _BATCH // 3  # some clash
 
 
 @pytest.mark.slow
-def test_every_kind_of_constraint_is_there_and_some_clash() -> None:
+def test_every_kind_of_constraint_is_there() -> None:
     cases = [case for batch in range(_BATCHES) for case in _cases(batch)]
-    for kind in ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization", "limits"):
-        assert sum(kind in demands for _, demands, _ in cases) >= 20, kind
-    assert 20 <= sum(least is None for _, _, least in cases) <= len(cases) // 2
+    for kind in ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization"):
+        assert sum(kind in case.demands for case in cases) >= 20, kind
+    assert sum(case.limit is not None for case in cases) >= 80
