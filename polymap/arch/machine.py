@@ -41,6 +41,12 @@ class MemoryLevel:
     holds: tuple[str, ...] | None = None
     must_hold: tuple[str, ...] = ()
 
+    @property
+    def has_bandwidth(self) -> bool:
+        """Whether its transfers take cycles."""
+        found = (self.bandwidth_bits_per_cycle, self.read_bandwidth_bits_per_cycle, self.write_bandwidth_bits_per_cycle)
+        return any(each is not None for each in found)
+
 
 @dataclass(frozen=True, slots=True)
 class Fanout:

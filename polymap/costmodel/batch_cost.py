@@ -112,7 +112,7 @@ class Batch:
     def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
         """Yield stretches of the rows, their figures and for which they are right, tiles of any size."""
         if self._partial is None:
-            metered = [n for n, level in enumerate(self._arch.levels) if any(each for each in _bandwidths(level))]
+            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
             self._partial = PartialPlan(self._model, self._machine, self._shape, metered)
         rows = self._partial.rows_of(self._columns(table)[0].tiles)
         for start in range(0, len(table), _STRETCH):
@@ -204,7 +204,7 @@ def _latency(arch: Architecture, prices: Prices, compute: Integers, busy: dict[i
     total = compute * prices.cycles
     for number, level in enumerate(arch.levels):
         bandwidths = _bandwidths(level)
-        if all(each is None for each in bandwidths):
+        if not level.has_bandwidth:
             continue
         used = busy.get(number, Busy())
         share: Many = 0

@@ -6,7 +6,7 @@ partial sum. One instance per kind is counted on its own; kinds that can be no b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import product
 from math import prod
 
@@ -21,13 +21,14 @@ from polymap.costmodel.tally import Busiest, Row
 _MAX_CANDIDATES = 500
 
 
-def busiest_of_levels(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
-    """Return the busiest instance per level, outermost first, of a mapping with these rows."""
+def busiest_of_levels(counter: Counter, rows: list[Row], left_out: Collection[int] = ()) -> tuple[Busiest, ...]:
+    """Return the busiest instance per level, outermost first, of a mapping with these rows. left_out: levels of which
+    it is not wanted, and may be 0."""
     nest = counter.nest
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
         return _all_alike(counter, rows)
     return tuple(
-        _busiest(counter, level, fans) if fans else _only(counter, rows, level)
+        Busiest() if level in left_out else _busiest(counter, level, fans) if fans else _only(counter, rows, level)
         for level, fans in counter.machine.levels.values()
     )
 

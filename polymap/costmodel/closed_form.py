@@ -45,8 +45,12 @@ _workload_model = _remembered(workload_model)
 _machine_model = _remembered(machine_model)
 
 
-def count_closed_form(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts | None:
+def count_closed_form(
+    workload: Workload, arch: Architecture, mapping: Mapping, *, metered: bool = False
+) -> Counts | None:
     """Return the counts of a mapping that `check_mapping` accepts, or None where the closed form does not reach.
+
+    metered: the busiest instance of a level without a bandwidth, which no cost depends on, may be left out.
 
     It answers for one statement over a box with one linear access per tensor. It does not for arrays that are read
     and written, for siblings that hold a written element through different offsets of a window, or where a tile is a
@@ -66,7 +70,8 @@ def count_closed_form(workload: Workload, arch: Architecture, mapping: Mapping) 
         else:
             counter = Counter(model, machine, nest)
             rows, steps = counter.rows(), counter.steps()
-            busy = busiest_of_levels(counter, rows)
+            left_out = [number for number, level in enumerate(arch.levels) if metered and not level.has_bandwidth]
+            busy = busiest_of_levels(counter, rows, left_out)
     except BudgetError:
         return None
     return counts_of(model, machine, rows, busy, steps)

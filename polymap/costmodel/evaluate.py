@@ -54,7 +54,7 @@ def _formula(workload: Workload, arch: Architecture, mapping: Mapping, level: st
 
 
 def _counted(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Counts, str]:
-    counts = count_closed_form(workload, arch, mapping)
+    counts = count_closed_form(workload, arch, mapping, metered=True)
     if counts is not None:
         return counts, "closed form"
     from polymap.costmodel.sets import count_with_sets  # isl is loaded where it is needed
