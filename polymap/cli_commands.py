@@ -11,7 +11,7 @@ from polymap.arch.presets import load_arch, preset_names
 from polymap.cli_arguments import Options
 from polymap.cli_inputs import Inputs, keep_inputs
 from polymap.cli_interrupt import interrupts_wait
-from polymap.cli_output import Document, check_writable, say, write_documents
+from polymap.cli_output import Document, check_writable, say, warnings_said, write_documents
 from polymap.cli_progress import ProgressLine
 from polymap.errors import OptionError
 from polymap.explore import explore
@@ -176,18 +176,19 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
         import_module("polymap.search.search")  # what explore() needs
     progress = ProgressLine()
     try:
-        result = explore(
-            workload,
-            arch,
-            options.objective,
-            tiles=options.tiles,
-            time_limit_s=options.time_limit_s,
-            workers=options.workers,
-            seed=options.seed,
-            on_progress=progress,
-            constraints=Inputs(options).constraints(),
-            memory_limit_mb=options.memory_limit_mb,
-        )
+        with warnings_said():
+            result = explore(
+                workload,
+                arch,
+                options.objective,
+                tiles=options.tiles,
+                time_limit_s=options.time_limit_s,
+                workers=options.workers,
+                seed=options.seed,
+                on_progress=progress,
+                constraints=Inputs(options).constraints(),
+                memory_limit_mb=options.memory_limit_mb,
+            )
     except KeyboardInterrupt:
         progress.clear()
         say("polymap: interrupted")

@@ -7,7 +7,8 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,14 @@ class Document:
 
     path: str
     text: str
+
+
+@contextlib.contextmanager
+def warnings_said() -> Generator[None, None, None]:
+    """Let warnings of the library be lines of their own on stderr."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_args, **_named: say(f"polymap: warning: {message}")
+        yield
 
 
 def check_writable(paths: Sequence[str]) -> None:

@@ -29,7 +29,8 @@ def explore(
 
     constraints: what the mapping must meet besides, such as {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}},
     "store": {"GLB": {"must": ["W"]}}, "intrinsic": {"m": 16}, "min_utilization": 0.5, "limits": {"latency": 20000}}.
-    memory_limit_mb: resident memory at which the search ends, as it does at the time limit.
+    workers: processes that share a long search; the value is the same for any number.
+    memory_limit_mb: resident memory (of all processes) at which the search ends, as it does at the time limit.
     """
     # Here and not above: `import polymap` holds this function, and must not load a solver.
     from polymap.search.search import search

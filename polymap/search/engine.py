@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from itertools import product
+from itertools import count, product
 from math import prod
 
 from polymap.search.apart import apart_bounds
 from polymap.search.baselines import baseline
 from polymap.search.bound import first_states, root_bound
+from polymap.search.crew import Crew, Hands, Stop
 from polymap.search.descent import Descent, OutOfTime, View, view_of
 from polymap.search.goals import Goal
 from polymap.search.incumbent import Front, Incumbent
@@ -45,6 +47,9 @@ class Outcome:
 
 
 Entry = tuple[int, int, int, Places]
+ALONE = Hands()
+STEPS_ALONE = 64  # steps of a search before it is worth starting processes
+WINDOW = 16  # steps that processes have before them at any time
 ANNEALED = 1500  # mappings scored at most where no chain of least cost fits
 WORTHWHILE = 300  # a search that is smaller is over sooner than annealing
 
@@ -86,39 +91,144 @@ def solve(
     report: Report,
     keep: int = 1,
     before: Outcome | None = None,
+    hands: Hands = ALONE,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome for the same problem and measure to go on from.
+    before: an outcome for the same problem and measure to go on from. hands: the processes that share the work of a
+    search that is long.
     """
-    incumbent = Front(out_of_time, count=len(measure.shares)) if measure.is_front else Incumbent(out_of_time, keep)
-    for value, leaf in () if before is None else before.found:
-        incumbent.add(value, leaf)
+    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found)
     structures, queue, known = _begun(problem, measure, incumbent, report, None if before is None else before.rest)
-    pruned = 0
-    while queue:
-        bound, stage, number, places = heappop(queue)
+    state = _State(structures, queue, known, incumbent)
+    for turn in count():
+        if turn == STEPS_ALONE and hands.count > 1:
+            return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
+        if not queue:
+            break
+        entry = heappop(queue)
+        bound, stage, number, _ = entry
         if not incumbent.beats(bound):
-            pruned += 1
+            state.pruned += 1
             if incumbent.is_ordered:
-                return _outcome(incumbent, (bound,) if known else None, len(queue) + pruned)
+                state.pruned += len(queue)
+                break
             continue
         report(tuple(incumbent.found), bound if known else 0)
         try:
             if out_of_time() and (incumbent.found or -stage < Stage.PLACED):
                 raise OutOfTime
-            if -stage == Stage.PLACED:
-                _solve_places(problem, measure, structures[number], places, incumbent)
-            else:
-                for entry in _refined(problem, measure, structures[number], number, Stage(-stage + 1)):
-                    heappush(queue, (max(entry[0], bound), *entry[1:]))
+            for new in _step(problem, measure, structures[number], entry, incumbent):
+                heappush(queue, new)
         except OutOfTime:
-            queue.append((bound, stage, number, places))
-            left = tuple(entry[0] for entry in queue) if known else None
-            rest = Rest(structures, tuple(queue)) if known else None
-            return replace(_outcome(incumbent, left, pruned), rest=rest)
-    return _outcome(incumbent, () if known else None, pruned)
+            queue.append(entry)
+            return state.ended()
+    return state.outcome(())
+
+
+def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found) -> Incumbent:
+    incumbent = Front(out_of_time, count=len(measure.shares)) if measure.is_front else Incumbent(out_of_time, keep)
+    for value, leaf in found:
+        incumbent.add(value, leaf)
+    return incumbent
+
+
+def _step(
+    problem: Problem, measure: Measure, structure: Structure, entry: Entry, incumbent: Incumbent
+) -> Iterator[Entry]:
+    """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent."""
+    bound, stage, number, places = entry
+    if -stage == Stage.PLACED:
+        _solve_places(problem, measure, structure, places, incumbent)
+        return
+    for own, then, _, where in _refined(problem, measure, structure, number, Stage(-stage + 1)):
+        yield max(own, bound), then, number, where
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """What every step of a search needs, wherever it is done."""
+
+    problem: Problem
+    measure: Measure
+    keep: int
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a step gives: the entries in place of its own, trees, nodes of the search."""
+
+    entries: tuple[Entry, ...]
+    found: Found
+    nodes: int
+
+
+@dataclass(slots=True)
+class _State:
+    """A search as it stands: the queue (a heap), whether it holds all that is left, the best so far, structures
+    refuted."""
+
+    structures: tuple[Structure, ...]
+    queue: list[Entry]
+    known: bool
+    incumbent: Incumbent
+    pruned: int = 0
+
+    def take(self, done: _Done) -> None:
+        """Take what a step gives."""
+        for value, leaf in done.found:
+            if self.incumbent.beats(value):
+                self.incumbent.add(value, leaf)
+        self.incumbent.nodes += done.nodes
+        for entry in done.entries:
+            heappush(self.queue, entry)
+
+    def ended(self) -> Outcome:
+        """Return the outcome of a search that a limit ends."""
+        rest = Rest(self.structures, tuple(self.queue)) if self.known else None
+        return replace(self.outcome(tuple(entry[0] for entry in self.queue)), rest=rest)
+
+    def outcome(self, left: tuple[int, ...]) -> Outcome:
+        """Return the outcome. left: bounds of what was not searched."""
+        return _outcome(self.incumbent, left if self.known else None, self.pruned)
+
+
+def _worked(bench: _Bench, task: tuple[Structure, Entry, Found]) -> _Done:
+    """Do one step, knowing the trees that were found before."""
+    structure, entry, found = task
+    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, found)
+    try:
+        if bench.stop():
+            raise OutOfTime
+        entries = tuple(_step(bench.problem, bench.measure, structure, entry, incumbent))
+    except OutOfTime:
+        entries = (entry,)
+    return _Done(entries, tuple(incumbent.found), incumbent.nodes)
+
+
+def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Outcome:
+    """Go on with a search in several processes. Each step knows what all steps but the WINDOW - 1 before it have found:
+    the answer does not depend on which process is faster."""
+    queue, incumbent = state.queue, state.incumbent
+    args = (bench.problem, bench.measure, bench.keep)
+    with Crew(hands, _Bench, args, _worked, bench.stop) as crew:
+        open_bounds: deque[int] = deque()
+        while True:
+            while queue and crew.waiting < WINDOW and not bench.stop():
+                entry = heappop(queue)
+                if not incumbent.beats(entry[0]):
+                    state.pruned += 1
+                    continue
+                open_bounds.append(entry[0])
+                crew.give((state.structures[entry[2]], entry, tuple(incumbent.found)))
+            if not crew.waiting:
+                return state.ended() if queue else state.outcome(())
+            least = min((*open_bounds, *(entry[0] for entry in queue[:1])))
+            report(tuple(incumbent.found), least if state.known else 0)
+            state.take(crew.take())
+            open_bounds.popleft()
 
 
 def _begun(

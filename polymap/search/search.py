@@ -20,6 +20,7 @@ from polymap.search.any_search import reaches, solve_any
 from polymap.search.certificate import certificate
 from polymap.search.constraints import Rules, narrowed
 from polymap.search.constraints_read import rules_from_document
+from polymap.search.crew import Hands
 from polymap.search.demands import broken_rules, clashing, measure_under
 from polymap.search.engine import Found, Outcome, solve
 from polymap.search.fallback import program_order, sampled
@@ -52,7 +53,8 @@ def search(
     tiles "divide": OPTIMAL is over trees in which every tile divides the enclosing one. tiles "any": over all trees; of
     an order or a front, and with constraints, the bound is then the floor that no mapping beats, and the mappings are
     the best dividing ones. constraints: a table of what the mapping must meet besides (see rules_from_document).
-    memory_limit_mb: resident memory of the process (2^20 bytes) at which the search ends as it does at the time limit.
+    workers: processes that share the work of a long search. memory_limit_mb: their resident memory (2^20 bytes) at
+    which the search ends as it does at the time limit.
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """
@@ -60,7 +62,9 @@ def search(
     goal = parse_objective(objective, arch)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
     begin = clock()
-    run = Run(workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock, rules, memory_limit_mb)
+    run = Run(
+        workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock, rules, memory_limit_mb, workers
+    )
     clash = clashes(workload, arch) or clashes(workload, narrowed(workload, arch, rules))
     return run.infeasible(clash) if clash else run.result()
 
@@ -125,6 +129,7 @@ class Run:
         clock: Callable[[], float],
         rules: Rules = (),
         memory_limit_mb: int | None = None,
+        workers: int = 1,
     ) -> None:
         self.workload, self.arch, self.objective, self.tiles = workload, arch, objective, tiles
         self.begin, self.limit, self.seed = begin, time_limit_s, seed
@@ -132,6 +137,7 @@ class Run:
         self.rules, self.memory_limit_mb = rules, memory_limit_mb
         self.history: list[Moment] = []
         self.spent = 0.0
+        self.hands = Hands(workers)
         self.outcome: Outcome | None = None
         self.question = Question(workload, arch, objective)
         self.floors = self.question.floors()
@@ -199,7 +205,7 @@ class Run:
 
     def _share(self) -> float:
         """Return the share of the time limit that is spent (all of it where the memory is)."""
-        return 2.0 if is_spent(self.memory_limit_mb) else (self.clock() - self.begin) / self.limit
+        return 2.0 if is_spent(self.memory_limit_mb, self.hands.pids) else (self.clock() - self.begin) / self.limit
 
     def _left(self, outcome: Outcome) -> tuple[Values, ...]:
         """Return lower bounds, per part of the objective, of everything that was not searched."""
@@ -235,11 +241,11 @@ class Run:
             front = tuple(leaf.mapping for _, leaf in found) if self.objective.goal is Goal.PARETO else ()
             self._report(found[0][1].mapping if found else None, value, self._raised(least)[0], front)
 
-        self.outcome = solve(problem, measure, self._out_of_time, report, before=self.outcome)
+        self.outcome = solve(problem, measure, self._out_of_time, report, before=self.outcome, hands=self.hands)
         return self.outcome
 
     def _out_of_time(self) -> bool:
-        return self.clock() - self.begin > self.limit or is_spent(self.memory_limit_mb)
+        return self.clock() - self.begin > self.limit or is_spent(self.memory_limit_mb, self.hands.pids)
 
     def _seconds(self) -> float:
         return self.spent + self.clock() - self.begin

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from pathlib import Path
 
 import pytest
 
-from polymap.cli_output import Document, check_writable, print_text, write_documents
+from polymap.cli_output import Document, check_writable, print_text, warnings_said, write_documents
 from polymap.errors import OutputError
 
 
@@ -76,3 +77,9 @@ def test_closed_stdout_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", None)
     with pytest.raises(OutputError, match="PM702 stdout is closed"):
         print_text("text")
+
+
+def test_warnings_are_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings_said():
+        warnings.warn("a process of the search was killed", RuntimeWarning, stacklevel=1)
+    assert capsys.readouterr().err == "polymap: warning: a process of the search was killed\n"

@@ -15,6 +15,7 @@ from polymap.report.history import history_figure, history_svg
 from polymap.search.memory import resident_mb
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
+from tests.unit.search.ticks import Ticks
 
 GEMM = matmul(m=16, n=24, k=8)
 LAYER = conv2d(K=4, C=4, H=6, W=6, R=3, S=1, padding=0)
@@ -29,17 +30,6 @@ TWO = Architecture(
         ComputeUnit("MAC", Fraction(1)),
     ),
 )
-
-
-class Ticks:
-    """A clock that moves on by one whenever it is asked: searches end after so many looks, on any machine."""
-
-    def __init__(self) -> None:
-        self.now = 0
-
-    def __call__(self) -> float:
-        self.now += 1
-        return float(self.now)
 
 
 @pytest.mark.slow

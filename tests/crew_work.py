@@ -1,0 +1,51 @@
+"""Work for crews, in a module that their processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from polymap.errors import OptionError, Problem
+
+Stop = Callable[[], bool]
+
+
+def bench(base: int, stop: Stop) -> tuple[int, Stop]:
+    """Make the state of a worker."""
+    return base, stop
+
+
+def broken_bench(_stop: Stop) -> None:
+    """Make no state."""
+    raise ValueError("no state\nat all")
+
+
+def add(state: tuple[int, Stop], task: int) -> tuple[int, int]:
+    """Return base + task, and who worked it out; the first tasks take longest."""
+    time.sleep(max(0, 5 - task) / 100)
+    return state[0] + task, os.getpid()
+
+
+def until_stopped(state: tuple[int, Stop], _task: int) -> bool:
+    """Work until the boss says to stop."""
+    while not state[1]():
+        time.sleep(0.001)
+    return True
+
+
+def fail(_state: object, task: str) -> None:
+    """Fail as the task says."""
+    if task == "option":
+        raise OptionError((Problem("PM999", "a mistake", "Mend it."), Problem("PM998", "another")))
+    if task == "memory":
+        raise MemoryError
+    raise KeyError(task)
+
+
+def die_unless(state: tuple[int, Stop], boss: int) -> int:
+    """End the process as the kernel does where memory runs out, unless it is the boss's."""
+    if os.getpid() != boss:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return state[0]
