@@ -29,8 +29,13 @@ class Document:
 @contextlib.contextmanager
 def warnings_said() -> Generator[None, None, None]:
     """Let warnings of the library be lines of their own on stderr."""
+
+    def show(message: Warning | str, *_where: object) -> None:
+        say(f"polymap: warning: {message}")
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_args, **_named: say(f"polymap: warning: {message}")
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = show
         yield
 
 
