@@ -264,9 +264,6 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], problem
     if options.certificate is not None and options.tiles != "divide":
         hint = "Add --tiles divide: optima over any tiles are not certified."
         problems.append(Problem("PM556", "--certificate needs --tiles divide", hint))
-    if options.certificate is not None and options.constraints is not None:
-        what = "--certificate and --constraints exclude each other"
-        problems.append(Problem("PM556", what, "Optima under constraints are not certified."))
     if options.certificate is not None and options.certificate == options.json:
         what = f"--certificate and --json both write to {shown(options.json)}"
         problems.append(Problem("PM556", what, "Give them different files."))

@@ -185,7 +185,7 @@ def window(
 
 class Tables:
     """What the nodes of the tensors `only` cost over the grid of all tiles of `top`, their bits priced. prices: a unit,
-    and the price of a bit per level.
+    and the price of a bit per level. Where the structure stands for many, arrays have a first axis for them.
 
     edges: per tensor. ends: per tensor and state what the compute units cost, per part, or None. firsts: the joint
     states before any node. start: the cost before any node.
@@ -195,7 +195,8 @@ class Tables:
         self.structure, self.problem, self.places = structure, structure.problem, dict(places)
         self.unit, *self.prices = prices or (1, *(0 for _ in self.problem.room))
         self.grid, self.start = grid_of(top), [self.unit * cost for cost in structure.start(only)]
-        self.edges, self.ends, firsts = list[list[Edge]](), list[list[list[int] | None]](), list[list[int]]()
+        self.shape = np.broadcast_shapes(np.shape(structure.steps), self.grid.shape)
+        self.edges, self.ends, firsts = list[list[Edge]](), list[list[list[Any] | None]](), list[list[int]]()
         for t in only:
             tensor, last = self.problem.tensors[t], structure.last
             plans = [c for n in range(last) for c in combinations(sorted(tensor.may), n) if tensor.must <= {*c}]
@@ -205,11 +206,10 @@ class Tables:
                 moves = sorted({(a, b, b) for plan in plans for a, b in pairwise((0, *plan))})
                 states = [(level,) for level in range(last)]
             stays = [len(state) == 1 and max({0, *tensor.must}) <= state[0] for state in states]
-            costs = [[int(cost) for cost in self._node(t, state, last)[0]] for state in states]
-            self.ends.append([cost if ok else None for cost, ok in zip(costs, stays, strict=True)])
+            self.ends.append([self._node(t, s, last)[0] if ok else None for s, ok in zip(states, stays, strict=True)])
             self.edges.append([(s, after, level, *self._node(t, states[s], level)) for s, after, level in moves])
             firsts.append([s for s, state in enumerate(states) if state[0] == 0])
-        need(prod(map(len, self.ends)) * prod(self.grid.shape) <= 1 << 25, "the problem is too large")
+        need(prod(map(len, self.ends)) * prod(self.shape) <= 1 << 25, "the problem is too large")
         self.firsts = list(product(*firsts))
 
     def _node(self, t: int, state: Tile, level: int) -> tuple[list[Array], Array]:
@@ -232,11 +232,12 @@ class Tables:
         first = structure.factor(own, level, structure.last)
         held = np.asarray(prod((grid.values[d] for d in own), start=first), np.int64)
         (size, apart), least, repeats = (NOTHING, None, ())
-        if tensor.window:
+        if tensor.window and (between or level < structure.last):
             (size, apart), least, repeats = self._window(tensor, parent, level)
         if level == structure.last:
             return held, np.asarray(structure.steps), messages * max(int(apart[0]), 1)
-        outside = [np.asarray(grid.top[d] // grid.values[d]) for d in structure.all]
+        ends = [extent if whole > 1 else 1 for extent, whole in zip(structure.top, grid.top, strict=True)]
+        outside = [np.asarray(extent // value) for extent, value in zip(ends, grid.values, strict=True)]
         if least is None:
             return held, np.asarray(prod(outside, start=held)), messages
         where, again = within(grid.top, tensor.window), prod(outside[d] for d in structure.all if d not in tensor.dims)
@@ -266,7 +267,7 @@ class Tables:
             for edge in (one for one in own if one[0] == state[i]):
                 yield i, edge, (*state[:i], edge[1], *state[i + 1 :])
 
-    def end(self, state: Tile) -> list[int] | None:
+    def end(self, state: Tile) -> list[Any] | None:
         """Return what all compute units cost per part in a joint state, None where nodes are missing."""
         ends = [own[s] for own, s in zip(self.ends, state, strict=True)]
         known = [end for end in ends if end is not None]
@@ -279,20 +280,26 @@ class Tables:
         def reach(state: Tile) -> Array:
             if state not in known:
                 end = self.end(state)
-                here = np.full(self.grid.shape, NEVER if end is None else end[part])
+                here = np.full(self.shape, NEVER if end is None else end[part])
                 for _, edge, after in self.moves(state):
                     np.minimum(here, edge[3][part] + reach(after), out=here)
-                for axis in range(here.ndim):
-                    np.minimum.accumulate(here, axis=axis, out=here)
+                for (_, _, stride), count in zip(self.grid.axes, self.grid.shape, strict=True):
+                    lines = here.reshape(-1, count, stride)  # faster than np.minimum.accumulate
+                    for i in range(1, count):
+                        np.minimum(lines[:, i], lines[:, i - 1], out=lines[:, i])
                 known[state] = np.minimum(here, NEVER)
             return known[state]
 
         return reach
 
-    def least(self) -> list[int] | None:
-        """Return the least cost of every part, None where nothing fits."""
-        found = list[int]()
+    def least(self) -> list[Array]:
+        """Return the least cost of every part, of one structure after the other; NEVER / 2 or more: nothing fits."""
+        own = [value if whole > 1 else 1 for value, whole in zip(self.structure.top, self.grid.top, strict=True)]
+        tops = np.stack(np.broadcast_arrays(*map(np.ravel, (*own, self.structure.steps))), axis=1).tolist()
+        at = [sum(i * axis[2] for i, axis in zip(self.grid.index(top), self.grid.axes, strict=True)) for top in tops]
+        found = list[Array]()
         for part, start in enumerate(self.start):
             reach = self.inside(part)
-            found.append(min(int(reach(state)[(-1,) * len(self.grid.shape)]) for state in self.firsts) + start)
-        return None if max(found, default=0) >= NEVER // 2 else found
+            inner = np.minimum.reduce([reach(state) for state in self.firsts]).reshape(len(at), -1)
+            found.append(inner[np.arange(len(at)), at] + start)
+        return found

@@ -5,13 +5,14 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from polymap.checker.bounds import NEVER, Array, Edge, Places, Tables, divisors
+from polymap.checker.bounds import NEVER, Array, Edge, Places, Tables, divisors, grid_of
 from polymap.checker.model import Problem, Refused, Rows, Structure, Tile, cost, need, parsed, rational
 
 Reach = list[Callable[[Tile], Array]]
@@ -24,8 +25,9 @@ class Prover:
 
     def __init__(self, problem: Problem, value: int, deadline: float) -> None:
         self.problem, self.value, self.deadline = problem, value, deadline
-        self.known: dict[Any, list[int] | None] = {}
+        self.known: dict[int, dict[Rows, list[int]]] = {}
 
+    @cached_property
     def structures(self) -> list[Rows]:
         """Return every structure, ascending: per class of fan-outs the factor of every dim."""
         extents, found = self.problem.extents, {()}
@@ -48,17 +50,41 @@ class Prover:
 
     def apart(self, rows: Rows) -> int | None:
         """Return the bound of every tensor at its own best (None: nothing fits)."""
-        problem, structure, total = self.problem, Structure(self.problem, rows), [0] * len(self.problem.parts)
-        for t, tensor in enumerate(problem.tensors):
-            key = (t, *((tuple(row[d] for d in sorted(tensor.dims)), prod(row)) for row in rows))
-            if key not in self.known:
-                own = tuple(extent if d in tensor.dims else 1 for d, extent in enumerate(structure.top))
-                self.known[key] = Tables(structure, (t,), own).least()
-            found = self.known[key]
-            if found is None:
-                return None
-            total = [a + b for a, b in zip(total, found, strict=True)]
-        return problem.value(total, structure.steps)
+        tensors, steps = range(len(self.problem.tensors)), Structure(self.problem, rows).steps
+        found = [self._alone(t)[self._seen(t, rows)] for t in tensors]
+        total = [sum(parts) for parts in zip(*found, strict=True)]
+        return None if max(max(parts) for parts in found) >= NEVER // 2 else self.problem.value(total, steps)
+
+    def _seen(self, t: int, rows: Rows) -> Rows:
+        """Return what a tensor sees of a structure."""
+        return tuple((*(row[d] for d in sorted(self.problem.tensors[t].dims)), prod(row)) for row in rows)
+
+    def _alone(self, t: int) -> dict[Rows, list[int]]:
+        """Return the least cost per part of a tensor on its own, for all that it may see of a structure."""
+        if t not in self.known:
+            self.known[t], alike = {}, dict[Tile, dict[Rows, Rows]]()
+            for rows in self.structures:
+                spread = tuple(row[d] for row in rows for d in self.problem.tensors[t].window)
+                alike.setdefault(spread, {})[self._seen(t, rows)] = rows
+            for group in alike.values():
+                self._derive(t, group)
+        return self.known[t]
+
+    def _derive(self, t: int, group: dict[Rows, Rows]) -> None:
+        """Derive these costs for structures that spread the window dims alike, many at once."""
+        tensor, extents, keys = self.problem.tensors[t], self.problem.extents, list(group)
+        fixed, own = group[keys[0]], Structure(self.problem, group[keys[0]]).top
+        tops = [own[d] if d in tensor.window else extent for d, extent in enumerate(extents)]
+        top = tuple(extent if d in tensor.dims else 1 for d, extent in enumerate(tops))
+        size, ones = max(1, (1 << 17) // len(grid_of(top).tiles)), [1] * len(grid_of(top).shape)
+        for some in (keys[i : i + size] for i in range(0, len(keys), size)):
+            each = np.array([group[key] for key in some], np.int64).reshape(len(some), *ones, len(fixed), len(extents))
+            rows = [
+                [row[d] if d in tensor.window else each[..., c, d] for d in range(len(extents))]
+                for c, row in enumerate(fixed)
+            ]
+            costs = Tables(Structure(self.problem, rows), (t,), top).least()
+            self.known[t].update((key, [int(part[i]) for part in costs]) for i, key in enumerate(some))
 
     def tables(self, rows: Rows, places: Places, prices: Tile) -> Tables:
         """Return the tables of all tensors."""
@@ -72,8 +98,8 @@ class Prover:
     def joint(self, rows: Rows, places: Places, prices: Tile) -> int | None:
         """Return the bound of all tensors together, capacity priced (None: nothing fits)."""
         tables = self.tables(rows, places, prices)
-        parts = tables.least()
-        if parts is None:
+        parts = [int(part[0]) for part in tables.least()]
+        if max(parts) >= NEVER // 2:
             return None
         parts[0] = -((self.free(prices) - parts[0]) // tables.unit)  # rounded up: the objective is an integer
         return self.problem.value(parts, tables.structure.steps)
@@ -98,7 +124,7 @@ class Prover:
             state, _, parts, used, _ = spot
             end, priced = tables.end(state), sum(p * bits for p, bits in zip(tables.prices, used, strict=True))
             if end is not None:
-                total = [part + own for part, own in zip(parts, end, strict=True)]
+                total = [part + int(own) for part, own in zip(parts, end, strict=True)]
                 total[0] = (total[0] - priced) // tables.unit
                 cost = problem.value(total, tables.structure.steps)
                 need(cost >= self.value, "a search meets a chain that costs less")
@@ -181,7 +207,7 @@ class Check:
         images: list[Tile] = []
         while self.lines[self.at].startswith("symmetry "):
             images.append(self._symmetry(self._next("symmetry").split(",")))
-        wanted = self.prover.structures()
+        wanted = self.prover.structures
         need(self._next("structures") == str(len(wanted)), f"there are {len(wanted)} structures, not as many as listed")
         kinds: list[str] = []
         for rows in wanted:

@@ -175,16 +175,17 @@ class Problem:
 
 
 class Structure:
-    """What is spread over the classes of fan-outs. rows: per class the factor of every dim; top: temporal extents."""
+    """What is spread over the classes of fan-outs. rows: per class the factor of every dim: integers, or arrays for
+    many structures at once (so are then all results). top: temporal extents."""
 
-    def __init__(self, problem: Problem, rows: Rows) -> None:
+    def __init__(self, problem: Problem, rows: Any) -> None:
         self.problem, self.rows, self.last = problem, rows, len(problem.levels)
         self.spread = [(own[0], row) for own, row in zip(problem.classes, rows, strict=True)]
         self.all = tuple(range(len(problem.dims)))
         self.top = tuple(extent // self.factor((d,), -1, self.last) for d, extent in enumerate(problem.extents))
         self.steps = prod(self.top)
 
-    def factor(self, dims: Iterable[int], after: int, upto: int) -> int:
+    def factor(self, dims: Iterable[int], after: int, upto: int) -> Any:
         """Return the product of the dims' spatial factors between two levels."""
         own = tuple(dims)
         return prod(row[d] for fan, row in self.spread if after < fan.below <= upto for d in own)

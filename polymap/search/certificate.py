@@ -144,7 +144,7 @@ def certificate(workload: Workload, arch: Architecture, objective: str, mapping:
 
 def _proofs(problem: Problem, value: int, images: tuple[tuple[int, ...], ...], deadline: float) -> list[str]:
     prover = Prover(problem, value, deadline)
-    found = prover.structures()
+    found = prover.structures
     writer = _Writer(prover)
     known: dict[Rows, str] = {}
     lines = [f"structures {len(found)}"]
