@@ -19,6 +19,8 @@ from polymap.search.any_tables import AnyTables
 
 FloatArray = NDArray[np.float64]
 State = tuple[int, ...]
+States = tuple[tuple[State, tuple[tuple[int, int, State], ...]], ...]  # each with its moves: tensor, edge, state after
+Moves = frozenset[tuple[State, int, int]]  # joint states with a tensor and its edge
 # Relative; the floats are sums of some ten terms, each a product of about as many factors: true to 1e-14.
 MARGIN = 1e-10
 
@@ -44,9 +46,7 @@ class Relaxed:
 
 
 @lru_cache(maxsize=64)
-def _graph(
-    edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...]
-) -> tuple[tuple[State, tuple[tuple[int, int, State], ...]], ...]:
+def _graph(edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...]) -> States:
     """Return the joint states, innermost first, with their moves (tensor, edge, state after)."""
     depths = [_depths(own, count) for own, count in zip(edges, counts, strict=True)]
     found: list[tuple[int, State, tuple[tuple[int, int, State], ...]]] = []
@@ -61,6 +61,19 @@ def _graph(
     return tuple((state, moves) for _, state, moves in sorted(found))
 
 
+def _allowed(tables: AnyTables, allowed: Moves | None) -> States:
+    """Return the joint states that allowed moves join, with these moves only."""
+    states = joint_states(tables)
+    if allowed is None:
+        return states
+    kept: dict[State, tuple[tuple[int, int, State], ...]] = {}
+    reached = set(first_states(tables))
+    for state, moves in states:
+        kept[state] = tuple(move for move in moves if (state, move[0], move[1]) in allowed)
+        reached.update(after for _, _, after in kept[state])
+    return tuple((state, moves) for state, moves in kept.items() if moves or state in reached)
+
+
 def _depths(edges: tuple[tuple[int, int], ...], count: int) -> list[int]:
     depth = [0] * count
     for _ in range(count):
@@ -69,7 +82,7 @@ def _depths(edges: tuple[tuple[int, int], ...], count: int) -> list[int]:
     return depth
 
 
-def joint_states(tables: AnyTables) -> tuple[tuple[State, tuple[tuple[int, int, State], ...]], ...]:
+def joint_states(tables: AnyTables) -> States:
     """Return the joint states with their moves, innermost first."""
     edges = tuple(tuple((e.source, e.target) for e in table.edges) for table in tables.tensors)
     return _graph(edges, tuple(len(table.holders) for table in tables.tensors))
@@ -99,9 +112,12 @@ class Phase:
     open: bool
 
 
-def relax(tables: AnyTables, component: int, prices: tuple[float, ...]) -> Relaxed | None:
-    """Return the least cost of a component over all chains at these prices; None where nothing fits."""
-    walk = _Walk(tables, component, prices)
+def relax(tables: AnyTables, component: int, prices: tuple[float, ...], allowed: Moves | None = None) -> Relaxed | None:
+    """Return the least cost of a component over all chains at these prices; None where nothing fits.
+
+    allowed: the only moves that chains may make (None: all).
+    """
+    walk = _Walk(tables, component, prices, allowed)
     walk.fill()
     at = tuple(length - 1 for length in tables.shape(0))
     outermost = Phase(0, open=False)
@@ -120,8 +136,9 @@ def relax(tables: AnyTables, component: int, prices: tuple[float, ...]) -> Relax
 class _Walk:
     """One pass of the dynamic program: reach[phase, state] is the least cost inside every cell."""
 
-    def __init__(self, tables: AnyTables, component: int, prices: tuple[float, ...]) -> None:
+    def __init__(self, tables: AnyTables, component: int, prices: tuple[float, ...], allowed: Moves | None) -> None:
         self.tables = tables
+        self.states = _allowed(tables, allowed)
         self.component = component
         self.units = len(tables.ends)
         self.reach: dict[tuple[Phase, State], FloatArray] = {}
@@ -142,7 +159,7 @@ class _Walk:
 
     def fill(self) -> None:
         """Work out all states, innermost first."""
-        for state, moves in joint_states(self.tables):
+        for state, moves in self.states:
             for unit in reversed(range(self.units)):
                 for is_open in (True, False):
                     if is_open and unit == self.units - 1:
@@ -178,7 +195,7 @@ class _Walk:
 
     def chain(self, first: State) -> tuple[Placed, ...]:
         """Return the chain that has the least cost."""
-        moves_of = dict(joint_states(self.tables))
+        moves_of = dict(self.states)
         phase, state = Phase(0, open=False), first
         at = tuple(length - 1 for length in self.tables.shape(0))
         chain: list[Placed] = []

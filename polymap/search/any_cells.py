@@ -15,12 +15,13 @@ from math import ceil, floor, prod
 from polymap.search.problem import Problem
 
 ONE = Fraction(1)
+ABOVE_ONE = 1 + Fraction(1, 10**12)  # below every factor M / T above 1
 FINEST = Fraction(1001, 1000)  # cells of a smaller ratio are not cut any more
 
 
 @dataclass(frozen=True, slots=True)
 class FactorRange:
-    """The factors c in (low, high]; with low = 1 also c = 1."""
+    """The factors c in (low, high], or the one factor low = high; with low = 1 also c = 1."""
 
     low: Fraction
     high: Fraction
@@ -28,7 +29,7 @@ class FactorRange:
     @property
     def least_trips(self) -> int:
         """Return the fewest iterations of a spatial loop with such a factor."""
-        return 1 if self.low == 1 else floor(self.low) + 1
+        return 1 if self.low == 1 else min(floor(self.low) + 1, self.most_trips)
 
     @property
     def most_trips(self) -> int:
@@ -41,12 +42,14 @@ class FactorRange:
     def halves(self) -> tuple[FactorRange, FactorRange]:
         """Return both parts of a range of more than one factor: cut between two trip counts while there are several."""
         least, most = self.least_trips, self.most_trips
-        if most > max(least, 2):
+        if least == 1 and most == 2:
+            cut = ONE
+        elif most > max(least, 2):
             cut = Fraction(max(least, min(most - 1, floor((least * most) ** 0.5))))
         else:
             cut = (self.low + self.high) / 2
         if cut == 1:
-            return FactorRange(ONE, ONE), FactorRange(ONE, self.high)
+            return FactorRange(ONE, ONE), FactorRange(ABOVE_ONE, self.high)
         return FactorRange(self.low, cut), FactorRange(cut, self.high)
 
 
@@ -196,3 +199,8 @@ def point_sizes(ends: tuple[Fraction, ...], scale: Fraction, extent: int) -> tup
     """Return per single tile its indices, and the indices per visit: the extent over the number of visits."""
     sizes = [max(1, min(ceil(end * scale), extent)) for end in ends]
     return sizes, [extent / -(-extent // size) for size in sizes]
+
+
+def per_visit(extent: int, most: float) -> float:
+    """Return how many indices a tile of at most `most` has on average over the extent."""
+    return extent / -(-extent // max(1, floor(most * (1 + 1e-12))))

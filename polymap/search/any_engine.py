@@ -7,18 +7,20 @@ bound rises by better prices of capacity, by finer cells where the relaxed optim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from heapq import heappop, heappush
-from itertools import product
 from math import ceil, inf, isfinite, prod
 
-from polymap.schedules.mapping import Mapping, Spatial, Temporal
-from polymap.search.any_bound import Relaxed, relax
-from polymap.search.any_cells import ONE, FactorRange, Region, first_region, is_possible
-from polymap.search.any_round import nearby, tree_of_chain
+from polymap.schedules.mapping import Mapping
+from polymap.search.any_bound import Moves, Relaxed, relax
+from polymap.search.any_cells import Region, first_region, is_possible
+from polymap.search.any_convex import Chain, Convex
+from polymap.search.any_probes import Ranges, ranges_below, within
+from polymap.search.any_round import nearby, tree_of_chain, trip_counts
 from polymap.search.any_score import exact_score
+from polymap.search.any_seeds import points_of, seated, seeds
 from polymap.search.any_tables import AnyTables, build_any_tables
 from polymap.search.goals import Objective
 from polymap.search.objective import Measure
@@ -30,7 +32,9 @@ ROUNDS = 6
 FEW_CELLS, MOST_CELLS, MOST_POINTS = 20_000, 30_000, 15_000
 NEAR = 1.25
 POLISH = 10
-MOST_SEEDS, SEED_ROUNDS = 10, 3
+FEW_CHAINS = 3
+FEW_ORDERS = 12  # whose tiles are narrowed
+SEED_ROUNDS = 3
 SEED_SHARE = 0.5  # of the time, for good mappings to begin with
 
 Prices = tuple[float, ...]
@@ -38,15 +42,23 @@ Prices = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A region of the queue: the least value of each component so far, the prices that gave the first one (kept), those
-    to try next, and how far to step from them."""
+    """A region of the queue: the orders of storage nodes that are not refuted there (None: not known), the least value
+    of each component so far, the prices that gave the first one (kept), those to try next, and how far to step from
+    them; ranges: where tiles can be below the best value, once cells stand around the orders' tiles (is_seated)."""
 
     region: Region
+    chains: tuple[Chain, ...] | None
     parts: tuple[float, ...]
     cycles: int
     prices: Prices
     kept: Prices
     step: float
+    is_seated: bool = False
+    ranges: Ranges = field(default_factory=dict[tuple[int, int], tuple[tuple[float, float], ...]])
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        return None if self.chains is None else tuple(chain.number for chain in self.chains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +95,13 @@ class AnySearch:
         self.clock = clock
         self.best = first
         self._tried: set[Mapping] = set()
+        self._convex = Convex(problem, measure)
 
     def run(self, report: Report) -> AnyOutcome:
         """Search until the bound meets the best value, or time is up."""
         start = Item(
             first_region(self.problem),
+            None,
             (-inf,) * len(self.measure.components),
             0,
             (0.0,) * self.problem.level_count,
@@ -98,6 +112,9 @@ class AnySearch:
         if root is None:
             return AnyOutcome(self.best, None, 1, 1)
         least = self._value(root)
+        report(*(self.best or (None, None)), least)
+        start = self._screened(start, self._convex.numbers)
+        least = max(least, self._value(start))
         report(*(self.best or (None, None)), least)
         start = self._seeded(start, least)
         queue: list[tuple[int, int, Item]] = [(least, 0, start)]
@@ -119,48 +136,48 @@ class AnySearch:
         bound = queue[0][0] if queue else None
         return AnyOutcome(self.best, bound, looked, refuted + len(queue))
 
-    def _seeds(self) -> Iterator[tuple[tuple[FactorRange, ...], ...]]:
-        """Yield spatial factors to begin with: those of the best mapping so far, then every fan-out over one dim, the
-        most parallel first."""
-        problem, count = self.problem, len(self.problem.dims)
-        choices: list[list[tuple[int, ...]]] = []
-        for fanout in problem.arch.fanouts:
-            free = [d for d, dim in enumerate(problem.dims) if fanout.dims is None or dim in fanout.dims]
-            trips = [(min(fanout.size, problem.extents[d]), d) for d in free]
-            most = sorted((t for t in trips if t[0] > 1), key=lambda t: (-t[0], t[1]))[:4]
-            choices.append([tuple(n if d == at else 1 for d in range(count)) for n, at in most] or [(1,) * count])
-        plans = [tuple(plan) for plan in product(*choices)]
-        plans.sort(key=lambda plan: -prod(prod(row) for row in plan))
-        if self.best is not None:
-            plans.insert(0, tuple(tuple(row) for row in _trips(problem, self.best[0])))
-        known: dict[tuple[tuple[FactorRange, ...], ...], None] = {}
-        for plan in plans:
-            rows: list[tuple[FactorRange, ...]] = []
-            for one in problem.classes:
-                products = [Fraction(prod(plan[f][d] for f in one.fanouts)) for d in range(count)]
-                most = [min(p, Fraction(e)) for p, e in zip(products, problem.extents, strict=True)]
-                rows.append(tuple(FactorRange(max(ONE, p - ONE / 4), p) for p in most))
-            known[tuple(rows)] = None
-        yield from list(known)[:MOST_SEEDS]
+    def _screened(self, item: Item, numbers: Sequence[int] | None) -> Item:
+        """Return the item bounded by geometric programs, with the orders that these leave."""
+        if numbers is None:
+            return item
+        chains = self._convex.least(item.region, numbers)
+        parts = item.parts
+        least = min((chain.bound for chain in chains), default=inf)
+        kept = tuple(chain for chain in chains if not self._is_refuted(self._with_first(item, chain.bound)))
+        return replace(item, chains=kept or chains[:1], parts=(max(parts[0], least), *parts[1:]))
+
+    def _with_first(self, item: Item, least: float) -> int:
+        """Return the value of an item whose first part is at least so much."""
+        return self._value(replace(item, parts=(max(item.parts[0], least), *item.parts[1:])))
 
     def _seeded(self, start: Item, least: int) -> Item:
         """Look for good mappings in a few regions; return the start with the cells of the one that had the best, where
         they are few. least: what bounds all mappings."""
         cells = start.region.borders
-        for factors in self._seeds():
+        regions = [
+            replace(start.region, factors=factors)
+            for factors in seeds(self.problem, self.best and self.best[0], start.chains or ())
+        ]
+        items = [self._screened(replace(start, region=region), start.numbers) for region in regions]
+        if start.chains is not None:
+            items.sort(key=self._value)
+        for first in items:
             if self.clock() > SEED_SHARE or self._is_refuted(least):
                 break
+            if self._is_refuted(self._value(first)):
+                continue
             before = self.best
-            item = self._explored(replace(start, region=replace(start.region, factors=factors)))
+            item = self._explored(first)
             if item is not None and (self.best is not before or cells is start.region.borders):
                 cells = item.region.borders
-        if max(prod(len(borders) + 2 for borders in row) for row in cells) > FEW_CELLS:
+        if start.chains is not None or max(prod(len(borders) + 2 for borders in row) for row in cells) > FEW_CELLS:
             return start
         return replace(start, region=replace(start.region, borders=cells))
 
     def _explored(self, item: Item) -> Item | None:
         """Return the item after some rounds that look for good mappings; None where nothing fits."""
-        now: Item | None = item
+        self._rounded(item)
+        now: Item | None = self._seated(item)
         for _ in range(SEED_ROUNDS):
             if now is None or self.out_of_time():
                 break
@@ -177,7 +194,11 @@ class AnySearch:
         """Return what replaces an item of the queue, each with its bound (None: nothing fits)."""
         cut = _widest(item.region)
         coarse = cut is not None and cut[0] > COARSE
-        better = self._raised(item, bound, coarse=coarse, polish=not coarse or looked % 10 == 1)
+        item = self._screened(item, item.numbers)
+        if coarse and item.chains is not None:
+            better: Item | None = item
+        else:
+            better = self._raised(self._seated(item), bound, coarse=coarse, polish=not coarse or looked % 10 == 1)
         if better is None:
             return [(item, None)]
         value = self._value(better)
@@ -192,6 +213,19 @@ class AnySearch:
             if is_possible(self.problem, region):
                 found.append((replace(better, region=region, step=1.0), value))
         return found
+
+    def _seated(self, item: Item) -> Item:
+        """Return the item with cells around the tiles of its orders, once its factors are known well enough."""
+        chains = item.chains
+        if chains is None or item.is_seated:
+            return item
+        region = seated(self.problem, item.region, chains, FEW_CELLS)
+        prices = chains[0].prices
+        item = replace(item, region=region, prices=prices, kept=prices, is_seated=True)
+        goal = self._goal() - self.measure.fixed_energy
+        if not (self.measure.is_linear and isfinite(goal)) or len(chains) > FEW_ORDERS:
+            return item
+        return replace(item, ranges=ranges_below(self._convex, item.region, chains, goal))
 
     def _value(self, item: Item) -> int:
         """Return the objective of an item's parts, rounded up: components of mappings are integers."""
@@ -208,15 +242,16 @@ class AnySearch:
         """Return the item with a better bound: prices and cells after some rounds. None where nothing fits."""
         goal, most = self._goal(), FEW_CELLS if coarse else MOST_CELLS
         last: tuple[AnyTables, Relaxed] | None = None
+        moves = None if item.numbers is None else self._convex.moves(item.numbers)
         for number in range(2 if coarse else ROUNDS):
-            tables = build_any_tables(self.problem, self.measure, item.region)
-            relaxed = relax(tables, 0, item.prices)
+            tables = within(build_any_tables(self.problem, self.measure, item.region), item.ranges)
+            relaxed = relax(tables, 0, item.prices, moves)
             if relaxed is None:
                 return None
             parts = [max(item.parts[0], relaxed.cost), *item.parts[1:]]
             if number == 0:
                 for component in range(1, len(parts)):
-                    other = relax(tables, component, (0.0,) * len(item.prices))
+                    other = relax(tables, component, (0.0,) * len(item.prices), moves)
                     if other is None:
                         return None
                     parts[component] = max(parts[component], other.cost)
@@ -258,17 +293,28 @@ class AnySearch:
         return replace(item, prices=prices, kept=item.prices, step=min(1.0, item.step * 1.2))
 
     def _polish(self, tables: AnyTables, relaxed: Relaxed, prices: Prices) -> None:
-        """Try single tiles near the relaxed chain at prices around those that capacities ask for."""
-        points = build_any_tables(self.problem, self.measure, nearby(tables, relaxed.chain, NEAR))
-        if max(prod(points.shape(unit)) for unit in range(len(points.ends))) > MOST_POINTS:
+        """Try single tiles near the relaxed chain."""
+        self._points(nearby(tables, relaxed.chain, NEAR), prices)
+
+    def _rounded(self, item: Item) -> None:
+        """Try single tiles near those of the geometric programs."""
+        for chain in (item.chains or ())[:FEW_CHAINS]:
+            tables = build_any_tables(self.problem, self.measure, item.region)
+            points = points_of(self.problem, item.region, chain, trip_counts(tables))
+            self._points(points, chain.prices, self._convex.moves([chain.number]))
+
+    def _points(self, points: Region, prices: Prices, moves: Moves | None = None) -> None:
+        """Try the best of single tiles, at prices around those that capacities ask for."""
+        tables = build_any_tables(self.problem, self.measure, points)
+        if max(prod(tables.shape(unit)) for unit in range(len(tables.ends))) > MOST_POINTS:
             return
-        item = Item(points.region, (-inf,), 0, prices, prices, 1.0)
+        item = Item(points, None, (-inf,), 0, prices, prices, 1.0)
         for _ in range(POLISH):
-            near = relax(points, 0, item.prices)
+            near = relax(tables, 0, item.prices, moves)
             if near is None or self.out_of_time():
                 return
             item = self._priced(replace(item, parts=(max(item.parts[0], near.cost),)), near)
-            mapping = tree_of_chain(points, near.chain)
+            mapping = tree_of_chain(tables, near.chain)
             if all(excess <= 0 for excess in near.excess) and mapping not in self._tried:
                 self._tried.add(mapping)
                 self._take(mapping)
@@ -279,19 +325,6 @@ class AnySearch:
             return
         if self.best is None or score[1] < self.best[1]:
             self.best = mapping, score[1]
-
-
-def _trips(problem: Problem, mapping: Mapping) -> list[list[int]]:
-    """Return the trip counts of a mapping's spatial loops per fan-out and dim."""
-    names = [fanout.name for fanout in problem.arch.fanouts]
-    tiles = dict(zip(problem.dims, problem.extents, strict=True))
-    found = [[1] * len(problem.dims) for _ in names]
-    for node in mapping.nodes:
-        if isinstance(node, Spatial):
-            found[names.index(node.fanout)][problem.dims.index(node.dim)] *= -(-tiles[node.dim] // node.tile)
-        if isinstance(node, Spatial | Temporal):
-            tiles[node.dim] = min(node.tile, tiles[node.dim])
-    return found
 
 
 def _widest(region: Region) -> tuple[float, int, int] | None:

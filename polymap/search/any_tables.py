@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arch.machine import Multicast
-from polymap.search.any_cells import ONE, Region, cell_sizes, groups_of, point_sizes, unit_count, unit_of
+from polymap.search.any_cells import (
+    ONE,
+    Region,
+    cell_sizes,
+    groups_of,
+    per_visit,
+    point_sizes,
+    unit_count,
+    unit_of,
+)
 from polymap.search.any_windows import fewest_elements, most_reuse
 from polymap.search.objective import Component, Measure
 from polymap.search.problem import FanoutClass, Problem, TensorTerm
@@ -34,6 +43,7 @@ UNKNOWN = -1e30  # a cost of which no lower bound is known
 class AnyEdge:
     """One storage node of a tensor, from state `source` to `target`, held by `level`, whose own unit is `unit`.
 
+    parent: the level it loads from or drains to. rest: of an output, the levels from this one inwards that hold it.
     costs: per unit in which its tile may be measured (the own one and those further out) [component, *cells]. bits:
     likewise, held by one instance at least, inf where no tile of the cell can stand here.
     """
@@ -42,6 +52,8 @@ class AnyEdge:
     target: int
     level: int
     unit: int
+    parent: int
+    rest: tuple[int, ...]
     costs: tuple[FloatArray, ...]
     bits: tuple[FloatArray, ...]
 
@@ -183,7 +195,7 @@ def _table(views: tuple[AnySizes, ...], measure: Measure, term: TensorTerm) -> A
                     _read_costs(view, measure, term, parent, level) + _held_costs(measure, term, level, held)
                     for view, held in zip(views, bits, strict=False)
                 )
-                edges.append(AnyEdge(parent, level, level, unit, costs, bits))
+                edges.append(AnyEdge(parent, level, level, unit, parent, (), costs, bits))
     final: list[tuple[float, ...] | None] = []
     for holder in levels:
         reads = views[0].instances / _merged(views[0], term, holder, len(levels))
@@ -193,9 +205,8 @@ def _table(views: tuple[AnySizes, ...], measure: Measure, term: TensorTerm) -> A
 
 
 def _read_costs(view: AnySizes, measure: Measure, term: TensorTerm, parent: int, level: int) -> FloatArray:
-    share = _reuse(view, term, level)
-    fills = view.instances / share
-    reads = view.instances / _served(view, term, parent, level, share)
+    fills = view.instances / _reuse(view, term, level)
+    reads = view.instances / _served(view, term, parent, level)
     return np.stack([_priced(view, c, term, (parent, level), (fills, reads)) for c in measure.components])
 
 
@@ -237,7 +248,7 @@ def _merged(sizes: AnySizes, term: TensorTerm, after: int, upto: int) -> float:
     return prod(sizes.alike(term, one, row) for one, row in rows if one.multicast is not Multicast.NONE)
 
 
-def _served(sizes: AnySizes, term: TensorTerm, parent: int, level: int, share: FloatArray) -> FloatArray:
+def _served(sizes: AnySizes, term: TensorTerm, parent: int, level: int) -> FloatArray:
     """Return how many statement instances one element read at the parent serves at most.
 
     They lie in the box of all siblings together; and unless parts of windows are united, they are what one sibling's
@@ -247,7 +258,9 @@ def _served(sizes: AnySizes, term: TensorTerm, parent: int, level: int, share: F
     whole = _reuse(sizes, term, level, parent)
     if term.is_window and any(one.multicast is Multicast.UNION for one, _ in rows):
         return whole
-    return np.minimum(whole, share * _merged(sizes, term, parent, level))
+    merged = _merged(sizes, term, parent, level)
+    # Factors are averages over siblings, one of which may do less: times what a load serves at most, not on average.
+    return np.minimum(whole, _reuse(sizes, term, level, visits=merged == 1) * merged)
 
 
 def _bits(sizes: AnySizes, term: TensorTerm, level: int) -> FloatArray:
@@ -276,10 +289,13 @@ def _bits(sizes: AnySizes, term: TensorTerm, level: int) -> FloatArray:
     return np.broadcast_to(total, sizes.shape)
 
 
-def _reuse(sizes: AnySizes, term: TensorTerm, level: int, seen_from: int | None = None) -> FloatArray:
-    """Return how many statement instances one load of an element serves at most, per cell.
+def _reuse(
+    sizes: AnySizes, term: TensorTerm, level: int, seen_from: int | None = None, *, visits: bool = True
+) -> FloatArray:
+    """Return how many statement instances one load of an element serves, on average at most, per cell.
 
-    seen_from: the load of all siblings below one instance of that level together.
+    seen_from: the load of all siblings below one instance of that level together. visits: tiles of t along n indices
+    are ceil(n / t) at least, so they serve n / ceil(n / t) on average; without, t itself at most.
     """
     above = level if seen_from is None else seen_from
     known = sizes.sizes(above)
@@ -287,7 +303,8 @@ def _reuse(sizes: AnySizes, term: TensorTerm, level: int, seen_from: int | None 
     total = np.ones((1,) * len(known))
     plain = np.ones((1,) * len(known))
     for d in others:
-        total = total * sizes.shaped(d, known[d][1])
+        most = known[d][1]
+        total = total * sizes.shaped(d, [per_visit(sizes.problem.extents[d], t) for t in most] if visits else most)
         plain = plain * sizes.shaped(d, [float(end) for end in sizes.ends[d]])
     own = unit_of(sizes.problem, above)
     if own <= sizes.unit and not sizes.region.points:
@@ -327,7 +344,7 @@ def _output_table(views: tuple[AnySizes, ...], measure: Measure, term: TensorTer
                 + _held_costs(measure, term, rest[0], held)
                 for view, held in zip(inner, bits, strict=True)
             )
-            edges.append(AnyEdge(source, target, rest[0], unit, costs, bits))
+            edges.append(AnyEdge(source, target, rest[0], unit, parent, rest, costs, bits))
     final = tuple(
         None if rest else tuple(_updates(views[0], c, term, holder) for c in measure.components)
         for holder, rest in states
@@ -357,10 +374,11 @@ def _output_costs(
 ) -> FloatArray:
     level = rest[0]
     others = [d for d, dim in enumerate(sizes.problem.dims) if dim not in term.dims]
-    together = prod(_along(sizes, others, one, row) for one, row in sizes.rows(parent, level))
+    rows = sizes.rows(parent, level)
     whole = sizes.instances / _reuse(sizes, term, level, parent)
     stays = sizes.instances / _reuse(sizes, term, level)
-    arrivals = np.maximum(stays / _added(sizes, term, parent, level), whole)
+    served = sizes.instances / _reuse(sizes, term, level, visits=False)
+    arrivals = np.maximum(served / _added(sizes, term, parent, level), whole)
     read = [component.read[n][term.index] / _copies(sizes, component, n) for n in range(sizes.problem.level_count)]
     write = [component.write[n][term.index] / _copies(sizes, component, n) for n in range(sizes.problem.level_count)]
     if component.busiest:
@@ -368,12 +386,20 @@ def _output_costs(
         return np.broadcast_to(total, sizes.shape)
     # What starts from zero here because siblings share it saves reads and fills further in.
     saved = sum(read[n] + write[n] for n in rest) - write[level]
-    per_stay = read[level] - saved
+    per_stay, per_entry = read[level] - saved, write[level] + saved
+    enters = np.maximum(served / prod(_along(sizes, others, one, row) for one, row in rows), whole)
     if per_stay < 0:
-        # More stays than these only cost: then each brings entries of its own.
-        stays = np.maximum(stays, together * whole)
-        if per_stay + (write[level] + saved) / together < 0:
-            return np.full(sizes.shape, UNKNOWN)
-    enters = np.maximum(stays / together, whole)
-    total = stays * per_stay + enters * (write[level] + saved) + arrivals * (read[parent] + write[parent])
+        # No more stays enter together than the spatial loops have iterations.
+        per_entry += per_stay * prod(_trips(sizes, others, one, row) for one, row in rows)
+        per_stay = 0
+    if per_entry < 0:
+        return np.full(sizes.shape, UNKNOWN)
+    total = stays * per_stay + enters * per_entry + arrivals * (read[parent] + write[parent])
     return np.broadcast_to(total - zero_starts(term) * (read[level] + write[level]), sizes.shape)
+
+
+def _trips(sizes: AnySizes, dims: list[int], one: FanoutClass, row: tuple[tuple[Fraction, Fraction, int], ...]) -> int:
+    """Return how many iterations a class's spatial loops along some dims have at most."""
+    size = prod(sizes.problem.arch.fanouts[f].size for f in one.fanouts)
+    rest = prod(row[d][2] for d in range(len(row)) if d not in dims)
+    return max(1, min(prod(ceil(row[d][1]) for d in dims), size // rest))

@@ -61,7 +61,7 @@ def test_no_tree_is_below_the_bound(batch: int) -> None:
             continue
         checked += 1
         measure = measure_of(goal, problem.workload, problem.arch)
-        search = _search(problem.workload, problem.arch, problem.objective, 60)
+        search = _search(problem.workload, problem.arch, problem.objective, 40)
         found = search.run(lambda _best, _value, _bound: None)
         is_met = found.best is not None and found.best[1] == true.value
         if found.bound is not None:
