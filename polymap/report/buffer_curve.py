@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log10
 
 from polymap.costmodel.buffer_bound import BufferCurve
 from polymap.report import svg
+from polymap.report.chart import BOUND, FOUND, Axis, Frame, head
 from polymap.report.numbers import percent, size, table
 
-LEFT, RIGHT, TOP, BOTTOM = 96.0, 640.0, 96.0, 380.0
-FOUND, BOUND = "#2f6fde", "#e4572e"
+FRAME = Frame()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +22,6 @@ class BufferFigure:
     found: tuple[tuple[float, float], ...]
     bound: tuple[tuple[float, float], ...]
     compulsory: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """A logarithmic axis: values from low to high, drawn from start to end."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def place(self, value: float) -> float:
-        span = log10(self.high) - log10(self.low)
-        return self.start + (log10(value) - log10(self.low)) / span * (self.end - self.start)
 
 
 def buffer_figure(curve: BufferCurve) -> BufferFigure:
@@ -79,11 +64,10 @@ def buffer_curve_svg(curve: BufferCurve) -> svg.Picture:
     figure = buffer_figure(curve)
     sizes = [point.capacity_bits / 8 for point in curve.points]
     moved = [bits for _, bits in (*figure.found, *figure.bound)] or [1.0]
-    x = _Axis(min(sizes) / 1.3, max(sizes) * 1.3, LEFT, RIGHT)
-    y = _Axis(min(moved) / 1.5, max(moved) * 1.5, BOTTOM, TOP)
+    x = Axis(min(sizes) / 1.3, max(sizes) * 1.3, FRAME.left, FRAME.right, logarithmic=True)
+    y = Axis(min(moved) / 1.5, max(moved) * 1.5, FRAME.bottom, FRAME.top, logarithmic=True)
     shapes = [
-        svg.text(28, 38, f"What {figure.traffic_level} moves against the size of {figure.level}", size=17, bold=True),
-        svg.text(28, 59, figure.title, size=12, fill=svg.GREY),
+        *head(f"What {figure.traffic_level} moves against the size of {figure.level}", figure.title),
         *_axes(figure, sizes, x, y),
         *_curve(figure.bound, BOUND, x, y, more='stroke-dasharray="5 4"'),
         *_curve(figure.found, FOUND, x, y),
@@ -92,39 +76,30 @@ def buffer_curve_svg(curve: BufferCurve) -> svg.Picture:
     return svg.picture(860, 436, f"Traffic against buffer size of {figure.title}", shapes)
 
 
-def _axes(figure: BufferFigure, sizes: list[float], x: _Axis, y: _Axis) -> list[str]:
+def _axes(figure: BufferFigure, sizes: list[float], x: Axis, y: Axis) -> list[str]:
     shapes: list[str] = []
     last = -100.0
     for value in sorted(sizes):
-        shapes.append(svg.line(x.place(value), TOP, x.place(value), BOTTOM, stroke=svg.RULE))
-        if x.place(value) - last > 56:
-            last = x.place(value)
-            shapes.append(svg.text(last, BOTTOM + 18, size(round(8 * value)), size=11, fill=svg.GREY, anchor="middle"))
-    for step in range(5):
-        value = y.low * (y.high / y.low) ** (step / 4)
-        shapes.append(svg.line(LEFT, y.place(value), RIGHT, y.place(value), stroke=svg.RULE))
-        label = size(round(value) * 8)
-        shapes.append(svg.text(LEFT - 8, y.place(value) + 4, label, size=11, fill=svg.GREY, anchor="end"))
-    middle = (LEFT + RIGHT) / 2
-    shapes.append(svg.text(middle, BOTTOM + 40, f"size of {figure.level}", size=11.5, fill=svg.GREY, anchor="middle"))
+        place = x.place(value)
+        room = place - last > 56
+        last = place if room else last
+        shapes += FRAME.upright(place, size(round(8 * value)) if room else "")
+    for value in y.ticks():
+        shapes += FRAME.level(y.place(value), size(round(value) * 8))
+    shapes.append(FRAME.across(f"size of {figure.level}"))
     return shapes
 
 
-def _curve(points: tuple[tuple[float, float], ...], colour: str, x: _Axis, y: _Axis, *, more: str = "") -> list[str]:
+def _curve(points: tuple[tuple[float, float], ...], colour: str, x: Axis, y: Axis, *, more: str = "") -> list[str]:
     placed = [(x.place(room), y.place(moved)) for room, moved in points]
     dots = [svg.circle(left, base, 4, fill=colour) for left, base in placed]
     return [svg.polyline(placed, stroke=colour, width=2, more=more), *dots] if placed else []
 
 
-def _key(figure: BufferFigure, x: _Axis, y: _Axis) -> list[str]:
-    left = RIGHT + 24
-    shapes: list[str] = []
-    for row, (colour, words) in enumerate(((FOUND, "best mapping found"), (BOUND, "no mapping moves less"))):
-        base = TOP + 10 + 24 * row
-        shapes.append(svg.rect(left, base - 9, 11, 11, fill=colour, round_by=2))
-        shapes.append(svg.text(left + 18, base + 1, words, size=12))
+def _key(figure: BufferFigure, x: Axis, y: Axis) -> list[str]:
+    shapes = [*FRAME.key(0, FOUND, "best mapping found"), *FRAME.key(1, BOUND, "no mapping moves less")]
     if figure.compulsory is not None and y.low <= figure.compulsory <= y.high:
         base = y.place(figure.compulsory)
-        shapes.append(svg.line(LEFT, base, RIGHT, base, stroke=svg.FAINT, more='stroke-dasharray="2 3"'))
-        shapes.append(svg.text(left, base + 4, "every element once", size=11, fill=svg.GREY))
+        shapes.append(svg.line(FRAME.left, base, FRAME.right, base, stroke=svg.FAINT, more='stroke-dasharray="2 3"'))
+        shapes.append(svg.text(FRAME.right + 24, base + 4, "every element once", size=11, fill=svg.GREY))
     return shapes

@@ -6,33 +6,41 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polymap.report import svg
+from polymap.report.chart import BOUND, FOUND, Frame, around, head, stairs
 from polymap.report.numbers import exact, percent, short, table, unit_of
 
 if TYPE_CHECKING:
     from polymap.search.result import SearchResult
 
-LEFT, RIGHT, TOP, BOTTOM = 96.0, 640.0, 96.0, 380.0
-PROVEN, OPEN = "#2f6fde", "#e4572e"
+FRAME = Frame()
+PROVEN, OPEN = FOUND, BOUND
 
 
 @dataclass(frozen=True, slots=True)
 class FrontFigure:
-    """What is drawn: the two objectives' names, and per point its values and whether it is proven."""
+    """What is drawn: the two objectives' names, and per point its values and whether it is proven.
+
+    others: the objectives beyond these two; the points are no staircase then.
+    """
 
     title: str
     across: str
     up: str
     points: tuple[tuple[float, float, bool], ...]
+    others: tuple[str, ...] = ()
 
 
 def front_figure(result: SearchResult) -> FrontFigure:
     """Return the figure of a front's first two objectives."""
-    across, up = (name for name, _ in result.values[:2])
+    across, up, *others = (name for name, _ in result.values)
     points = tuple(
         (float(point.values[0][1]), float(point.values[1][1]), point.status == "OPTIMAL") for point in result.front
     )
     word = "proven complete" if result.status == "OPTIMAL" else "what is known so far"
-    return FrontFigure(f"{len(points)} points, {word}", across, up, points)
+    told = f"{len(points)} point{'' if len(points) == 1 else 's'}, {word}"
+    if others:
+        told += f"; {' and '.join(others)} not drawn"
+    return FrontFigure(told, across, up, points, tuple(others))
 
 
 def front_text(result: SearchResult) -> str:
@@ -58,60 +66,25 @@ def _unfinished(result: SearchResult) -> str:
 
 
 def front_svg(result: SearchResult) -> svg.Picture:
-    """Return the front as a staircase over its first two objectives; unproven points in another colour."""
+    """Return the front over its first two objectives, of two as a staircase; unproven points in another colour."""
     figure = front_figure(result)
-    x = _Axis([point[0] for point in figure.points], LEFT, RIGHT)
-    y = _Axis([point[1] for point in figure.points], BOTTOM, TOP)
-    corners: list[tuple[float, float]] = []
-    for place, (right, up, _) in enumerate(figure.points):
-        if place:
-            corners.append((x.place(right), corners[-1][1]))
-        corners.append((x.place(right), y.place(up)))
+    x = around([point[0] for point in figure.points], FRAME.left, FRAME.right)
+    y = around([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
+    placed = [(x.place(a), y.place(b)) for a, b, _ in figure.points]
+    colours = [PROVEN if sure else OPEN for _, _, sure in figure.points]
     shapes = [
-        svg.text(28, 38, f"{figure.up} against {figure.across}", size=17, bold=True),
-        svg.text(28, 59, figure.title, size=12, fill=svg.GREY),
-        *_scale(x, y),
-        svg.polyline(corners, stroke=svg.FAINT, width=1.5),
-        *(svg.circle(x.place(a), y.place(b), 4.5, fill=PROVEN if sure else OPEN) for a, b, sure in figure.points),
-        svg.text((LEFT + RIGHT) / 2, BOTTOM + 42, _label(figure.across), size=11.5, fill=svg.GREY, anchor="middle"),
-        svg.text(LEFT, TOP - 14, _label(figure.up), size=11.5, fill=svg.GREY),
-        *_key(),
+        *head(f"{figure.up} against {figure.across}", figure.title),
+        *(shape for tick in x.ticks() for shape in FRAME.upright(x.place(tick), short(tick))),
+        *(shape for tick in y.ticks() for shape in FRAME.level(y.place(tick), short(tick))),
+        *(() if figure.others else (svg.polyline(stairs(placed), stroke=svg.FAINT, width=1.5),)),
+        *(svg.circle(*place, 4.5, fill=colour) for place, colour in zip(placed, colours, strict=True)),
+        FRAME.across(_label(figure.across)),
+        FRAME.up(_label(figure.up)),
+        *FRAME.key(0, PROVEN, "proven"),
+        *FRAME.key(1, OPEN, "not proven"),
     ]
     return svg.picture(800, 436, f"{figure.up} against {figure.across}: {figure.title}", shapes)
 
 
 def _label(name: str) -> str:
     return f"{name},{unit_of(name)}" if unit_of(name) else name
-
-
-class _Axis:
-    """A linear axis around the values, drawn from start to end."""
-
-    def __init__(self, values: list[float], start: float, end: float) -> None:
-        room = (max(values) - min(values)) * 0.08 or abs(max(values)) * 0.1 or 1.0
-        self.low, self.high = max(0.0, min(values) - room), max(values) + room
-        self.start, self.end = start, end
-
-    def place(self, value: float) -> float:
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-
-def _scale(x: _Axis, y: _Axis) -> list[str]:
-    shapes: list[str] = []
-    for step in range(5):
-        across = x.low + (x.high - x.low) * step / 4
-        up = y.low + (y.high - y.low) * step / 4
-        shapes.append(svg.line(x.place(across), TOP, x.place(across), BOTTOM, stroke=svg.RULE))
-        shapes.append(svg.text(x.place(across), BOTTOM + 18, short(across), size=11, fill=svg.GREY, anchor="middle"))
-        shapes.append(svg.line(LEFT, y.place(up), RIGHT, y.place(up), stroke=svg.RULE))
-        shapes.append(svg.text(LEFT - 8, y.place(up) + 4, short(up), size=11, fill=svg.GREY, anchor="end"))
-    return shapes
-
-
-def _key() -> list[str]:
-    shapes: list[str] = []
-    for row, (colour, words) in enumerate(((PROVEN, "proven"), (OPEN, "not proven"))):
-        base = TOP + 10 + 24 * row
-        shapes.append(svg.circle(RIGHT + 24, base - 4, 4.5, fill=colour))
-        shapes.append(svg.text(RIGHT + 36, base, words, size=12))
-    return shapes

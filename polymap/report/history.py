@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polymap.report import svg
+from polymap.report.chart import BOUND, FOUND, Axis, Frame, around, head, stairs
 from polymap.report.numbers import short, unit_of
 
 if TYPE_CHECKING:
     from polymap.search.result import SearchResult
 
-LEFT, RIGHT, TOP, BOTTOM = 96.0, 640.0, 96.0, 380.0
-FOUND, BOUND = "#2f6fde", "#e4572e"
+FRAME = Frame()
+_WIDE = 20  # times the least value: then the axis is logarithmic
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,51 +45,34 @@ def history_figure(result: SearchResult) -> HistoryFigure:
 def history_svg(result: SearchResult) -> svg.Picture:
     """Return value and bound as steps over time; where they meet, the optimum is proven."""
     figure = history_figure(result)
-    seen = [value for _, value in figure.values] + [bound for _, bound in figure.bounds if bound > 0]
-    low, high = min(seen, default=0.0), max(seen, default=1.0)
-    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
-    low, high = max(0.0, low - room), high + room
-    end = figure.end or 1.0
-
-    def point(seconds: float, value: float) -> tuple[float, float]:
-        up = (max(value, low) - low) / (high - low)
-        return LEFT + (RIGHT - LEFT) * min(seconds / end, 1.0), BOTTOM - (BOTTOM - TOP) * up
-
+    bounds = tuple(point for point in figure.bounds if point[1] > 0)
+    x = Axis(0.0, figure.end or 1.0, FRAME.left, FRAME.right)
+    y = _upright([value for _, value in (*figure.values, *bounds)])
+    unit = unit_of(figure.name)
     shapes = [
-        svg.text(28, 38, f"{figure.name}: best mapping and bound", size=17, bold=True),
-        svg.text(28, 59, figure.title, size=12, fill=svg.GREY),
-        *_scale(low, high, end),
-        *_steps([point(*one) for one in figure.bounds], BOUND),
-        *_steps([point(*one) for one in figure.values], FOUND),
-        svg.text((LEFT + RIGHT) / 2, BOTTOM + 42, "seconds", size=11.5, fill=svg.GREY, anchor="middle"),
-        svg.text(LEFT, TOP - 14, f"{figure.name}{',' + unit_of(figure.name)}".rstrip(","), size=11.5, fill=svg.GREY),
+        *head(f"{figure.name}: best mapping and bound", figure.title),
+        *(shape for tick in x.ticks() for shape in FRAME.upright(x.place(tick), f"{tick:.3g}")),
+        *(shape for tick in y.ticks() for shape in FRAME.level(y.place(tick), short(tick))),
+        *_steps(bounds, BOUND, x, y),
+        *_steps(figure.values, FOUND, x, y),
+        FRAME.across("seconds"),
+        FRAME.up(f"{figure.name},{unit}" if unit else figure.name),
+        *FRAME.key(0, FOUND, "best mapping"),
+        *FRAME.key(1, BOUND, "no mapping is below"),
     ]
-    for row, (colour, words) in enumerate(((FOUND, "best mapping"), (BOUND, "no mapping is below"))):
-        shapes.append(svg.rect(RIGHT + 20, TOP + 1 + 24 * row, 11, 11, fill=colour, round_by=2))
-        shapes.append(svg.text(RIGHT + 38, TOP + 11 + 24 * row, words, size=12))
-    return svg.picture(820, 436, f"{figure.name} over the search: {figure.title}", shapes)
+    return svg.picture(840, 436, f"{figure.name} over the search: {figure.title}", shapes)
 
 
-def _steps(points: list[tuple[float, float]], colour: str) -> list[str]:
-    """Return a staircase through the points that goes on to the right end."""
+def _upright(values: list[float]) -> Axis:
+    if values and max(values) > _WIDE * min(values):
+        return Axis(min(values) / 1.3, max(values) * 1.3, FRAME.bottom, FRAME.top, logarithmic=True)
+    return around(values, FRAME.bottom, FRAME.top)
+
+
+def _steps(points: tuple[tuple[float, float], ...], colour: str, x: Axis, y: Axis) -> list[str]:
+    """Return a staircase through the points that goes on to the right end, and a dot where it begins."""
     if not points:
         return []
-    corners: list[tuple[float, float]] = []
-    for x, y in points:
-        if corners:
-            corners.append((x, corners[-1][1]))
-        corners.append((x, y))
-    corners.append((RIGHT, corners[-1][1]))
-    return [svg.polyline(corners, stroke=colour, width=2)]
-
-
-def _scale(low: float, high: float, end: float) -> list[str]:
-    shapes: list[str] = []
-    for step in range(5):
-        x, y = LEFT + (RIGHT - LEFT) * step / 4, BOTTOM - (BOTTOM - TOP) * step / 4
-        shapes.append(svg.line(x, TOP, x, BOTTOM, stroke=svg.RULE))
-        shapes.append(svg.text(x, BOTTOM + 18, f"{end * step / 4:.3g}", size=11, fill=svg.GREY, anchor="middle"))
-        shapes.append(svg.line(LEFT, y, RIGHT, y, stroke=svg.RULE))
-        value = low + (high - low) * step / 4
-        shapes.append(svg.text(LEFT - 8, y + 4, short(value), size=11, fill=svg.GREY, anchor="end"))
-    return shapes
+    placed = [(x.place(min(seconds, x.high)), y.place(value)) for seconds, value in points]
+    corners = [*stairs(placed), (FRAME.right, placed[-1][1])]
+    return [svg.polyline(corners, stroke=colour, width=2), svg.circle(*placed[0], 4, fill=colour)]

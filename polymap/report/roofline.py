@@ -10,11 +10,12 @@ from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.roofline import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
 from polymap.report import svg
+from polymap.report.chart import Axis, Frame, head
 from polymap.report.numbers import exact, percent, short, size, table
 from polymap.workload.loopnest import Workload
 
 ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0d9373", "#8a5cd6", "#c2417c", "#7a9c18")
-LEFT, RIGHT, TOP, BOTTOM = 86.0, 650.0, 106.0, 390.0
+FRAME = Frame(86.0, 650.0, 106.0, 390.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +45,6 @@ class RooflineFigure:
     roofs: tuple[RoofLine, ...]
     points: tuple[RoofPoint, ...]
     compulsory: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """A logarithmic axis: values from low to high, drawn from start to end."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def place(self, value: float) -> float:
-        span = log10(self.high) - log10(self.low)
-        return self.start + (log10(max(value, 1e-300)) - log10(self.low)) / span * (self.end - self.start)
-
-    def decades(self) -> list[float]:
-        return [10.0**power for power in range(ceil(log10(self.low)), floor(log10(self.high)) + 1)]
 
 
 def roofline_text(workload: Workload, arch: Architecture, cost: Cost) -> str:
@@ -120,12 +104,11 @@ def roofline_svg(workload: Workload, arch: Architecture, costs: Sequence[tuple[s
     ridges = [peak / roof.bytes_per_cycle for roof in figure.roofs]
     xs = [*ridges, *(point.operations_per_byte for point in figure.points), *filter(None, [figure.compulsory]), 1.0]
     ys = [peak, *(point.operations_per_cycle for point in figure.points)]
-    x = _Axis(min(xs) / 3, max(xs) * 3, LEFT, RIGHT)
-    y = _Axis(min(min(ys) / 4, peak / 60), peak * 2, BOTTOM, TOP)
+    x = Axis(min(xs) / 3, max(xs) * 3, FRAME.left, FRAME.right, logarithmic=True)
+    y = Axis(min(min(ys) / 4, peak / 60), peak * 2, FRAME.bottom, FRAME.top, logarithmic=True)
     colours = {roof.level: ROOF_COLOURS[number % len(ROOF_COLOURS)] for number, roof in enumerate(figure.roofs)}
     shapes = [
-        svg.text(28, 38, "Roofline", size=17, bold=True),
-        svg.text(28, 59, figure.title, size=12, fill=svg.GREY),
+        *head("Roofline", figure.title),
         *_axes(x, y),
         *_roofs(figure, colours, x, y),
         *_points(figure, colours, x, y, several=len(costs) > 1),
@@ -148,25 +131,20 @@ def _cells(level: LevelRoof, roof: Roofline) -> tuple[str, ...]:
     )
 
 
-def _axes(x: _Axis, y: _Axis) -> list[str]:
+def _axes(x: Axis, y: Axis) -> list[str]:
     shapes: list[str] = []
-    for value in x.decades():
-        shapes.append(svg.line(x.place(value), TOP, x.place(value), BOTTOM, stroke=svg.RULE))
-        shapes.append(_tick(x.place(value), BOTTOM + 18, value, "middle"))
-    for value in y.decades():
-        shapes.append(svg.line(LEFT, y.place(value), RIGHT, y.place(value), stroke=svg.RULE))
-        shapes.append(_tick(LEFT - 8, y.place(value) + 4, value, "end"))
-    middle = (LEFT + RIGHT) / 2
-    shapes.append(svg.text(middle, BOTTOM + 40, "operations per byte moved", size=11.5, fill=svg.GREY, anchor="middle"))
-    shapes.append(svg.text(28, TOP - 14, "operations per cycle", size=11.5, fill=svg.GREY))
-    return shapes
+    for value in _decades(x):
+        shapes += FRAME.upright(x.place(value), short(value))
+    for value in _decades(y):
+        shapes += FRAME.level(y.place(value), short(value))
+    return [*shapes, FRAME.across("operations per byte moved"), FRAME.up("operations per cycle", left=28)]
 
 
-def _tick(x: float, y: float, value: float, anchor: str) -> str:
-    return svg.text(x, y, short(value), size=11, fill=svg.GREY, anchor=anchor)
+def _decades(axis: Axis) -> list[float]:
+    return [10.0**power for power in range(ceil(log10(axis.low)), floor(log10(axis.high)) + 1)]
 
 
-def _roofs(figure: RooflineFigure, colours: dict[str, str], x: _Axis, y: _Axis) -> list[str]:
+def _roofs(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis) -> list[str]:
     peak = figure.peak_operations_per_cycle
     shapes: list[str] = []
     for roof in figure.roofs:
@@ -175,17 +153,23 @@ def _roofs(figure: RooflineFigure, colours: dict[str, str], x: _Axis, y: _Axis) 
         line = [(x.place(start), y.place(start * roof.bytes_per_cycle)), (x.place(ridge), y.place(peak))]
         shapes.append(svg.polyline(line, stroke=colours[roof.level], width=2.2))
     least = min([peak / roof.bytes_per_cycle for roof in figure.roofs] + [x.high])
-    shapes.append(svg.line(x.place(least), y.place(peak), RIGHT, y.place(peak), stroke=svg.INK, width=2.2))
-    shapes.append(svg.text(RIGHT - 4, y.place(peak) - 8, f"peak {exact(peak)}", size=11.5, bold=True, anchor="end"))
+    shapes.append(svg.line(x.place(least), y.place(peak), FRAME.right, y.place(peak), stroke=svg.INK, width=2.2))
+    shapes.append(
+        svg.text(FRAME.right - 4, y.place(peak) - 8, f"peak {exact(peak)}", size=11.5, bold=True, anchor="end")
+    )
     return shapes
 
 
-def _points(figure: RooflineFigure, colours: dict[str, str], x: _Axis, y: _Axis, *, several: bool) -> list[str]:
+def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *, several: bool) -> list[str]:
     shapes: list[str] = []
     if figure.compulsory is not None:
         place = x.place(figure.compulsory)
-        shapes.append(svg.line(place, TOP, place, BOTTOM, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"'))
-        shapes.append(svg.text(place - 5, BOTTOM - 8, "every element once", size=10.5, fill=svg.GREY, anchor="end"))
+        shapes.append(
+            svg.line(place, FRAME.top, place, FRAME.bottom, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"')
+        )
+        shapes.append(
+            svg.text(place - 5, FRAME.bottom - 8, "every element once", size=10.5, fill=svg.GREY, anchor="end")
+        )
     for point in figure.points:
         left, base = x.place(point.operations_per_byte), y.place(point.operations_per_cycle)
         shapes.append(svg.circle(left, base, 6.5, fill=colours[point.level]))
@@ -197,9 +181,9 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: _Axis, y: _Axis,
 def _key(figure: RooflineFigure, colours: dict[str, str]) -> list[str]:
     """Return at the right, per level: colour, bandwidth, and where the mapping stands."""
     shapes: list[str] = []
-    y = TOP + 8
+    y = FRAME.top + 8
     for roof in figure.roofs:
-        x = RIGHT + 26
+        x = FRAME.right + 26
         shapes.append(svg.rect(x, y - 9, 11, 11, fill=colours[roof.level], round_by=2))
         shapes.append(svg.text(x + 18, y + 1, roof.level, size=12.5, bold=True))
         wide = f"{exact(roof.bytes_per_cycle)} bytes per cycle"

@@ -138,8 +138,18 @@ def test_the_text_and_the_picture_of_a_front_show_every_point(front: SearchResul
     assert all(f"{int(value):,}" in text for point in front.front for _, value in point.values)
     assert "No mapping is as good as a point" in text
     assert status_text(front).startswith(f"OPTIMAL: {CAPACITY}, {len(front.front)} points")
-    assert front_svg(front).count("<circle") == len(front.front) + 2
+    assert front_svg(front).count("<circle") == len(front.front)
     assert "points" in str(front)
+
+
+def test_a_front_of_three_objectives_is_no_staircase_in_two_of_them() -> None:
+    small = matmul(m=4, n=4, k=4)
+    front = search(small, TWO, "pareto:energy,latency,capacity:BUF", "divide")
+    assert len(front.front) > 1
+    picture = front_svg(front)
+    assert "<polyline" not in picture
+    assert "capacity:BUF not drawn" in picture
+    assert "<polyline" in front_svg(search(small, TWO, "pareto:energy,capacity:BUF", "divide"))
 
 
 def test_candidates_are_ranked_by_one_objective_or_an_order() -> None:
