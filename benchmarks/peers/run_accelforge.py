@@ -8,12 +8,13 @@ Run: VENV/bin/python benchmarks/peers/run_accelforge.py QUESTION.json [--limit C
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import resource
 import tempfile
 from pathlib import Path
+
+from question import asked
 
 LEVEL = """
   - !Memory
@@ -117,12 +118,7 @@ def nodes_of(mapping: object) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="AccelForge's best mapping of one question")
-    parser.add_argument("question")
-    parser.add_argument("--limit", type=int, default=120, help="CPU seconds; it is ended there, with no answer")
-    options = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit))
-    question = json.loads(Path(options.question).read_text(encoding="utf-8"))
+    question = asked("AccelForge's best mapping of one question")
     import accelforge
     from accelforge.mapper.FFM.main import map_workload_to_arch
 

@@ -7,12 +7,13 @@ Run: VENV/bin/python benchmarks/peers/run_zigzag.py QUESTION.json [--limit CPU_S
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import resource
 import tempfile
 from pathlib import Path
+
+from question import asked
 
 UNLIMITED = 1 << 40  # bits; every level has a size
 
@@ -122,12 +123,7 @@ def array_loops(spatial: object, fanouts: list[str], size: dict[str, int]) -> li
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="ZigZag's best mapping of one question")
-    parser.add_argument("question")
-    parser.add_argument("--limit", type=int, default=120, help="CPU seconds; it is ended there, with no answer")
-    options = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit))
-    question = json.loads(Path(options.question).read_text(encoding="utf-8"))
+    question = asked("ZigZag's best mapping of one question")
     if question["objective"] != "energy":
         raise SystemExit("only energies compare")
     from zigzag.api import get_hardware_performance_zigzag
