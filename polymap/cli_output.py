@@ -114,7 +114,7 @@ def _stage(document: Document) -> tuple[Path, Path]:
             with open(handle, "w", encoding="utf-8") as file:
                 file.write(document.text if document.text.endswith("\n") else document.text + "\n")
             os.chmod(name, _mode(target))
-        except BaseException:
+        except BaseException:  # also Ctrl-C leaves no half file behind
             os.unlink(name)
             raise
     except OSError as error:

@@ -94,7 +94,7 @@ def execute(program: Path, arguments: tuple[str, ...], limits: Limits) -> tuple[
             process.kill()
             process.communicate()
             raise CompilerError(_ended(f"took more than {limits.seconds:g} s")) from late
-        except BaseException:
+        except BaseException:  # also Ctrl-C leaves no program running
             process.kill()
             process.communicate()
             raise

@@ -65,10 +65,10 @@ def test_fronts_have_several_points_and_every_kind_of_objective_is_there() -> No
     problems = [problem for batch in range(_BATCHES) for problem in _problems(batch)]
     for word in ("pareto:", "lex:", "weighted:", "capacity:", "energy", "latency", "edp", "traffic:"):
         assert sum(word in problem.objective for problem in problems) >= 15, word
-    fronts = [
-        len(search(problem.workload, problem.arch, problem.objective, "divide").front)
-        for problem in problems
-        if problem.objective.startswith("pareto:")
-    ]
-    assert sum(points >= 2 for points in fronts) >= 20
-    assert max(fronts) >= 7
+    several = most = 0
+    for problem in problems:
+        if problem.objective.startswith("pareto:") and (several < 20 or most < 7):
+            points = len(search(problem.workload, problem.arch, problem.objective, "divide").front)
+            several, most = several + (points >= 2), max(most, points)
+    assert several >= 20
+    assert most >= 7
