@@ -84,8 +84,8 @@ def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDA
         stretch = slice(start, min(start + _CHUNK, len(table)))
         counted = batch.count_dividing(table[stretch])
         if counted is None:
-            uneven = [np.arange(len(table))]
-            break
+            uneven.append(np.arange(stretch.start, stretch.stop))
+            continue
         figures.put(stretch, counted[0])
         uneven.append(np.flatnonzero(~counted[1]) + start)
     numbers = np.concatenate(uneven)

@@ -100,12 +100,14 @@ class Batch:
 
     def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
         """Return the figures of all rows and for which they are right: those whose tiles all divide the enclosing one.
-        None where arrays cannot count such rows of this tree."""
+        None where there are no such rows, or arrays cannot count them in this tree."""
         if not self._divides:
             return None
         columns, right = self._columns(table)
         for even in columns.even.values():
             right &= even
+        if not right.any():
+            return None
         rows, busy = count_arrays(self._model, self._machine, self._shape, columns)
         return self._figures(columns, columns.steps, rows, busy), right
 
@@ -114,13 +116,14 @@ class Batch:
         if self._partial is None:
             metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
             self._partial = PartialPlan(self._model, self._machine, self._shape, metered)
-        rows = self._partial.rows_of(self._columns(table)[0].tiles)
+        everything, readable = self._columns(table)
+        rows = self._partial.rows_of(everything.tiles)
         for start in range(0, len(table), _STRETCH):
             stretch = slice(start, min(start + _STRETCH, len(table)))
-            columns, right = self._columns(table[stretch])
+            columns = everything.part(stretch)
             rows.move(stretch)
             counted, busy, steps = self._partial.count(rows, columns.even)
-            yield stretch, self._figures(columns, steps, counted, busy), right & ~rows.failed
+            yield stretch, self._figures(columns, steps, counted, busy), readable[stretch] & ~rows.failed
 
     def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
         """Return the rows as columns, and which are programs."""

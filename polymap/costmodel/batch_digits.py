@@ -13,12 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from polymap.costmodel.batch_loops import Integers, Many, quotient
-from polymap.costmodel.digits import Chain, Clock, Cut, Part
+from polymap.costmodel.digits import Chain, Clock, Cut, Part, Track
 from polymap.costmodel.scene import Judge, none_starts, none_stops
 
 
+def first_back(tracks: tuple[Track, ...]) -> bool:
+    """Return whether a sibling works now that did not before.
+
+    As the judge of `judged_places` it also asks that the first of these is the one that the MERGED loop's pin tells.
+    """
+    return not none_starts(tracks)
+
+
 class Digit(NamedTuple):
-    """One loop. pin: the digit of a PINNED loop."""
+    """One loop. pin: the digit of a PINNED loop, or of the sibling that `first_back` asks for."""
 
     tile: Integers
     part: Part
@@ -221,6 +229,8 @@ def _spread(state: tuple[Many, Many, Many], tile: Integers, part: Part, pin: Man
         return many * np.minimum(now, before)
     if part is Part.PINNED:
         return many * ((now > pin) & (before > pin))
+    if judge is first_back:
+        return many * ((before == pin) & (now > pin))
     if judge is none_starts:
         return many * (now <= before)
     return many * (before <= now) if judge is none_stops else many

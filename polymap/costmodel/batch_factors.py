@@ -16,6 +16,7 @@ import numpy as np
 from polymap.costmodel.batch_digits import (
     Digit,
     digits_of,
+    first_back,
     judged_is_in_reach,
     judged_places,
     kept_indices,
@@ -26,7 +27,7 @@ from polymap.costmodel.batch_digits import (
 from polymap.costmodel.batch_loops import Integers, Many
 from polymap.costmodel.batch_rows import NO_ANSWER
 from polymap.costmodel.batch_sliding import first_size, is_in_reach, sums
-from polymap.costmodel.digits import Chain, Clock, Cut, Part, changes, kept_indices as kept_of_one
+from polymap.costmodel.digits import Chain, Clock, Cut, Part, changes, kept_indices as kept_of_one, siblings
 from polymap.costmodel.messages import distinct_elements, sums_of_window
 from polymap.costmodel.scene import Axes, Judge
 from polymap.costmodel.window_sums import Cuts, all_elements, first_tile, kept_elements
@@ -124,7 +125,16 @@ class Judged(Line):
 
 def _judged_of_one(axes: Axes, cut: Cut, judge: Judge) -> int:
     ((_, extent, chain),) = axes
-    return sum(times for times, tracks in changes(extent, chain, cut) if judge(tracks))
+    found = changes(extent, chain, cut)
+    if judge is not first_back:
+        return sum(times for times, tracks in found if judge(tracks))
+    ((merged, pin),) = ((number, pin) for number, (_, part, pin) in enumerate(chain) if part is Part.MERGED)
+    digits = [kind[merged] for kind in siblings(extent, chain)]
+    total = 0
+    for times, tracks in found:
+        back = [digit for digit, (now, before) in zip(digits, tracks, strict=True) if now and not before]
+        total += times * (bool(back) and min(back) == pin)
+    return total
 
 
 @dataclass(frozen=True, slots=True)

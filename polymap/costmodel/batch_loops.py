@@ -121,3 +121,14 @@ class Columns:
             self.after.append(steps)
         self.ends = ends
         self.steps: Integers = steps
+
+    def part(self, rows: slice) -> Columns:
+        """Return some of the mappings."""
+        found = object.__new__(Columns)
+        found.rows = len(self.steps[rows])
+        for name in ("after", "before", "enclosing", "moves", "tiles", "trips"):
+            setattr(found, name, [column[rows] for column in getattr(self, name)])
+        for name in ("ends", "even"):
+            setattr(found, name, {dim: column[rows] for dim, column in getattr(self, name).items()})
+        found.steps = self.steps[rows]
+        return found

@@ -141,24 +141,26 @@ class PartialPlan:
     def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins]:
         """Return the runs of digits (position of a spatial loop -> run) of instances that may be the busiest.
 
-        Only along windows, or along dims that the target lacks, may another instance than the first do more; the latter
-        are left to others where a tile is partial, as are too many kinds.
+        Only along windows, or along dims that the target lacks, may another instance than the first do more. Too many
+        kinds are left to others where a tile is partial, as are siblings in two loops over a dim that the target lacks.
         """
         loops: list[int] = []
         kinds: list[range] = []
         doubtful: set[int] = set()
+        simple = True
         for dim, chain in enumerate(self._plans.nest.chains):
-            in_window = any(tensor.kinds[dim] == 2 for tensor in tensors)
             lacking = any(tensor.written and not tensor.kinds[dim] for tensor in tensors)
-            for number, loop in enumerate(chain):
-                if loop.fanout != TEMPORAL and loop.fanout < fans:
-                    loops.append(loop.position)
-                    kinds.append(range(most_runs(number) if in_window and not lacking else 1))
-                    if lacking:
-                        self._uneven.add(dim)
-                    elif in_window:
-                        doubtful.add(dim)
-        if prod(len(each) for each in kinds) > _MAX_CANDIDATES:
+            doubted = lacking or any(tensor.kinds[dim] == 2 for tensor in tensors)
+            spatial = [
+                (number, loop) for number, loop in enumerate(chain) if loop.fanout != TEMPORAL and loop.fanout < fans
+            ]
+            simple &= not lacking or len(spatial) < 2
+            loops += [loop.position for _, loop in spatial]
+            kinds += [range(most_runs(number) if doubted else 1) for number, _ in spatial]
+            if doubted and spatial:
+                doubtful.add(dim)
+        simple &= not any(tensor.written and tensor.windows for tensor in tensors)
+        if not simple or prod(len(each) for each in kinds) > _MAX_CANDIDATES:
             self._uneven |= doubtful
             kinds = [range(1)] * len(loops)
         return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]
@@ -172,13 +174,15 @@ class PartialPlan:
         return moved, moved
 
     def _fills_of(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> Terms:
-        """Return how many partial sums the instance with these digits takes from its parent, the first of its siblings
-        along dims that the tensor lacks."""
+        """Return how many partial sums the instance with these digits takes from its parent (`busiest.fills_of`)."""
         plans = self._plans
         touched = plans.fills(tensor, nodes[0], nodes[0], pins)
         if number == 0:
             return touched if tensor.initial and not tensor.overwritten else []
         parent, node = nodes[number - 1], nodes[number]
+        moved = [loop for loop in plans.idle_siblings(tensor, parent, node) if pins[loop.position]]
+        if moved:
+            return plans.first_back(tensor, (parent, node), pins, moved[0]) if len(moved) == 1 else []
         stays = touched if number == 1 else plans.entries(tensor, nodes[number - 2], parent, pins)
         return [
             *plans.events(tensor, parent, node, pins),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from polymap.costmodel.batch_digits import first_back
 from polymap.costmodel.batch_factors import (
     FirstTile,
     Judged,
@@ -55,7 +56,7 @@ def nest_of_columns(model: WorkloadModel, shape: Shape) -> Nest:
 class ManyScene:
     """One node of one tensor: the factors of all steps, and those of each carry."""
 
-    __slots__ = ("_chains", "_clock", "_extents", "_judge", "above", "axes", "tensor")
+    __slots__ = ("_chains", "_clock", "_extents", "_judge", "_judges", "above", "axes", "tensor")
 
     def __init__(
         self,
@@ -70,11 +71,19 @@ class ManyScene:
     ) -> None:
         shared, told = chains.at(between, siblings, pins)
         self.tensor, self._extents, self._clock, self._judge = tensor, extents, clock, judge
+        self._judges: dict[int, Judge] = {}
         self._chains = tuple(told[dim] if kind == 1 else shared[dim] for dim, kind in enumerate(tensor.kinds))
         self.axes: tuple[Axes, ...] = axes_of(extents, self._chains, tensor)
         self.above = [
             loop for loop in chains.nest.loops if loop.fanout == TEMPORAL and loop.position < between[1].position
         ]
+
+    def judge_by(self, judges: dict[int, Judge], column: int, run: int) -> None:
+        """Let other judges judge some dims; run: what `first_back` asks for in the loop of a column."""
+        self._judges = judges
+        self._chains = tuple(
+            tuple((each, part, run if each == column else pin) for each, part, pin in chain) for chain in self._chains
+        )
 
     def whole(self) -> list[Value]:
         """Return the factors of all steps, windows left out."""
@@ -116,7 +125,7 @@ class ManyScene:
         if self.tensor.kinds[dim]:
             return _kept(extent, chain, outside, self._clock)
         if self._is_judged(chain):
-            return Judged(extent, chain, Cut(outside, moved=False), self._judge)
+            return Judged(extent, chain, Cut(outside, moved=False), self._judges.get(dim, self._judge))
         return _places(extent, chain, outside)
 
     def _moving(self, dim: int, outside: int) -> Value:
@@ -124,7 +133,7 @@ class ManyScene:
         if self.tensor.kinds[dim]:
             return 0
         if self._is_judged(chain):
-            return Judged(extent, chain, Cut(outside, moved=True), self._judge)
+            return Judged(extent, chain, Cut(outside, moved=True), self._judges.get(dim, self._judge))
         return _places(extent, chain, outside, moving=True)
 
     def _is_judged(self, chain: Chain) -> bool:
@@ -232,6 +241,29 @@ class Plans:
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Terms:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
         return self._moves(tensor, (parent, node), Siblings.ADDED, pins, none_stops)
+
+    def first_back(self, tensor: TensorModel, between: tuple[Node, Node], pins: Pins, own: Loop) -> Terms:
+        """Return how often elements come back to the sibling that has its run of digits in `own` only, of loops over
+        dims that the tensor lacks, as the first of those that come back; the tensor has no windows.
+
+        The first of all that come back differs from the first sibling along one dim only; along a loop that stands
+        before `own` in the order of instances, it comes after this one.
+        """
+        place = (own.fanout, own.position)
+        judges: dict[int, Judge] = {
+            loop.dim: always if (loop.fanout, loop.position) < place else none_starts
+            for loop in self.idle_siblings(tensor, *between)
+        }
+        judges[own.dim] = first_back
+        scene = self._scene(tensor, between, Siblings.MERGED, pins, Clock.MACHINE)
+        scene.judge_by(judges, own.tile, pins[own.position])
+        return [self.factors.term(kept) for kept, _ in scene.carries()]
+
+    def idle_siblings(self, tensor: TensorModel, parent: Node, node: Node) -> list[Loop]:
+        """Return the loops over dims that the tensor lacks in which the siblings below one parent instance differ."""
+        return [
+            loop for loop in self.nest.loops if parent.fans <= loop.fanout < node.fans and not tensor.kinds[loop.dim]
+        ]
 
     def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Terms:
         """Return how many of the events bring an element only to siblings that come back while the first one stays."""

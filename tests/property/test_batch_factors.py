@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from polymap.costmodel.batch_digits import digits_of
+from polymap.costmodel.batch_digits import digits_of, first_back
 from polymap.costmodel.batch_factors import (
     FirstTile,
     Judged,
@@ -34,6 +34,7 @@ from polymap.costmodel.digits import (
     kept_indices,
     places,
     runs,
+    siblings,
     spread,
 )
 from polymap.costmodel.messages import Sums, distinct_elements, sums_of_window
@@ -136,6 +137,34 @@ def test_a_judged_dim_on_arrays(judge: Judge) -> None:
             cut = Cut(rng.randrange(times), moved=True)
         wanted = [sum(often for often, tracks in changes(extent, each, cut) if judge(tracks)) for each in rows]
         equal(Judged(extent, chain, cut, judge), columns, wanted)
+
+
+def test_the_first_sibling_that_comes_back_on_arrays() -> None:
+    found = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        extent = rng.choice((2, 7, 12, 30))
+        parts = [*(Part.TIME for _ in range(rng.choice((1, 2, 3)))), Part.MERGED]
+        if rng.random() < 0.3:
+            rng.shuffle(parts)
+        chain = tuple((number, part, rng.randrange(3) * (part is Part.MERGED)) for number, part in enumerate(parts))
+        columns = random_columns(rng, extent, len(chain))
+        cut = Cut(rng.randrange(times_of(chain)), moved=rng.random() < 0.5)
+        wanted = [steps_back(extent, with_row(extent, chain, columns, row), cut) for row in range(ROWS)]
+        equal(Judged(extent, chain, cut, first_back), columns, wanted)
+        found += any(wanted)
+    assert found > 25
+
+
+def steps_back(extent: int, chain: Chain, cut: Cut) -> int:
+    """Return at how many steps the sibling that the pin tells is the first that works and did not before."""
+    ((merged, pin),) = ((number, pin) for number, (_, part, pin) in enumerate(chain) if part is Part.MERGED)
+    kinds = [kind[merged] for kind in siblings(extent, chain)]
+    total = 0
+    for often, tracks in changes(extent, chain, cut):
+        back = [digit for digit, (now, before) in zip(kinds, tracks, strict=True) if now and not before]
+        total += often * (back[:1] == [pin])
+    return total
 
 
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 500), marks=pytest.mark.slow)])
