@@ -27,7 +27,7 @@ from polymap.search.incumbent import Incumbent
 from polymap.search.lattice import IntArray
 from polymap.search.leaf import Leaf, best_leaves, separated_leaves
 from polymap.search.spread import Context
-from polymap.search.tables import FORBIDDEN, Edge, Tables, build_tables
+from polymap.search.tables import FORBIDDEN, Edge, Tables, tables_below
 
 Parts = tuple[int, ...]
 
@@ -141,7 +141,7 @@ class Descent:
             return
         self.finish(spot)
         if spot.chain and self._window_moves(spot.state):
-            view = self._below(spot)
+            view = self._below(view.tables, spot)
         for child in self._children(view, spot):
             if not self._beats(child.bound):
                 if self.incumbent.is_ordered:
@@ -154,11 +154,11 @@ class Descent:
             return False
         return any(edge.source == state[self.window] for edge in self.tables.tensors[self.window].edges)
 
-    def _below(self, spot: Spot) -> View:
+    def _below(self, above: Tables, spot: Spot) -> View:
         """Return the view below a spot's tile, its loads restricted to the chain."""
         tiles = dict.fromkeys((self.tables.context.tiles[0], *(node.tile for node in spot.chain)))
         context = Context(tuple(tiles), self.tables.context.places)
-        tables = build_tables(self.tables.problem, self.tables.structure, self.tables.measure, context)
+        tables = tables_below(above, context)
         return view_of(tables, self.prices, reach_from(tables, spot.state))
 
     def _is_dominated(self, spot: Spot) -> bool:

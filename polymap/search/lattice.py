@@ -101,6 +101,15 @@ def lattice_below(extents: tuple[tuple[str, int], ...]) -> Lattice:
     return Lattice(extents, axes, shape, values)
 
 
+def restricted(table: IntArray, outer: Lattice, inner: Lattice) -> IntArray:
+    """Return a table over a lattice (perhaps of length 1 along some axes), at the points of one inside it."""
+    lengths = dict(zip(inner.axes, inner.shape, strict=True))
+    part = table[tuple(slice(0, lengths.get(axis, 1)) for axis in outer.axes)]
+    order = [outer.axes.index(axis) for axis in inner.axes]
+    gone = [place for place in range(len(outer.axes)) if place not in order]
+    return part.transpose(*order, *gone).reshape([part.shape[place] for place in order])
+
+
 def minimum_below(tables: IntArray) -> None:
     """Replace every entry of a stack of tables [n, *lattice] by the least among the points that divide its point."""
     whole, before = tables.size, len(tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -80,12 +81,19 @@ def _model(
 
 def _place_in(setting: Setting, model: WindowModel) -> IntArray:
     """Return, at every point of the lattice, the flat index of its window tile in the model."""
-    total = np.zeros((1,) * len(setting.lattice.shape), dtype=np.int64)
-    for dim, prime, stride in model.passes.axes:
-        if (dim, prime) in setting.lattice.axes:
-            position = setting.lattice.axes.index((dim, prime))
-            shape = [-1 if a == position else 1 for a in range(len(setting.lattice.shape))]
-            total = total + stride * np.arange(setting.lattice.shape[position], dtype=np.int64).reshape(shape)
+    return _places(setting.lattice.axes, setting.lattice.shape, model.passes.axes)
+
+
+@lru_cache(maxsize=1024)
+def _places(
+    axes: tuple[tuple[str, int], ...], shape: tuple[int, ...], own: tuple[tuple[str, int, int], ...]
+) -> IntArray:
+    total = np.zeros((1,) * len(shape), dtype=np.int64)
+    for dim, prime, stride in own:
+        if (dim, prime) in axes:
+            position = axes.index((dim, prime))
+            along = [-1 if a == position else 1 for a in range(len(shape))]
+            total = total + stride * np.arange(shape[position], dtype=np.int64).reshape(along)
     return total
 
 

@@ -111,7 +111,7 @@ def improve_prices(descent: Descent, inside: Inside, limit: int | None) -> tuple
             descent.finish(spot, thorough=False)
         if all(bits == 0 or (bits < 0 and prices[level] == 0) for level, bits in excess.items()):
             break
-    return best, False, best_bound
+    return (best if best_bound > bound else None), False, best_bound
 
 
 def _excess(tables: Tables, spot: Spot, levels: tuple[int, ...]) -> dict[int, int]:

@@ -8,7 +8,8 @@ their tile; for tensors read through windows they are lower bounds (windows.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 from math import prod
 
@@ -17,14 +18,14 @@ from numpy.typing import NDArray
 
 from polymap.search.components import Component
 from polymap.search.constraints import Intrinsic
-from polymap.search.lattice import IntArray, Lattice, lattice_below
+from polymap.search.lattice import IntArray, Lattice, lattice_below, restricted
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
 from polymap.search.loop_orders import standing_tiles
 from polymap.search.objective import Measure
-from polymap.search.problem import IndexGroup, Problem, TensorTerm
+from polymap.search.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread
 from polymap.search.structure import Structure
-from polymap.search.windows import least_messages, least_size
+from polymap.search.windows import Crossing, least_messages, least_size
 
 FORBIDDEN = 1 << 60
 
@@ -83,6 +84,42 @@ def build_tables(problem: Problem, structure: Structure, measure: Measure, conte
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-steps // problem.arch.compute.per_cycle)
     return Tables(problem, structure, measure, context, lattice, tensors, start, cycles)
+
+
+def tables_below(tables: Tables, context: Context) -> Tables:
+    """Return the tables below the last tile of a context that goes on from that of `tables`.
+
+    What a node costs depends on the chain above it only for a tensor that is read through windows.
+    """
+    dims = tables.problem.dims
+    lattice = lattice_below(tuple(zip(dims, context.tiles[-1], strict=True)))
+    spread = Spread(tables.problem, tables.structure, context.places)
+    whole = dict(zip(dims, context.tiles[0], strict=True))
+    setting = Setting(tables.problem, tables.measure, lattice, spread, context, whole, prod(whole.values()))
+    found = tuple(
+        tensor_table(setting, table.term) if table.term.is_window else _table_below(table, tables.lattice, lattice)
+        for table in tables.tensors
+    )
+    return replace(tables, context=context, lattice=lattice, tensors=found)
+
+
+def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTable:
+    """Return the table for the tiles of a lattice inside its own."""
+
+    def below(array: IntArray) -> IntArray:
+        return restricted(array, outer, inner)
+
+    edges = tuple(
+        replace(
+            edge,
+            costs=tuple(below(cost) for cost in edge.costs),
+            costs_crossed=None if edge.costs_crossed is None else tuple(below(cost) for cost in edge.costs_crossed),
+            bits=below(edge.bits),
+            bits_crossed=None if edge.bits_crossed is None else below(edge.bits_crossed),
+        )
+        for edge in table.edges
+    )
+    return replace(table, edges=edges)
 
 
 def zero_start(term: TensorTerm, component: Component) -> int:
@@ -214,16 +251,24 @@ def _messages(setting: Setting, term: TensorTerm, parent: int, level: int) -> In
     for group in term.groups:
         if group.is_window and any(setting.spread.factor(d, parent, level) > 1 for d in group.dims):
             inner = lattice_below(tuple((dim, dict(setting.lattice.extents)[dim]) for dim in group.dims))
-            points = [tuple(inner.point(index).values()) for index in np.ndindex(inner.shape)]
-            known = [_group_messages(setting, group, parent, level, point) for point in points]
-            total = total * np.array(known, dtype=np.int64)[window_index(setting.lattice, inner)]
+            extents = tuple(setting.whole[dim] for dim in group.dims)
+            crossings = tuple(setting.spread.crossings(dim, parent, level, above=True) for dim in group.dims)
+            known = _messages_at(group.coefficients, extents, inner.extents, crossings)
+            total = total * known[window_index(setting.lattice, inner)]
     return total
 
 
-def _group_messages(setting: Setting, group: IndexGroup, parent: int, level: int, tile: tuple[int, ...]) -> int:
-    extents = tuple(setting.whole[dim] for dim in group.dims)
-    crossings = tuple(setting.spread.crossings(dim, parent, level, above=True) for dim in group.dims)
-    return least_messages(group.coefficients, extents, tile, crossings)
+@lru_cache(maxsize=4096)
+def _messages_at(
+    coefficients: tuple[int, ...],
+    extents: tuple[int, ...],
+    inner: tuple[tuple[str, int], ...],
+    crossings: tuple[tuple[Crossing, ...], ...],
+) -> IntArray:
+    """Return the messages along a group at every tile of the lattice below `inner`, in its order."""
+    lattice = lattice_below(inner)
+    points = [tuple(lattice.point(index).values()) for index in np.ndindex(lattice.shape)]
+    return np.array([least_messages(coefficients, extents, point, crossings) for point in points], dtype=np.int64)
 
 
 def _read_costs(
@@ -248,9 +293,9 @@ def _read_final(setting: Setting, term: TensorTerm, holder: int) -> tuple[int, .
     messages = spread.shared_messages(term, holder, last)
     for group in term.groups:
         if group.is_window:
-            messages *= _group_messages(setting, group, holder, last, (1,) * len(group.dims))
             extents = tuple(setting.whole[dim] for dim in group.dims)
             crossings = tuple(spread.crossings(dim, holder, last, above=True) for dim in group.dims)
+            messages *= least_messages(group.coefficients, extents, (1,) * len(group.dims), crossings)
             messages *= least_size(group.coefficients, extents, crossings)
     found: list[int] = []
     for component in setting.measure.components:
