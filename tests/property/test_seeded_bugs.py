@@ -212,13 +212,13 @@ BUGS = (
         "length = piece.now",
     ),
     Bug("equal tiles count once per kind", "window_sums", "if _equal(other, key):", "if False:"),
+    Bug("a kept part is read again", "messages", "unread += held - loaded", "unread += loaded"),
     Bug(
-        "a kept part is read again",
+        "parts of two windows count like one",
         "messages",
-        "times * (distinct_tiles(found) - distinct_news(found))",
-        "times * distinct_news(found)",
+        "        elif len(parts) > 1:",
+        "        elif len(parts) > 9:",
     ),
-    Bug("parts of two windows count like one", "messages", "        elif parts > 1:", "        elif parts > 9:"),
     Bug(
         "siblings of two kinds are taken for one",
         "messages",
