@@ -11,11 +11,12 @@ node stands between are spelt with that node above or below both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from polymap.arch.machine import Architecture, Fanout
 from polymap.schedules.space_chains import TileRule
-from polymap.schedules.space_count import CountedDim, Space, count_trees
+from polymap.schedules.space_count import CountedDim, Space, count_trees, never
 from polymap.schedules.space_placement import free_holdings, groups_of, holdings_of
 from polymap.workload.loopnest import Operator, Statement, Workload, accesses_of
 
@@ -31,28 +32,34 @@ class SpaceSize:
     reason: str = ""
 
 
-def space_size(workload: Workload, arch: Architecture, tiles: TileRule | str) -> SpaceSize:
-    """Return the number of syntactic and of legal canonical trees."""
+def space_size(
+    workload: Workload, arch: Architecture, tiles: TileRule | str, stop: Callable[[], bool] = never
+) -> SpaceSize:
+    """Return the number of syntactic and of legal canonical trees. stop: asked between steps, ends the count."""
     if len(workload.statements) != 1:
         return SpaceSize(None, None, "the program has several statements, whose trees branch")
-    syntactic = syntactic_count(workload, arch, tiles)
+    legal = legal_count(workload, arch, tiles, stop)
+    syntactic = syntactic_count(workload, arch, tiles, stop)
     if not any_order_is_legal(workload):
         return SpaceSize(syntactic, None, "the dependences do not allow all orders of the loops")
-    legal = legal_count(workload, arch, tiles)
     reason = "" if None not in (syntactic, legal) else "the count takes too many operations"
     return SpaceSize(syntactic, legal, reason)
 
 
-def syntactic_count(workload: Workload, arch: Architecture, tiles: TileRule | str) -> int | None:
+def syntactic_count(
+    workload: Workload, arch: Architecture, tiles: TileRule | str, stop: Callable[[], bool] = never
+) -> int | None:
     """Return the number of canonical trees; None for several statements."""
     if len(workload.statements) != 1:
         return None
     unlimited = (0,) * len(arch.fanouts)
     dims = tuple(CountedDim(dim.extent, unlimited) for dim in workload.dims if dim.extent > 1)
-    return count_trees(Space(TileRule(tiles), dims, free_holdings(workload, arch), groups_of(arch), None))
+    return count_trees(Space(TileRule(tiles), dims, free_holdings(workload, arch), groups_of(arch), None), stop)
 
 
-def legal_count(workload: Workload, arch: Architecture, tiles: TileRule | str) -> int | None:
+def legal_count(
+    workload: Workload, arch: Architecture, tiles: TileRule | str, stop: Callable[[], bool] = never
+) -> int | None:
     """Return the number of legal canonical trees; None where it is not known (see space_size)."""
     if len(workload.statements) != 1 or not any_order_is_legal(workload):
         return None
@@ -62,7 +69,7 @@ def legal_count(workload: Workload, arch: Architecture, tiles: TileRule | str) -
         if dim.extent > 1
     )
     sizes = tuple(fanout.size for fanout in arch.fanouts)
-    return count_trees(Space(TileRule(tiles), dims, holdings_of(workload, arch), groups_of(arch), sizes))
+    return count_trees(Space(TileRule(tiles), dims, holdings_of(workload, arch), groups_of(arch), sizes), stop)
 
 
 def _most_trips(fanout: Fanout, dim: str) -> int:

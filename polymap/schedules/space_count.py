@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from math import comb, factorial, prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from polymap.schedules.space_orders import Quadrature, UnitBlock, evaluation_poi
 from polymap.schedules.space_placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,36 @@ class _Family:
         return max(sum(vector) for vector in self.blocks)
 
 
-def count_trees(space: Space) -> int | None:
-    """Return the exact number of trees, or None where it would take too many operations."""
-    families = [f for used in subsets(range(len(space.groups))) for f in _families(space, used) if f.blocks]
+class _Stopped(Exception):
+    """The caller does not wait any longer."""
+
+
+def never() -> bool:
+    """Wait for a count however long it takes."""
+    return False
+
+
+def _unless(stop: Callable[[], bool], items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items, until the caller says stop."""
+    for item in items:
+        if stop():
+            raise _Stopped
+        yield item
+
+
+def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
+    """Return the exact number of trees, or None where it would take too many operations, or `stop` ends it."""
+    try:
+        return _counted(space, stop)
+    except _Stopped:
+        return None
+
+
+def _counted(space: Space, stop: Callable[[], bool]) -> int | None:
+    groups = _unless(stop, subsets(range(len(space.groups))))
+    families = [family for used in groups for family in _unless(stop, _families(space, used)) if family.blocks]
     bound = 2 * sum(_bound(space, family) for family in families) + 1
-    found = [_work(space, family) for family in families]
+    found = [_work(space, family) for family in _unless(stop, families)]
     work = [part for part in found if part is not None]
     if (
         len(work) < len(found)
@@ -80,7 +107,7 @@ def count_trees(space: Space) -> int | None:
     total, modulus, number = 0, 1, 0
     while modulus < bound:
         rule = quadrature(degree, number)
-        residue = sum(_count_family(space, part, rule) for part in work) % rule.prime
+        residue = sum(_count_family(space, part, rule) for part in _unless(stop, work)) % rule.prime
         total += modulus * ((residue - total) * pow(modulus, -1, rule.prime) % rule.prime)
         modulus *= rule.prime
         number += 1

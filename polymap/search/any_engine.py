@@ -61,15 +61,19 @@ class Item:
         return None if self.chains is None else tuple(chain.number for chain in self.chains)
 
 
+Entry = tuple[int, int, Item]  # bound, serial number (the newest is the least), region
+
+
 @dataclass(frozen=True, slots=True)
 class AnyOutcome:
     """The best mapping and its exact value (None: none was found), a valid bound (scaled as Measure.value), regions
-    looked at, regions refuted."""
+    looked at, regions refuted, and the queue of what is left (a heap)."""
 
     best: tuple[Mapping, Fraction] | None
     bound: int | None
     regions: int
     refuted: int
+    queue: tuple[Entry, ...] = ()
 
 
 Report = Callable[[Mapping | None, Fraction | None, int], None]
@@ -99,6 +103,11 @@ class AnySearch:
 
     def run(self, report: Report) -> AnyOutcome:
         """Search until the bound meets the best value, or time is up."""
+        queue = self._begun(report)
+        return AnyOutcome(self.best, None, 1, 1) if queue is None else self.go_on(queue, report)
+
+    def _begun(self, report: Report) -> list[Entry] | None:
+        """Return the queue to begin with; None where nothing fits."""
         start = Item(
             first_region(self.problem),
             None,
@@ -110,15 +119,17 @@ class AnySearch:
         )
         root = self._raised(start, 0, coarse=True, polish=True)
         if root is None:
-            return AnyOutcome(self.best, None, 1, 1)
+            return None
         least = self._value(root)
         report(*(self.best or (None, None)), least)
         start = self._screened(start, self._convex.numbers)
         least = max(least, self._value(start))
         report(*(self.best or (None, None)), least)
-        start = self._seeded(start, least)
-        queue: list[tuple[int, int, Item]] = [(least, 0, start)]
-        serial, refuted, looked = 0, 0, 0
+        return [(least, 0, self._seeded(start, least))]
+
+    def go_on(self, queue: list[Entry], report: Report) -> AnyOutcome:
+        """Search what is in a queue until the bound meets the best value, or time is up."""
+        serial, refuted, looked = min((entry[1] for entry in queue), default=0), 0, 0
         while queue:
             bound, _, item = queue[0]
             if self._is_refuted(bound) or self.out_of_time():
@@ -134,7 +145,7 @@ class AnySearch:
                     heappush(queue, (max(value, bound), serial, new))
             report(*(self.best or (None, None)), bound)
         bound = queue[0][0] if queue else None
-        return AnyOutcome(self.best, bound, looked, refuted + len(queue))
+        return AnyOutcome(self.best, bound, looked, refuted + len(queue), tuple(queue))
 
     def _screened(self, item: Item, numbers: Sequence[int] | None) -> Item:
         """Return the item bounded by geometric programs, with the orders that these leave."""

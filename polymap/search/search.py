@@ -8,15 +8,16 @@ from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
+from math import prod
 
 from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
-from polymap.schedules.space import SpaceSize, TileRule, space_size
+from polymap.schedules.space import SpaceSize, TileRule, never, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
-from polymap.search.any_search import reaches, solve_any
+from polymap.search.any_search import AnyAnswer, reaches, solve_any
 from polymap.search.certificate import certificate
 from polymap.search.constraints import Rules, narrowed
 from polymap.search.constraints_read import rules_from_document
@@ -33,6 +34,8 @@ from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceC
 from polymap.workload.loopnest import Workload
 
 OnProgress = Callable[[Progress], None]
+QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
+COUNTING_SHARE = 0.2  # of the time limit, for the count before a search over tiles of any size
 
 
 def search(
@@ -139,6 +142,7 @@ class Run:
         self.spent = 0.0
         self.hands = Hands(workers)
         self.outcome: Outcome | None = None
+        self.answer: AnyAnswer | None = None
         self.question = Question(workload, arch, objective)
         self.floors = self.question.floors()
 
@@ -191,13 +195,15 @@ class Run:
     def _any(self, problem: Problem) -> SearchResult:
         """Return the answer over tiles of any size."""
         measure = measure_of(self.objective, self.workload, self.arch)
-        size = self._space_size()
+        size = self._space_size(COUNTING_SHARE)
         floor = self.floors[0]
 
         def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
             self._report(mapping, value, max(bound, floor))
 
-        found = solve_any(problem, self.objective, measure, self._share, size and size.legal, report)
+        trees = size and size.legal
+        found = solve_any(problem, self.objective, measure, self._share, trees, report, self.answer, self.hands)
+        self.answer = found
         counted = _space(size, found.evaluated, found.pruned)
         left = ((max(floor, found.bound or floor),),)
         mapping = found.best or self._written()
@@ -217,9 +223,17 @@ class Run:
     def _raised(self, bounds: Values) -> Values:
         return tuple(max(pair) for pair in zip(bounds, self.floors, strict=True))
 
-    def _space_size(self) -> SpaceSize | None:
-        """Return the size of the space; None where the limit leaves no time to count it."""
-        return None if self._out_of_time() else space_size(self.workload, self.arch, TileRule(self.tiles))
+    def _space_size(self, share: float = 1) -> SpaceSize | None:
+        """Return the size of the space; None where a share of the limit leaves no time to count it."""
+
+        def stop() -> bool:
+            return self._share() > share
+
+        if stop():
+            return None
+        # Small spaces are counted at once.
+        many = prod(dim.extent for dim in self.workload.dims) > QUICKLY_COUNTED
+        return space_size(self.workload, self.arch, TileRule(self.tiles), stop if many else never)
 
     def _as_written(self, outcome: Outcome) -> SearchResult:
         """Return the program in its own order, where time ended before the search had any mapping."""

@@ -11,6 +11,7 @@ from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel,
 from polymap.arch.presets import load_arch
 from polymap.schedules.space import SpaceSize, legal_count, space_size, syntactic_count
 from polymap.workload.einsum import einsum
+from polymap.workload.layers import conv2d
 from polymap.workload.loopnest import Workload
 from tests.referee.all_trees import all_trees
 
@@ -118,3 +119,16 @@ def test_a_level_that_may_not_hold_what_it_must_leaves_nothing() -> None:
     workload = einsum("C[m] += A[m,k]", m=4, k=4)
     arch = _one_level(MemoryLevel("L", holds=("A",), must_hold=("C",)))
     assert legal_count(workload, arch, "divide") == 0
+
+
+def test_a_count_that_is_stopped_is_none_and_asks_often() -> None:
+    layer, arch = conv2d(K=8, C=8, H=8, W=8, R=3, S=3), load_arch("flat3")
+    asked: list[bool] = []
+
+    def stop() -> bool:
+        asked.append(len(asked) >= 5)
+        return asked[-1]
+
+    size = space_size(layer, arch, "divide", stop)
+    assert asked == [False] * 5 + [True] * 2  # each of the two counts ends at the first
+    assert (size.syntactic, size.legal) == (None, None)

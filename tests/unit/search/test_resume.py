@@ -68,6 +68,18 @@ def test_a_search_that_is_resumed_never_gets_worse_and_ends_at_the_same_answer(
     assert last.resume() is last
 
 
+@pytest.mark.slow
+def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left() -> None:
+    first = search(matmul(m=37, n=31, k=29), FLAT, "energy", "any", time_limit_s=120, clock=Ticks())
+    assert first.status == "FEASIBLE"
+    after = first.resume(120)
+    assert after.seconds > first.seconds
+    assert (after.value or 0) <= (first.value or 0)
+    # A search that began anew would come as far as the first.
+    assert (after.bound or 0) > (first.bound or 0)
+    assert after.history[: len(first.history)] == first.history
+
+
 def test_a_memory_limit_ends_a_search_like_a_time_limit() -> None:
     used = round(resident_mb())
     found = explore(LAYER, FLAT, tiles="divide", memory_limit_mb=used)
