@@ -74,6 +74,7 @@ def test_words_moved(tree: str, expected: tuple[int, int, int, int], total: int,
     assert count_closed_form(LAYER, PRIVATE, nest(tree)) == counts
 
 
+@pytest.mark.slow
 def test_s9_all_120_orders_have_five_traffic_vectors() -> None:
     vectors: dict[str, tuple[int, int, int, int]] = {}
     for order in permutations("mhwrs"):

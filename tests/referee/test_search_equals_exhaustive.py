@@ -2,7 +2,7 @@
 
 The problems (tests/referee/problems.py prints how they are distributed) have windows with stride and dilation, groups,
 bypass rules, up to four levels and three fan-outs of mixed policies, partial sums to begin with, binding capacities
-and all objectives. The first 60 are in `make quick`; `make soak` has 4,000 more. With tiles of any size the search
+and all objectives. The first 30 are in `make quick`; `make soak` has 4,000 more. With tiles of any size the search
 walks small spaces itself; here it may not, so that its bound has a referee.
 """
 
