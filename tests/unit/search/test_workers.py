@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 
@@ -94,13 +95,23 @@ def test_a_limit_leaves_a_valid_bound_and_work_to_go_on_with(objective: str, mon
         assert (one.bound or 0) <= (whole.value or 0) <= (one.value or 0)
 
 
+Started = Callable[[], list[int]]
+
+
+@pytest.fixture
+def started() -> Started:
+    """Return what lists the processes that this one has started since; other tests may have left some of theirs."""
+    before = set(_children())
+    return lambda: [pid for pid in _children() if pid not in before]
+
+
 @pytest.mark.slow
-def test_a_killed_process_changes_nothing_but_time() -> None:
+def test_a_killed_process_changes_nothing_but_time(started: Started) -> None:
     shot: list[int] = []
 
     def shoot(_progress: Progress) -> None:
         if not shot:
-            shot.extend(_children())
+            shot.extend(started())
             for pid in shot[:1]:
                 os.kill(pid, signal.SIGKILL)
 
@@ -110,21 +121,21 @@ def test_a_killed_process_changes_nothing_but_time() -> None:
     assert (found.status, found.value) == (truth.status, truth.value)
     assert found.best is not None
     assert evaluate(GEMM, TWO, found.best) == found.cost
-    assert _children() == []
+    assert started() == []
 
 
-def test_an_error_of_the_callback_ends_all_processes() -> None:
+def test_an_error_of_the_callback_ends_all_processes(started: Started) -> None:
     seen: list[int] = []
 
     def fail(_progress: Progress) -> None:
-        seen.extend(_children())
+        seen.extend(started())
         if seen:
             raise LookupError("no more")
 
     with pytest.raises(LookupError, match="no more"):
         explore(GEMM, TWO, tiles="divide", workers=2, on_progress=fail)
     assert len(seen) == 2
-    assert _children() == []
+    assert started() == []
 
 
 def test_short_searches_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
