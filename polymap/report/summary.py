@@ -101,9 +101,13 @@ def violation_text(violation: Violation) -> str:
 
 def no_answer_text(result: SearchResult) -> str:
     """Return why a search has no mapping to show, and what would help."""
+    clash = "\n".join(f"      {reason}" for reason in result.clash)
+    if result.status == "TIMEOUT" and result.clash:
+        return (
+            f"PM571 no mapping found: constraints are searched with tiles that divide, for which these clash:\n{clash}"
+        )
     if result.status == "TIMEOUT":
         return f"PM571 no mapping found in {result.seconds:.1f} s\n      A longer --time-limit may find one."
-    clash = "\n".join(f"      {reason}" for reason in result.clash)
     return f"PM572 no mapping satisfies all requirements; these clash:\n{clash}"
 
 

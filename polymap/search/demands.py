@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
+from math import prod
 
 from polymap.arch.machine import Architecture, Fanout
 from polymap.costmodel.cost import Cost
@@ -28,6 +29,7 @@ from polymap.search.goals import Goal, Objective
 from polymap.search.infeasible import clashes
 from polymap.search.objective import Measure, limited, measure_of, objective_value
 from polymap.search.problem import analyse
+from polymap.search.structure import enumerate_structures
 from polymap.workload.loopnest import Workload
 
 
@@ -147,15 +149,31 @@ def _has_mapping(workload: Workload, arch: Architecture, rules: Rules, out_of_ti
 
 
 def _ways_out(workload: Workload, arch: Architecture, chosen: Rules, out_of_time: Callable[[], bool]) -> list[str]:
-    """Return, per limit of a clash, the least value that the other rules allow."""
+    """Return, per limit of a clash, the least value that the other rules allow; for a utilization the highest."""
     told: list[str] = []
     for rule in chosen:
+        rest = tuple(other for other in chosen if other != rule)
+        if isinstance(rule, Utilization):
+            told += _most_busy(workload, arch, rest, out_of_time)
         if not isinstance(rule, AtMost):
             continue
-        rest = tuple(other for other in chosen if other != rule)
         measure = measure_under(rule.objective, workload, arch, rest)
         outcome = solve(analyse(workload, arch, rest), measure, out_of_time, lambda _found, _bound: None)
         if outcome.found and outcome.left == ():
             least: Fraction = measure.unscaled(outcome.found[0][0])
             told.append(f"the least {rule.objective.text} that the rest allows is {float(least):g}")
     return told
+
+
+def _most_busy(workload: Workload, arch: Architecture, rest: Rules, out_of_time: Callable[[], bool]) -> list[str]:
+    """Return the highest utilization that other rules allow, if some mapping is found to reach it."""
+    problem = analyse(workload, arch, rest)
+    structures, whole = enumerate_structures(problem, out_of_time)
+    if not whole or not structures:
+        return []
+    steps = min(prod(problem.extents) // prod(prod(row) for row in one.classes) for one in structures)
+    units, lanes = arch.compute.per_cycle, prod(fanout.size for fanout in arch.fanouts)
+    most = Fraction(prod(problem.extents), -(-steps // units) * units * lanes)
+    if not _has_mapping(workload, arch, (*rest, Utilization(most)), out_of_time):
+        return []
+    return [f"the highest utilization that the rest allows is {float(most):g}"]

@@ -59,7 +59,8 @@ class SearchResult(Shown):
     status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
     objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, pJ*cycle, bits).
     gap: (value - bound) / value. clash: where INFEASIBLE, the smallest set of requirements that exclude each other, a
-    sentence each. values, bounds: of an order or a front, one per part, (name, in its unit); value, bound and gap are
+    sentence each; with a TIMEOUT those that do so for tiles that divide.
+    values, bounds: of an order or a front, one per part, (name, in its unit); value, bound and gap are
     then the first part's (an order's gap: of the first part where value and bound differ). front: the points of a
     front, by rising first part, each an answer of its own; best is its first point. A point's bound is what no mapping
     beats in the first part that is as good in the others; it is OPTIMAL where no mapping is as good in all parts and

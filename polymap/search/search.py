@@ -170,8 +170,11 @@ class Run:
             return self._any(problem)
         outcome = self._solved(problem)
         if not outcome.found:
-            nothing = outcome.left == () and bool(self.rules) and self.tiles == "divide"
-            return self.infeasible(self._clashing()) if nothing else self._as_written(outcome)
+            nothing = outcome.left == () and bool(self.rules)
+            if nothing and self.tiles == "divide":
+                return self.infeasible(self._clashing())
+            found = self._as_written(outcome)
+            return replace(found, clash=self._clashing()) if nothing and found.best is None else found
         left = self._left(outcome)
         mappings = tuple(leaf.mapping for _, leaf in outcome.found)
         found = self._answer(mappings, left, outcome.evaluated, outcome.pruned)

@@ -146,6 +146,27 @@ def test_a_clash_is_the_smallest_set_of_demands(demands: dict[str, object], told
     assert "innermost" not in text
 
 
+def test_a_clash_over_utilization_tells_the_highest_that_some_mapping_reaches() -> None:
+    demands: dict[str, object] = {"min_utilization": 1, "fanouts": {"X": {"forbid": ["m", "n", "k"]}}}
+    told = explore(GEMM, TWO, tiles="divide", constraints=demands).clash[-1]
+    most = float(told.removeprefix("the highest utilization that the rest allows is "))
+    assert most == 1 / 4
+    helped = explore(GEMM, TWO, tiles="divide", constraints={**demands, "min_utilization": most})
+    assert helped.cost is not None
+    assert helped.cost.utilization == most
+
+
+def test_with_tiles_of_any_size_a_clash_is_told_but_nothing_is_proven(capsys: pytest.CaptureFixture[str]) -> None:
+    found = explore(GEMM, TWO, constraints={"limits": {"latency": 10}})
+    assert found.status == "TIMEOUT"
+    assert found.clash == explore(GEMM, TWO, tiles="divide", constraints={"limits": {"latency": 10}}).clash
+    words = ("explore", "C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=2", "--arch", "flat3")
+    assert main((*words, "--constraints", '{"limits": {"energy": 1}}')) == 3
+    said = capsys.readouterr().err
+    assert "constraints are searched with tiles that divide, for which these clash:" in said
+    assert "energy is at most 1 (limits)" in said
+
+
 def test_candidates_and_fronts_keep_to_constraints_too() -> None:
     demands: dict[str, object] = {"store": {"BUF": {"never": ["B"]}}}
     ranked = list(candidates(GEMM, TWO, "energy", limit=5, constraints=demands))
