@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import product
 
+import pytest
 from hypothesis import given, strategies as st
 
 from polymap.errors import Problem, WorkloadError
@@ -79,6 +80,7 @@ def test_a_document_that_is_written_is_read_back(workload: Workload) -> None:
     assert workload_from_document(workload_to_document(workload)) == workload
 
 
+@pytest.mark.slow
 @given(workloads().filter(lambda workload: all(dim.extent <= 9 for dim in workload.dims) and len(workload.dims) <= 3))
 def test_tensors_are_the_hull_of_what_is_accessed(workload: Workload) -> None:
     (statement,) = workload.statements

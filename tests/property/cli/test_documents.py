@@ -96,6 +96,7 @@ def damaged(draw: st.DrawFn) -> dict[str, object]:
     return documents
 
 
+@pytest.mark.slow
 @given(documents=damaged())
 def test_damaged_documents_are_answered_or_told(documents: dict[str, object]) -> None:
     here = os.getcwd()

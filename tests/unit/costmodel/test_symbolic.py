@@ -86,6 +86,7 @@ def other_tiles(workload: Workload, found: pm.Formula) -> Iterator[dict[str, int
             yield tiles
 
 
+@pytest.mark.slow
 def test_a_formula_is_what_the_simulator_counts_wherever_its_conditions_hold() -> None:
     answered = elsewhere = 0
     for seed in range(30):
