@@ -15,6 +15,7 @@ NEVER = 1 << 60
 Array = NDArray[np.int64]
 Places = tuple[tuple[tuple[int, int], int], ...]  # ((level below the fan-outs, dim), temporal extent inside them)
 Crossing = tuple[tuple[tuple[int, str], ...], bool, int]  # (factor, merge) from inside; above the node; place or 0
+Climb = tuple[int, int, Array, Array]  # a loop over a dim: the dim, its iterations; pairs with it, pairs inside it
 # A node: state before, state after, level; over the grid: cost per part (NEVER where it cannot be), bits.
 Edge = tuple[int, int, int, list[Array], Array]
 
@@ -129,18 +130,23 @@ def axis(weights: Tile, top: Tile, crossings: tuple[tuple[Crossing, ...], ...]) 
 
 
 @lru_cache(maxsize=1_000)
-def pairs(top: Tile) -> tuple[Array, Array, Array, list[Array]]:
-    """Return all T that divide X: (T, X, prime steps between them, per axis the pair a step before or -1)."""
+def pairs(top: Tile) -> tuple[Array, Array, list[tuple[slice, list[Climb]]]]:
+    """Return all T that divide X, those with fewest prime steps between them first: T, X, and for every number of steps
+    the pairs and how they are reached from pairs one step before."""
     grid = grid_of(top)
     tiles, steps = grid.tiles, np.indices(grid.shape).sum(axis=0).ravel()
     need(len(tiles) <= 1 << 10, "the windows are too large")
     t, x = np.nonzero((tiles[None] % tiles[:, None] == 0).all(axis=2))
     order = np.argsort(steps[x] - steps[t], kind="stable")
     t, x = t[order], x[order]
-    number = np.full((len(tiles), len(tiles)), -1)
+    number, ends = np.zeros((len(tiles), len(tiles)), np.int64), np.cumsum(np.bincount(steps[x] - steps[t])).tolist()
     number[t, x] = np.arange(len(t))
-    before = [np.where(tiles[x, d] % (tiles[t, d] * p) == 0, number[t, x - stride], -1) for d, p, stride in grid.axes]
-    return t, x, steps[x] - steps[t], before
+    stages = [(slice(first, end), list[Climb]()) for first, end in pairwise([0, *ends])]
+    for own, climbs in stages:
+        for d, p, stride in grid.axes:
+            to = own.start + np.flatnonzero(tiles[x[own], d] % (tiles[t[own], d] * p) == 0)
+            climbs.append((d, p, to, number[t[to], x[to] - stride]))
+    return t, x, stages
 
 
 @lru_cache(maxsize=10_000)
@@ -149,35 +155,33 @@ def window(
 ) -> tuple[Array, Array]:
     """Return of a window tensor's axes of several dims, over the flat tiles of these: (size, messages) [2, T] at least,
     and the least loads [number of divisor of repeat, T] with so many iterations over dims that the tensor lacks."""
-    grid, (t, x, steps, before) = grid_of(top), pairs(top)
-    least, kept = np.ones((2, len(grid.tiles)), np.int64), np.ones((len(top) + 1, len(t) + 1), np.int64)
+    grid, (t, x, stages) = grid_of(top), pairs(top)
+    least, kept = np.ones((2, len(grid.tiles)), np.int64), np.ones((len(top) + 1, len(t)), np.int64)
     for dims, weights in groups:
         sizes, stays = axis(weights, tuple(top[d] for d in dims), tuple(crossings[d] for d in dims))
         at = np.broadcast_to(within(top, dims), grid.shape).ravel()
         stays = stays[[dims.index(d) if d in dims else -1 for d in range(len(top) + 1)]][:, at[x], at[t]]
-        kept[:, :-1] = np.where((stays < 0) | (kept[:, :-1] < 0), -1, kept[:, :-1] * stays)
+        kept = np.where((stays < 0) | (kept < 0), -1, kept * stays)
         least = np.where((sizes[:, at] < 0) | (least < 0), -1, least * sizes[:, at])
-    kept[:, -1] = -1
-    above = np.where(t == x, -1, kept[-1, :-1])  # nothing that changes no tile stands right above a node
+    above = np.where(t == x, -1, kept[-1])  # nothing that changes no tile stands right above a node
     repeats = divisors(repeat)
     need(len(repeats) * len(t) <= 1 << 24, "the windows are too large")
-    best = np.full((len(repeats), len(t) + 1), NEVER)
-    best[0, :-1] = np.where((t == x) & (least[0, t] >= 0), least[0, t], NEVER)
+    best = np.full((len(repeats), len(t)), NEVER)
+    best[0] = np.where((t == x) & (least[0, t] >= 0), least[0, t], NEVER)
 
     def around(loads: Array, trips: int, stay: Array) -> Array:
         never = (loads >= NEVER) | (stay < 0)
         return np.where(never, NEVER, loads + (trips - 1) * np.maximum(np.where(never, 0, loads - stay), 0))
 
-    for step in range(steps[-1] + 1):
-        own = slice(*np.searchsorted(steps, (step, step + 1)))
-        for (d, prime, _), last in zip(grid.axes, before, strict=True):
-            np.minimum(best[:, own], around(best[:, last[own]], prime, kept[d, last[own]]), out=best[:, own])
+    for own, climbs in stages:
+        for d, prime, to, inner in climbs:
+            best[:, to] = np.minimum(best[:, to], around(best[:, inner], prime, kept[d, inner]))
         for m, prime in ((m, p) for m, repeated in enumerate(repeats) for p in {*primes(repeated)}):
             inner = best[repeats.index(repeats[m] // prime), own]
             np.minimum(best[m, own], around(inner, prime, above[own]), out=best[m, own])
     ends = x == len(grid.tiles) - 1
     loads = np.full((len(repeats), len(grid.tiles)), NEVER)
-    loads[:, t[ends]] = best[:, :-1][:, ends]
+    loads[:, t[ends]] = best[:, ends]
     if least[0, -1] >= 0:  # the whole: each pass loads it again
         loads[:, -1] = least[0, -1] * np.array(repeats)
     return least, loads
@@ -202,7 +206,9 @@ class Tables:
             plans = [c for n in range(last) for c in combinations(sorted(tensor.may), n) if tensor.must <= {*c}]
             states = sorted({(0, *plan)[i:] for plan in plans for i in range(len(plan) + 1)})
             moves = [(s, states.index(state[1:]), state[1]) for s, state in enumerate(states) if len(state) > 1]
-            if not tensor.is_output:  # the levels to come matter to outputs alone
+            lacks = [d for d in structure.all if d not in tensor.dims]
+            if not tensor.is_output or np.max(structure.factor(lacks, -1, last - 2)) == 1:
+                # The levels to come matter to outputs with siblings above a node that is not the innermost.
                 moves = sorted({(a, b, b) for plan in plans for a, b in pairwise((0, *plan))})
                 states = [(level,) for level in range(last)]
             stays = [len(state) == 1 and max({0, *tensor.must}) <= state[0] for state in states]
