@@ -49,14 +49,18 @@ class Grid:
         """Return the place of a tile along every axis."""
         return tuple(primes(tile[d]).count(p) for d, p, _ in self.axes)
 
+    def flat(self, tile: Tile) -> int:
+        """Return the place of a tile among `tiles`."""
+        return sum(place * axis[2] for place, axis in zip(self.index(tile), self.axes, strict=True))
+
 
 grid_of = lru_cache(maxsize=1_000)(Grid)
 
 
 @lru_cache(maxsize=1_000)
-def within(top: Tile, dims: Tile) -> Array:
-    """Return, over the grid of `top`, the flat places of the tiles' parts in the grid of some dims."""
-    grid, own = grid_of(top), grid_of(tuple(top[d] for d in dims))
+def within(top: Tile, dims: Tile, whole: Tile) -> Array:
+    """Return, over the grid of `top`, the flat places of the tiles' parts in the grid of some dims of `whole`."""
+    grid, own = grid_of(top), grid_of(tuple(whole[d] for d in dims))
     strides = {(dims[d], p): stride for d, p, stride in own.axes}
     steps = zip(grid.axes, np.indices(grid.shape, sparse=True), strict=True)
     return np.asarray(sum(index * strides.get(axis[:2], 0) for axis, index in steps), np.int64)
@@ -150,41 +154,72 @@ def pairs(top: Tile) -> tuple[Array, Array, list[tuple[slice, list[Climb]]]]:
 
 
 @lru_cache(maxsize=10_000)
-def window(
-    groups: tuple[tuple[Tile, Tile], ...], top: Tile, crossings: tuple[tuple[Crossing, ...], ...], repeat: int
+def seams(
+    groups: tuple[tuple[Tile, Tile], ...], top: Tile, crossings: tuple[tuple[Crossing, ...], ...]
 ) -> tuple[Array, Array]:
-    """Return of a window tensor's axes of several dims, over the flat tiles of these: (size, messages) [2, T] at least,
-    and the least loads [number of divisor of repeat, T] with so many iterations over dims that the tensor lacks."""
-    grid, (t, x, stages) = grid_of(top), pairs(top)
+    """Return of a window tensor's axes of several dims: (size, messages) [2, T] at least, over the flat tiles of these,
+    and the part of T that is kept at most across a loop [dim, pair]; last dim: one that the tensor lacks."""
+    grid, (t, x, _) = grid_of(top), pairs(top)
     least, kept = np.ones((2, len(grid.tiles)), np.int64), np.ones((len(top) + 1, len(t)), np.int64)
     for dims, weights in groups:
         sizes, stays = axis(weights, tuple(top[d] for d in dims), tuple(crossings[d] for d in dims))
-        at = np.broadcast_to(within(top, dims), grid.shape).ravel()
+        at = np.broadcast_to(within(top, dims, top), grid.shape).ravel()
         stays = stays[[dims.index(d) if d in dims else -1 for d in range(len(top) + 1)]][:, at[x], at[t]]
         kept = np.where((stays < 0) | (kept < 0), -1, kept * stays)
         least = np.where((sizes[:, at] < 0) | (least < 0), -1, least * sizes[:, at])
-    above = np.where(t == x, -1, kept[-1])  # nothing that changes no tile stands right above a node
-    repeats = divisors(repeat)
-    need(len(repeats) * len(t) <= 1 << 24, "the windows are too large")
-    best = np.full((len(repeats), len(t)), NEVER)
-    best[0] = np.where((t == x) & (least[0, t] >= 0), least[0, t], NEVER)
+    return least, kept
+
+
+def climb(top: Tile, kept: Array, above: Array, start: Array, repeats: Tile) -> Array:
+    """Return the least loads [row, repeats, pair] around loops over window dims and so many iterations over others,
+    from the loads `start` [row, pair] on. above: kept across these others."""
+    need(len(start) * len(repeats) * start.shape[1] <= 1 << 24, "the windows are too large")
+    best = np.full((len(start), len(repeats), start.shape[1]), NEVER)
+    best[:, 0] = start
 
     def around(loads: Array, trips: int, stay: Array) -> Array:
         never = (loads >= NEVER) | (stay < 0)
         return np.where(never, NEVER, loads + (trips - 1) * np.maximum(np.where(never, 0, loads - stay), 0))
 
-    for own, climbs in stages:
+    for own, climbs in pairs(top)[2]:
         for d, prime, to, inner in climbs:
-            best[:, to] = np.minimum(best[:, to], around(best[:, inner], prime, kept[d, inner]))
+            best[..., to] = np.minimum(best[..., to], around(best[..., inner], prime, kept[d, inner]))
         for m, prime in ((m, p) for m, repeated in enumerate(repeats) for p in {*primes(repeated)}):
-            inner = best[repeats.index(repeats[m] // prime), own]
-            np.minimum(best[m, own], around(inner, prime, above[own]), out=best[m, own])
-    ends = x == len(grid.tiles) - 1
-    loads = np.full((len(repeats), len(grid.tiles)), NEVER)
-    loads[:, t[ends]] = best[:, ends]
-    if least[0, -1] >= 0:  # the whole: each pass loads it again
-        loads[:, -1] = least[0, -1] * np.array(repeats)
-    return least, loads
+            inner = best[:, repeats.index(repeats[m] // prime), own]
+            np.minimum(best[:, m, own], around(inner, prime, above[own]), out=best[:, m, own])
+    return best
+
+
+@lru_cache(maxsize=10_000)
+def window(
+    groups: tuple[tuple[Tile, Tile], ...],
+    top: Tile,
+    crossings: tuple[tuple[Crossing, ...], ...],
+    blocks: tuple[tuple[Tile, int, int, int], ...],
+) -> tuple[Array, Array, Array]:
+    """Return sizes and messages, and the least loads [number of divisor of repeats in the first block, T] in that block
+    and in the whole run. blocks, innermost first: outer end, iterations over dims that the tensor lacks, over its dims
+    of one axis, of all loops outside."""
+    (least, kept), (t, x, _), grid = seams(groups, top, crossings), pairs(top), grid_of(top)
+    if not blocks:
+        return least, least, least
+    (end, repeat, _, _), repeats = blocks[0], divisors(blocks[0][1])
+    at, loads = grid.flat(end), np.full((len(repeats), len(grid.tiles)), NEVER)
+    start = np.where((t == x) & (least[0, t] >= 0), least[0, t], NEVER)[None]
+    above = np.where(t == x, -1, kept[-1])  # nothing that changes no tile stands right above a node
+    loads[:, t[x == at]] = climb(top, kept, above, start, repeats)[0][:, x == at]
+    if least[0, at] >= 0:  # the whole: each pass loads it again
+        loads[:, at] = least[0, at] * np.array(repeats)
+    first = loads
+    for outer, repeat, trips, outside in blocks[1:]:
+        start = np.full((len(repeats), len(t)), NEVER)
+        start[:, x == at] = loads[:, t[x == at]]
+        at, loads = grid.flat(outer), np.full_like(first, NEVER)
+        found = climb(top, kept, kept[-1], start, divisors(repeat))[:, -1]
+        loads[:, t[x == at]] = found[:, x == at]
+        if trips > 1:  # nothing is kept across these, nor outside
+            return least, first, np.where(loads >= NEVER, NEVER, np.where(loads >= NEVER, 0, loads) * (trips * outside))
+    return least, first, loads
 
 
 class Tables:
@@ -195,10 +230,13 @@ class Tables:
     states before any node. start: the cost before any node.
     """
 
-    def __init__(self, structure: Structure, only: Tile, top: Tile, places: Places = (), prices: Tile = ()) -> None:
+    def __init__(
+        self, structure: Structure, only: Tile, marks: tuple[Tile, ...], places: Places = (), prices: Tile = ()
+    ) -> None:
         self.structure, self.problem, self.places = structure, structure.problem, dict(places)
         self.unit, *self.prices = prices or (1, *(0 for _ in self.problem.room))
-        self.grid, self.start = grid_of(top), [self.unit * cost for cost in structure.start(only)]
+        self.only, self.marks = only, list(marks)
+        self.grid, self.start = grid_of(marks[-1]), [self.unit * cost for cost in structure.start(only)]
         self.shape = np.broadcast_shapes(np.shape(structure.steps), self.grid.shape)
         self.edges, self.ends, firsts = list[list[Edge]](), list[list[list[Any] | None]](), list[list[int]]()
         for t in only:
@@ -237,22 +275,37 @@ class Tables:
         messages = prod(prod(row) if fan.merge == "none" else prod(row[d] for d in own) for fan, row in between)
         first = structure.factor(own, level, structure.last)
         held = np.asarray(prod((grid.values[d] for d in own), start=first), np.int64)
-        (size, apart), least, repeats = (NOTHING, None, ())
-        if tensor.window and (between or level < structure.last):
-            (size, apart), least, repeats = self._window(tensor, parent, level)
-        if level == structure.last:
-            return held, np.asarray(structure.steps), messages * max(int(apart[0]), 1)
-        ends = [extent if whole > 1 else 1 for extent, whole in zip(structure.top, grid.top, strict=True)]
-        outside = [np.asarray(extent // value) for extent, value in zip(ends, grid.values, strict=True)]
-        if least is None:
+        whole = [
+            extent if len(self.only) > 1 or top > 1 else 1 for extent, top in zip(structure.top, grid.top, strict=True)
+        ]
+        outside = [np.asarray(extent // value) for extent, value in zip(whole, grid.values, strict=True)]
+        if not tensor.window or level == structure.last:
+            if tensor.window and between:
+                messages = messages * max(int(self._window(tensor, parent, level, ())[0][1, 0]), 1)
+            if level == structure.last:
+                return held, np.asarray(structure.steps), messages
             return held, np.asarray(prod(outside, start=held)), messages
-        where, again = within(grid.top, tensor.window), prod(outside[d] for d in structure.all if d not in tensor.dims)
-        loads, never = least[np.searchsorted(repeats, again), where], size[where] < 0
-        loads = np.where(never | (loads >= NEVER), 0, loads) * prod(outside[d] for d in own) * held
-        return np.where(never | (loads == 0), -1, held * size[where]), loads, messages * np.maximum(apart[where], 1)
+        lacks, blocks = [d for d in structure.all if d not in tensor.dims], list[tuple[Tile, int, int, int]]()
+        ends = [(1,) * len(grid.top), *self.marks[::-1]]
+        for inner, outer in pairwise(ends if len(self.marks) > 1 else ()):
+            again, trips = (prod(outer[d] // inner[d] for d in dims) for dims in (lacks, own))
+            end = tuple(outer[d] for d in tensor.window)
+            blocks.append((end, again, trips, prod(self.marks[0]) // prod(outer)))
+        if not blocks:  # the same for all structures that spread the window dims alike
+            repeat = prod(self.problem.extents[d] for d in lacks)
+            blocks = [(tuple(grid.top[d] for d in tensor.window), repeat, 1, 1)]
+        (size, apart), first, through = self._window(tensor, parent, level, tuple(blocks))
+        below, where = whole if len(self.marks) == 1 else self.marks[-1], within(grid.top, tensor.window, self.marks[0])
+        trips, again = (np.asarray(prod(np.asarray(below[d] // grid.values[d]) for d in dims)) for dims in (own, lacks))
+        at = np.searchsorted(divisors(blocks[0][1]), again), where
+        never = (size[where] < 0) | (np.where(trips > 1, first[at], through[at]) >= NEVER)
+        loads = np.where(never, 0, np.where(trips > 1, first[at] * trips * blocks[0][3], through[at])) * held
+        return np.where(never, -1, held * size[where]), loads, messages * np.maximum(apart[where], 1)
 
-    def _window(self, tensor: Tensor, parent: int, level: int) -> tuple[Array, Array, Tile]:
-        """Return the tables of the tensor's axes of several dims as a node sees them, and the numbers of repeats."""
+    def _window(
+        self, tensor: Tensor, parent: int, level: int, blocks: tuple[tuple[Tile, int, int, int], ...]
+    ) -> tuple[Array, Array, Array]:
+        """Return the tables of the tensor's axes of several dims as a node sees them."""
         seen: list[tuple[Crossing, ...]] = []
         for d in tensor.window:
             own = [(fan.below, row[d], fan.merge) for fan, row in self.structure.spread[::-1] if row[d] > 1]
@@ -263,9 +316,8 @@ class Tables:
             seen.append(tuple(crossings))
         groups = [group for group in tensor.groups if len(group) > 1]
         axes = [(tuple(tensor.window.index(d) for d, _ in one), tuple(weight for _, weight in one)) for one in groups]
-        repeat = prod(self.problem.extents[d] for d in self.structure.all if d not in tensor.dims)
-        top = tuple(self.grid.top[d] for d in tensor.window)
-        return *window(tuple(axes), top, tuple(seen), repeat), divisors(repeat)
+        top = tuple(self.marks[0][d] for d in tensor.window)
+        return window(tuple(axes), top, tuple(seen), blocks)
 
     def moves(self, state: Tile) -> Iterator[tuple[int, Edge, Tile]]:
         """Yield (position of the tensor, node, state after it) for every node that may come next."""

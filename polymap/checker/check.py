@@ -16,8 +16,8 @@ from polymap.checker.bounds import NEVER, Array, Edge, Places, Tables, divisors,
 from polymap.checker.model import Problem, Refused, Rows, Structure, Tile, cost, need, parsed, rational
 
 Reach = list[Callable[[Tile], Array]]
-# A chain: joint state, tile, (priced) cost so far per part, bits used per level, last node (level, tensor).
-Spot = tuple[Tile, Tile, list[int], list[int], tuple[int, int]]
+# A chain: joint state, tile, priced cost so far per part, bits per level, tiles passed, last node (level, tensor).
+Spot = tuple[Tile, Tile, list[int], list[int], tuple[Tile, ...], tuple[int, int]]
 
 
 class Prover:
@@ -83,13 +83,13 @@ class Prover:
                 [row[d] if d in tensor.window else each[..., c, d] for d in range(len(extents))]
                 for c, row in enumerate(fixed)
             ]
-            costs = Tables(Structure(self.problem, rows), (t,), top).least()
+            costs = Tables(Structure(self.problem, rows), (t,), (top,)).least()
             self.known[t].update((key, [int(part[i]) for part in costs]) for i, key in enumerate(some))
 
-    def tables(self, rows: Rows, places: Places, prices: Tile) -> Tables:
+    def tables(self, rows: Rows, places: Places, prices: Tile, marks: tuple[Tile, ...] = ()) -> Tables:
         """Return the tables of all tensors."""
         structure = Structure(self.problem, rows)
-        return Tables(structure, tuple(range(len(self.problem.tensors))), structure.top, places, prices)
+        return Tables(structure, tuple(range(len(self.problem.tensors))), marks or (structure.top,), places, prices)
 
     def free(self, prices: Tile) -> int:
         """Return what the whole capacity costs at these prices."""
@@ -113,32 +113,42 @@ class Prover:
 
     def descend(self, rows: Rows, places: Places, prices: Tile, most: int) -> int:
         """Return how many chains a search for one below the value visits; refuse where it meets one, or visits more."""
-        problem, visited, tables = self.problem, 0, self.tables(rows, places, prices)
-        reach = [tables.inside(part) for part in range(len(problem.parts))]
+        problem, visited = self.problem, 0
 
-        def visit(spot: Spot) -> None:
+        def view(marks: tuple[Tile, ...]) -> tuple[Tables, Reach]:
+            tables = self.tables(rows, places, prices, marks)
+            return tables, [tables.inside(part) for part in range(len(problem.parts))]
+
+        def visit(tables: Tables, reach: Reach, spot: Spot) -> None:
             nonlocal visited
             visited += 1
             need(visited <= most, "a search visits more nodes than listed")
             need(time.process_time() < self.deadline, "time is up before the end of the check")
-            state, _, parts, used, _ = spot
+            state, _, parts, used, marks, _ = spot
             end, priced = tables.end(state), sum(p * bits for p, bits in zip(tables.prices, used, strict=True))
             if end is not None:
                 total = [part + int(own) for part, own in zip(parts, end, strict=True)]
                 total[0] = (total[0] - priced) // tables.unit
                 cost = problem.value(total, tables.structure.steps)
                 need(cost >= self.value, "a search meets a chain that costs less")
+            if [*marks] != tables.marks and any(problem.tensors[i].window for i, _, _ in tables.moves(state)):
+                tables, reach = view(marks)
             for child in [one for move in tables.moves(state) for one in self._next(tables, reach, spot, move)]:
-                visit(child)
+                visit(tables, reach, child)
 
+        tables, reach = view(())
         for state in tables.firsts:
-            visit((state, tables.grid.top, tables.start, [0] * len(problem.room), (-1, -1)))
+            visit(
+                tables,
+                reach,
+                (state, tables.grid.top, tables.start, [0] * len(problem.room), tuple(tables.marks), (-1, -1)),
+            )
         return visited
 
     def _next(self, tables: Tables, reach: Reach, spot: Spot, move: tuple[int, Edge, Tile]) -> Iterator[Spot]:
         """Yield the chains with one more node that may still cost less than the value."""
         (i, (_, _, level, costs, bits), after), problem, shape = move, self.problem, tables.grid.shape
-        _, outer, before, used, last = spot
+        _, outer, before, used, marks, last = spot
         region = tuple(slice(0, place + 1) for place in tables.grid.index(outer))
         parts = [cost[region] + part for cost, part in zip(costs, before, strict=True)]
         totals = [part + inside(after)[region] for part, inside in zip(parts, reach, strict=True)]
@@ -152,7 +162,8 @@ class Prover:
                 tile = tuple(int(np.broadcast_to(value, shape)[place]) for value in tables.grid.values)
                 now = [own + int(bits[place]) * (number == level) for number, own in enumerate(used)]
                 if tile != outer or (level, i) > last:  # nodes of one tile stand in one order
-                    yield after, tile, [int(part[place]) for part in parts], now, (level, i)
+                    passed = (*marks, tile) if tile != outer else marks
+                    yield after, tile, [int(part[place]) for part in parts], now, passed, (level, i)
 
 
 class Verdict(NamedTuple):
