@@ -6,7 +6,7 @@ level holds: the least cost of a chain of nodes is a geometric program, for all 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log, prod
 
@@ -201,11 +201,13 @@ class Convex:
         assert self.orders is not None
         return Builder(self.tables, self.orders, region)
 
-    def least(self, region: Region, numbers: Sequence[int]) -> tuple[Chain, ...]:
-        """Return orders with the least first component they can have in a region, least first."""
+    def least(self, region: Region, numbers: Sequence[int], is_over: Callable[[], bool]) -> tuple[Chain, ...] | None:
+        """Return orders with the least first component they can have in a region, least first; None: time is over."""
         builder = self.builder(region)
         found: list[Chain] = []
         for begin in range(0, len(numbers), AT_ONCE):
+            if is_over():
+                return None
             part = numbers[begin : begin + AT_ONCE]
             solved = solve(builder.programs(part))
             for at, (number, bound) in enumerate(zip(part, builder.net(solved, part), strict=True)):

@@ -151,7 +151,9 @@ class AnySearch:
         """Return the item bounded by geometric programs, with the orders that these leave."""
         if numbers is None:
             return item
-        chains = self._convex.least(item.region, numbers)
+        chains = self._convex.least(item.region, numbers, self.out_of_time)
+        if chains is None:
+            return item
         parts = item.parts
         least = min((chain.bound for chain in chains), default=inf)
         kept = tuple(chain for chain in chains if not self._is_refuted(self._with_first(item, chain.bound)))
@@ -236,7 +238,7 @@ class AnySearch:
         goal = self._goal() - self.measure.fixed_energy
         if not (self.measure.is_linear and isfinite(goal)) or len(chains) > FEW_ORDERS:
             return item
-        return replace(item, ranges=ranges_below(self._convex, item.region, chains, goal))
+        return replace(item, ranges=ranges_below(self._convex, item.region, chains, goal, self.out_of_time))
 
     def _value(self, item: Item) -> int:
         """Return the objective of an item's parts, rounded up: components of mappings are integers."""

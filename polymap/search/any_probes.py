@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log
 
@@ -35,12 +35,17 @@ class _Probe:
     value: float
 
 
-def ranges_below(convex: Convex, region: Region, chains: Sequence[Chain], goal: float) -> Ranges:
-    """Return where boxes can be in mappings of these orders whose first component is below the goal."""
+def ranges_below(
+    convex: Convex, region: Region, chains: Sequence[Chain], goal: float, is_over: Callable[[], bool]
+) -> Ranges:
+    """Return where boxes can be in mappings of these orders whose first component is below the goal, as far as there
+    is time."""
     builder = convex.builder(region)
     probes = [probe for number, chain in enumerate(chains) for probe in _probes(builder, number, chain)]
     refuted: list[_Probe] = []
     for begin in range(0, len(probes), AT_ONCE):
+        if is_over():
+            break
         part = probes[begin : begin + AT_ONCE]
         bounds = _bounds(builder, chains, part)
         refuted += [probe for probe, bound in zip(part, bounds, strict=True) if bound >= goal]
