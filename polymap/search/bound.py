@@ -21,10 +21,20 @@ State = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inside:
-    """Least costs inside, per joint state: place[s] where the next node is placed at the tile itself, reach[s] at
-    the tile or at any tile that divides it."""
+    """Least costs inside, per joint state, at the tile or at any tile that divides it; costs: of each node, priced, by
+    (tensor, number of its edge, whether crossed)."""
 
     reach: dict[State, IntArray]
+    costs: dict[tuple[int, int, bool], IntArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Lagrange multipliers: per level and bit held, in 1/unit of component 0; allowance: price x capacity, summed."""
+
+    per_level: tuple[int, ...]
+    unit: int
+    allowance: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +94,6 @@ def _depths(edges: tuple[tuple[int, int, int], ...], count: int) -> list[int]:
         for source, target, _level in edges:
             depth[source] = max(depth[source], depth[target] + 1)
     return depth
-
-
-def edges_from(tables: Tables, state: State) -> list[tuple[int, Edge, State]]:
-    """Return (tensor, edge, state after it) for every node that may be placed next."""
-    moves = graph_of(tables).moves[state]
-    return [(move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after) for move in moves]
 
 
 def is_crossed(tables: Tables, state: State, level: int) -> bool:
@@ -160,7 +164,7 @@ def costs_inside(
             reach[state] = block[row, ...]
         minimum_below(block)
         np.minimum(block, FORBIDDEN, out=block)
-    return Inside(reach)
+    return Inside(reach, costs)
 
 
 def priced(
@@ -195,11 +199,12 @@ def root_bound(tables: Tables, inside: Inside) -> tuple[int, State]:
 
 def reach_from(tables: Tables, state: State) -> frozenset[State]:
     """Return the joint states that can follow `state`, itself included."""
+    moves = graph_of(tables).moves
     found = {state}
     todo = [state]
     while todo:
-        for _, _, after in edges_from(tables, todo.pop()):
-            if after not in found:
-                found.add(after)
-                todo.append(after)
+        for move in moves[todo.pop()]:
+            if move.after not in found:
+                found.add(move.after)
+                todo.append(move.after)
     return frozenset(found)

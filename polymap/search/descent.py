@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from polymap.search.bound import (
     Inside,
+    Move,
+    Prices,
     State,
     costs_inside,
     edge_bits,
     edge_cost,
-    edges_from,
     final_cost,
+    graph_of,
     reach_from,
     usable_bits,
 )
@@ -30,15 +32,6 @@ from polymap.search.spread import Context
 from polymap.search.tables import FORBIDDEN, Edge, Tables, tables_below
 
 Parts = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Lagrange multipliers: per level and bit held, in 1/unit of component 0; allowance: price x capacity, summed."""
-
-    per_level: tuple[int, ...]
-    unit: int
-    allowance: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,15 +87,20 @@ def start_spot(tables: Tables, first: State) -> Spot:
     return Spot(first, tables.context.tiles[0], zero, used, zero, used, ())
 
 
-def at(tables: Tables, table: IntArray, index: tuple[int, ...]) -> int:
+def at(table: IntArray, index: tuple[int, ...]) -> int:
     """Return one entry of a table that may be broadcast."""
-    return int(np.broadcast_to(table, tables.lattice.shape)[index])
+    return int(table[tuple(place if length > 1 else 0 for place, length in zip(index, table.shape, strict=True))])
+
+
+def below(table: IntArray, limit: tuple[int, ...]) -> IntArray:
+    """Return the entries, of a table that may be broadcast, at all points up to `limit`."""
+    return table[tuple(slice(0, top + 1) for top in limit)]
 
 
 def step(tables: Tables, spot: Spot, tensor: int, edge: Edge, after: State, index: tuple[int, ...]) -> Spot:
     """Return the spot after placing the edge's node at the tile `index`."""
-    added = tuple(at(tables, edge_cost(tables, edge, spot.state, c), index) for c in range(len(spot.parts)))
-    bits = at(tables, edge_bits(tables, edge, spot.state), index)
+    added = tuple(at(edge_cost(tables, edge, spot.state, c), index) for c in range(len(spot.parts)))
+    bits = at(edge_bits(tables, edge, spot.state), index)
     held = tuple(bits if level == edge.level else 0 for level in range(len(spot.used)))
     point = tables.lattice.point(index)
     tile = tuple(point[dim] for dim in tables.problem.dims)
@@ -126,6 +124,7 @@ class Descent:
         self.tables = tables
         self.prices = prices
         self.incumbent = incumbent
+        self.moves = graph_of(tables).moves  # the same below every spot
         self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
         self.window = next((term.index for term in problem.terms if term.is_window), None)
         self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[Parts, tuple[int, ...]]]] = {}
@@ -140,6 +139,8 @@ class Descent:
         if self._is_dominated(spot):
             return
         self.finish(spot)
+        if not self.moves[spot.state]:
+            return
         if spot.chain and self._window_moves(spot.state):
             view = self._below(view.tables, spot)
         for child in self._children(view, spot):
@@ -228,9 +229,10 @@ class Descent:
         """Return all next nodes that can still win, best first."""
         found: list[Child] = []
         limit = view.tables.lattice.index(dict(zip(self.tables.problem.dims, spot.tile, strict=True)))
-        for tensor, edge, after in edges_from(view.tables, spot.state):
-            for child in self._open(view, spot, (tensor, edge, after), limit):
-                if child.index != limit or self._is_canonical(spot, tensor, edge):
+        for move in self.moves[spot.state]:
+            edge = view.tables.tensors[move.tensor].edges[move.edge]
+            for child in self._open(view, spot, move, limit):
+                if child.index != limit or self._is_canonical(spot, move.tensor, edge):
                     found.append(child)
         found.sort(key=lambda child: (child.bound, child.edge.level, child.tensor, tuple(-i for i in child.index)))
         return found
@@ -242,47 +244,40 @@ class Descent:
         last = spot.chain[-1]
         return last.tile != spot.tile or (last.level, last.tensor) < (edge.level, tensor)
 
-    def _open(self, view: View, spot: Spot, move: tuple[int, Edge, State], limit: tuple[int, ...]) -> list[Child]:
-        tables, (tensor, edge, after) = view.tables, move
-        region = tuple(slice(0, top + 1) for top in limit)
-        shape = tables.lattice.shape
-        bits = np.broadcast_to(edge_bits(tables, edge, spot.state), shape)[region]
-        totals: list[IntArray] = []
-        for c, inside in enumerate(view.insides):
-            cost = np.broadcast_to(edge_cost(tables, edge, spot.state, c), shape)[region]
-            totals.append(cost + (spot.parts[c] + tables.start[c]) + inside.reach[after][region])
+    def _open(self, view: View, spot: Spot, move: Move, limit: tuple[int, ...]) -> list[Child]:
+        tables, measure = view.tables, view.tables.measure
+        edge, key = tables.tensors[move.tensor].edges[move.edge], (move.tensor, move.edge, move.crossed)
+        totals = [
+            below(inside.costs[key], limit) + below(inside.reach[move.after], limit) + (spot.parts[c] + tables.start[c])
+            for c, inside in enumerate(view.insides)
+        ]
         wins = totals[0] < FORBIDDEN // 2
         capacity = self.capacity[edge.level]
-        if capacity is not None:
-            wins &= bits <= capacity - spot.used[edge.level]
-        if self.incumbent.value is not None and tables.measure.is_linear:
-            room = self.incumbent.value - tables.measure.value((0,) * len(totals), tables.compute_cycles)
+        if capacity is not None and spot.used[edge.level]:
+            wins &= below(edge_bits(tables, edge, spot.state), limit) <= capacity - spot.used[edge.level]
+        if self.incumbent.value is not None and measure.is_linear:
+            room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
             wins &= totals[0] < room
             if view.priced is not None:
-                wins &= self._priced_wins(view, spot, (edge, after), bits, region)
+                wins &= self._priced_wins(view.priced, spot, move, limit)
         where = np.argwhere(wins)
+        parts = [total[wins].tolist() for total in totals]
         found: list[Child] = []
-        for row in where:
-            index = tuple(int(x) for x in row)
-            value = tables.measure.value(tuple(int(total[index]) for total in totals), tables.compute_cycles)
+        for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
+            value = measure.value(vector, tables.compute_cycles)
             if self._beats(value):
-                found.append(Child(value, tensor, edge, after, index))
+                found.append(Child(value, move.tensor, edge, move.after, tuple(row)))
         return found
 
-    def _priced_wins(
-        self, view: View, spot: Spot, move: tuple[Edge, State], bits: IntArray, region: tuple[slice, ...]
-    ) -> NDArray[np.bool_]:
+    def _priced_wins(self, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]) -> NDArray[np.bool_]:
         """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
-        prices, (edge, after), tables = self.prices, move, view.tables
-        assert prices is not None and view.priced is not None and self.incumbent.value is not None
-        cost = np.broadcast_to(edge_cost(tables, edge, spot.state, 0), tables.lattice.shape)[region]
+        prices = self.prices
+        assert prices is not None and self.incumbent.value is not None
         spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
-        barred = cost >= FORBIDDEN  # its product with the unit would not fit 64 bits
-        priced = np.where(barred, 0, cost) * prices.unit + bits * prices.per_level[edge.level]
-        own = np.where(barred, FORBIDDEN, priced)
-        total = own + view.priced.reach[after][region] + (spot.parts[0] * prices.unit + spent - prices.allowance)
+        own = below(priced.costs[move.tensor, move.edge, move.crossed], limit)
+        total = own + below(priced.reach[move.after], limit)
         room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
-        return total < room * prices.unit
+        return total < room * prices.unit - (spot.parts[0] * prices.unit + spent - prices.allowance)
 
 
 def _covers(old: tuple[Parts, tuple[int, ...]], new: tuple[Parts, tuple[int, ...]]) -> bool:

@@ -282,7 +282,11 @@ def _annealed(problem: Problem, measure: Measure, budget: int) -> tuple[int, Lea
 
 def _refined(problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage) -> Iterator[Entry]:
     """Yield the queue's entries for a structure at the next stage; what fits nowhere yields none."""
-    choices: tuple[Places, ...] = ((),) if stage is Stage.TOGETHER else places_of(problem, structure)
+    choices = places_of(problem, structure)
+    if len(choices) == 1:
+        stage = Stage.PLACED
+    elif stage is Stage.TOGETHER:
+        choices = ((),)
     for places in choices:
         bound = view_bound(
             view_of(build_tables(problem, structure, measure, root_context(problem, structure, places)), None)
@@ -327,7 +331,8 @@ def _solve_places(
     if measure.is_linear:
         constant = measure.value(tables.start, tables.compute_cycles)
         limit = None if incumbent.value is None else incumbent.value - constant
-        prices, finished, bound = improve_prices(descent, view.insides[0], limit)
+        prices, finished, bound = improve_prices(descent, view.insides[0], limit, incumbent.prices)
+        incumbent.prices = prices or incumbent.prices
         if finished or (incumbent.value is not None and bound + constant >= incumbent.value):
             return
         descent.prices = prices

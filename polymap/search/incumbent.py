@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from polymap.search.bound import Prices
 from polymap.search.leaf import Leaf
 from polymap.search.objective import BARRED, unpacked
 
 
 @dataclass(slots=True)
 class Incumbent:
-    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop."""
+    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
+
+    prices: what served the last structure.
+    """
 
     out_of_time: Callable[[], bool]
     keep: int = 1
     found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
     nodes: int = 0
+    prices: Prices | None = None
 
     @property
     def value(self) -> int | None:

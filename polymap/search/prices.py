@@ -6,26 +6,27 @@ fits. The prices are integers (over a fixed unit), so the bound is exact arithme
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from polymap.search.bound import (
     Inside,
+    Prices,
     State,
     costs_inside,
-    edges_from,
     final_cost,
-    is_crossed,
-    priced,
     root_bound,
     usable_bits,
 )
-from polymap.search.descent import Descent, Prices, Spot, start_spot, step
+from polymap.search.descent import Descent, Spot, below, start_spot, step
 from polymap.search.tables import FORBIDDEN, Tables
 
 ROUNDS = 10
 FIRST_ROUNDS = 3  # after these, prices that have closed less than a third of the way to the limit are not improved
+FAR = 20  # a round that gains less than 1/FAR of what is missing is idle,
+IDLE_ROUNDS = 3  # and after so many in a row no more are tried
 
 
 def shared_levels(tables: Tables) -> tuple[int, ...]:
@@ -38,79 +39,115 @@ def shared_levels(tables: Tables) -> tuple[int, ...]:
     )
 
 
-def cheapest_chain(descent: Descent, inside: Inside, prices: tuple[int, ...], unit: int, first: State) -> Spot:
-    """Return the end of a least-cost chain under prices (capacity of several tensors together not looked at)."""
+def cheapest_chain(descent: Descent, inside: Inside, unit: int, first: State) -> Spot:
+    """Return the end of a least-cost chain (capacity of several tensors together not looked at)."""
     tables = descent.tables
+    moves = descent.moves
     spot = start_spot(tables, first)
     while True:
         top = tables.lattice.index(dict(zip(tables.problem.dims, spot.tile, strict=True)))
-        region = tuple(slice(0, exponent + 1) for exponent in top)
         end = final_cost(tables, spot.state, 0)
         best = (FORBIDDEN if end is None else end * unit, None)
-        for position, edge, after in edges_from(tables, spot.state):
-            cost = np.broadcast_to(
-                priced(tables, edge, 0, prices, unit, crossed=is_crossed(tables, spot.state, edge.level)),
-                tables.lattice.shape,
-            )[region]
-            total = cost + inside.reach[after][region]
-            # The largest tile among the cheapest: nodes stand as high as they may.
-            flat = total.size - 1 - int(np.argmin(total.ravel()[::-1]))
-            if int(total.ravel()[flat]) < best[0]:
-                index = tuple(int(x) for x in np.unravel_index(flat, total.shape))
-                best = (int(total.ravel()[flat]), (position, edge, after, index))
+        for move in moves[spot.state]:
+            cost = below(inside.costs[move.tensor, move.edge, move.crossed], top)
+            total = (cost + below(inside.reach[move.after], top)).ravel()
+            least = int(total.min())
+            if least < best[0]:
+                # The largest tile among the cheapest: nodes stand as high as they may.
+                best = (least, (move, len(total) - 1 - int(np.argmin(total[::-1]))))
         if best[1] is None:
             return spot
-        spot = step(tables, spot, *best[1])
+        move, flat = best[1]
+        index = tuple(int(x) for x in np.unravel_index(flat, [exponent + 1 for exponent in top]))
+        spot = step(tables, spot, move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after, index)
 
 
-def improve_prices(descent: Descent, inside: Inside, limit: int | None) -> tuple[Prices | None, bool, int]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    """Prices with the least costs inside under them, the bound of component 0 and the first state that has it."""
+
+    prices: Prices
+    inside: Inside
+    bound: int
+    first: State
+
+
+def _tried(tables: Tables, wanted: dict[int, float], unit: int) -> _Trial:
+    """Return what prices of about `wanted` per bit give."""
+    capacity = [usable_bits(tables, level) or 0 for level in range(tables.problem.level_count)]
+    # What fits may cost at most this much, so that sums stay within 64 bits.
+    most = [(FORBIDDEN >> 6) // max(1, bits) for bits in capacity]
+    per_level = tuple(min(int(wanted.get(level, 0.0) * unit), top) for level, top in enumerate(most))
+    inside = costs_inside(tables, 0, per_level, unit)
+    allowance = sum(p * bits for p, bits in zip(per_level, capacity, strict=True))
+    value, first = root_bound(tables, inside)
+    return _Trial(Prices(per_level, unit, allowance), inside, -(-(value - allowance) // unit), first)
+
+
+def _stepped(tables: Tables, wanted: dict[int, float], excess: dict[int, int], length: float) -> dict[int, float]:
+    """Return the prices one step further: where more is held than fits they rise, by what `length` is worth."""
+    shares = {level: bits / (usable_bits(tables, level) or 1) for level, bits in excess.items()}
+    norm = sum(share**2 for share in shares.values()) or 1.0
+    return {
+        level: max(0.0, wanted[level] + length * share / norm / (usable_bits(tables, level) or 1))
+        for level, share in shares.items()
+    }
+
+
+def _is_far(bound: int, best_bound: int, limit: int | None) -> bool:
+    """Return whether less than a third of the way to the limit is closed."""
+    return limit is not None and 3 * (best_bound - bound) < limit - bound
+
+
+def improve_prices(
+    descent: Descent, inside: Inside, limit: int | None, start: Prices | None = None
+) -> tuple[Prices | None, bool, int]:
     """Return (best prices, whether the unpriced optimum fits, best bound of component 0).
 
     Subgradient steps towards the incumbent; every chain met that fits is scored by the descent. limit: the value of
-    component 0 that refutes the structure (None: no incumbent).
+    component 0 that refutes the structure (None: no incumbent). start: prices that served another structure.
     """
-    tables = descent.tables
-    levels = shared_levels(tables)
+    tables, levels = descent.tables, shared_levels(descent.tables)
     bound, first = root_bound(tables, inside)
-    spot = cheapest_chain(descent, inside, (0,) * tables.problem.level_count, 1, first)
+    unit = _unit(tables, bound)
+    wanted = dict.fromkeys(levels, 0.0)
+    trial: _Trial | None = None
+    if start is not None and limit is not None and any(start.per_level):
+        wanted = {level: start.per_level[level] / start.unit for level in levels}
+        trial = _tried(tables, wanted, unit)
+        if trial.bound >= limit:
+            return trial.prices, False, trial.bound
+    spot = cheapest_chain(descent, inside, 1, first)
     excess = _excess(tables, spot, levels)
     if all(bits <= 0 for bits in excess.values()):
         descent.finish(spot, thorough=False)
-        alone = descent.incumbent.keep == 1 and not tables.measure.limits
-        return None, descent.window is None and alone, bound
-    unit = _unit(tables, bound)
+        return None, descent.window is None and descent.incumbent.keep == 1 and not tables.measure.limits, bound
     best: Prices | None = None
-    best_bound = bound
-    wanted = dict.fromkeys(levels, 0.0)
-    scale = 1.0
+    best_bound, idle, scale = bound, 0, 1.0
     scored = {spot.chain}
     for done in range(ROUNDS):
-        if done >= FIRST_ROUNDS and limit is not None and 3 * (best_bound - bound) < limit - bound:
+        if idle == IDLE_ROUNDS or (done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)):
             break
-        target = limit if limit is not None else int(bound * 1.05)
-        room = max(target - best_bound, bound * 1e-4)
-        norm = sum((bits / (usable_bits(tables, level) or 1)) ** 2 for level, bits in excess.items()) or 1.0
-        for level, bits in excess.items():
-            cap = usable_bits(tables, level) or 1
-            wanted[level] = max(0.0, wanted[level] + scale * room * bits / cap / norm / cap)
-        prices = tuple(int(wanted.get(level, 0.0) * unit) for level in range(tables.problem.level_count))
-        inner = costs_inside(tables, 0, prices, unit)
-        allowance = sum(p * (usable_bits(tables, level) or 0) for level, p in enumerate(prices))
-        value, first = root_bound(tables, inner)
-        reached = -(-(value - allowance) // unit)
-        if reached > best_bound or best is None:
-            best, best_bound = Prices(prices, unit, allowance), max(best_bound, reached)
+        if trial is None:
+            target = limit if limit is not None else int(bound * 1.05)
+            wanted = _stepped(tables, wanted, excess, scale * max(target - best_bound, bound * 1e-4))
+            trial = _tried(tables, wanted, unit)
+        gain = trial.bound - best_bound
+        if gain > 0 or best is None:
+            best, best_bound = trial.prices, max(best_bound, trial.bound)
         else:
             scale /= 2
+        idle = idle + 1 if limit is not None and gain * FAR < limit - best_bound else 0
         if limit is not None and best_bound >= limit:
             break
-        spot = cheapest_chain(descent, inner, prices, unit, first)
+        spot = cheapest_chain(descent, trial.inside, unit, trial.first)
         excess = _excess(tables, spot, levels)
         if all(bits <= 0 for bits in excess.values()) and spot.chain not in scored:
             scored.add(spot.chain)
             descent.finish(spot, thorough=False)
-        if all(bits == 0 or (bits < 0 and prices[level] == 0) for level, bits in excess.items()):
+        if all(bits == 0 or (bits < 0 and trial.prices.per_level[level] == 0) for level, bits in excess.items()):
             break
+        trial = None
     return (best if best_bound > bound else None), False, best_bound
 
 
