@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,11 @@ settings.register_profile(
     "soak", deadline=None, database=None, print_blob=True, max_examples=5000, suppress_health_check=_slow_machine
 )
 settings.load_profile("polymap")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # A shell's background jobs ignore Ctrl-C; the tests of it, and the processes they start, do not.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
