@@ -32,7 +32,7 @@ ROUNDS = 6
 FEW_CELLS, MOST_CELLS, MOST_POINTS = 20_000, 30_000, 15_000
 NEAR = 1.25
 POLISH = 10
-FEW_CHAINS = 3
+ROUNDED_CHAINS = 3  # whose tiles are rounded to mappings
 FEW_ORDERS = 12  # whose tiles are narrowed
 SEED_ROUNDS = 3
 SEED_SHARE = 0.5  # of the time, for good mappings to begin with
@@ -311,7 +311,7 @@ class AnySearch:
 
     def _rounded(self, item: Item) -> None:
         """Try single tiles near those of the geometric programs."""
-        for chain in (item.chains or ())[:FEW_CHAINS]:
+        for chain in (item.chains or ())[:ROUNDED_CHAINS]:
             tables = build_any_tables(self.problem, self.measure, item.region)
             points = points_of(self.problem, item.region, chain, trip_counts(tables))
             self._points(points, chain.prices, self._convex.moves([chain.number]))

@@ -31,8 +31,13 @@ def seeds(problem: Problem, best: Mapping | None, chains: Sequence[Chain]) -> li
     plans += [_joined(problem, plan) for plan in _one_dim_each(problem)]
     known: dict[Factors, None] = {}
     for plan in plans:
-        known[tuple(tuple(FactorRange(max(ONE, t - ONE / 4), Fraction(t)) for t in row) for row in plan)] = None
+        known[_factors(plan)] = None
     return list(known)[:MOST_SEEDS]
+
+
+def _factors(plan: Sequence[Sequence[int]]) -> Factors:
+    """Return factors just below whole trip counts [class][dim]."""
+    return tuple(tuple(FactorRange(max(ONE, t - ONE / 4), Fraction(t)) for t in row) for row in plan)
 
 
 def _joined(problem: Problem, trips: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
@@ -66,8 +71,7 @@ def _rounded(problem: Problem, chain: Chain) -> list[tuple[tuple[int, ...], ...]
     found: list[tuple[float, tuple[tuple[int, ...], ...]]] = []
     for plan in zip(*choices, strict=False):
         trips = tuple(row for _, row in plan)
-        region = Region(tuple(tuple(FactorRange(max(ONE, n - ONE / 4), Fraction(n)) for n in row) for row in trips), ())
-        if is_possible(problem, region):
+        if is_possible(problem, Region(_factors(trips), ())):
             found.append((sum(distance for distance, _ in plan), trips))
     return [trips for _, trips in sorted(found)]
 

@@ -9,28 +9,19 @@ from pathlib import Path
 import pytest
 
 from polymap import candidates, conv2d, einsum, explore, from_c, matmul
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.arch.presets import load_arch
 from polymap.cli import main
 from polymap.errors import OptionError
 from polymap.schedules.mapping import Spatial, Storage, Temporal
 from polymap.search.constraints import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from polymap.search.constraints_read import rules_from_document
+from tests.unit.search.machines import two_levels
 
 pytestmark = pytest.mark.slow
 
 GEMM = matmul(m=16, n=16, k=8)
 FLAT = load_arch("flat3")
-TWO = Architecture(
-    "two",
-    (
-        MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(100), bandwidth_bits_per_cycle=Fraction(64)),
-        MemoryLevel("BUF", 1024, 8, Fraction(2), Fraction(2)),
-        Fanout("X", 4),
-        MemoryLevel("RF", 32, 8, Fraction(1), Fraction(1)),
-        ComputeUnit("MAC", Fraction(1)),
-    ),
-)
+TWO = two_levels(1024)
 
 
 def test_a_table_becomes_rules() -> None:

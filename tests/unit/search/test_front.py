@@ -10,7 +10,7 @@ from itertools import count, pairwise
 import pytest
 
 from polymap import candidates, conv2d, evaluate, explore, matmul
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.errors import OptionError
 from polymap.report.answers import json_text, result_document
 from polymap.report.front import front_figure, front_svg, front_text
@@ -19,18 +19,10 @@ from polymap.search.answer import Question, best_so_far, front_answer
 from polymap.search.goals import parse_objective
 from polymap.search.result import Progress, SearchResult, SpaceCount
 from polymap.search.search import search
+from tests.unit.search.machines import two_levels
 
 GEMM = matmul(m=8, n=8, k=8)
-TWO = Architecture(
-    "two",
-    (
-        MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(100), bandwidth_bits_per_cycle=Fraction(64)),
-        MemoryLevel("BUF", 1024, 8, Fraction(2), Fraction(2)),
-        Fanout("X", 4),
-        MemoryLevel("RF", 32, 8, Fraction(1), Fraction(1)),
-        ComputeUnit("MAC", Fraction(1)),
-    ),
-)
+TWO = two_levels(1024)
 CAPACITY = "pareto:capacity:BUF,traffic:DRAM"
 
 

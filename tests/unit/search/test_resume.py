@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import pairwise
 
 import pytest
 
 from polymap import conv2d, explore, load_arch, matmul
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.cli import main
 from polymap.errors import OptionError
 from polymap.report.history import history_figure, history_svg
@@ -19,21 +17,13 @@ from polymap.search.memory import resident_mb
 from polymap.search.problem import analyse
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
+from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 
 GEMM = matmul(m=16, n=24, k=8)
 LAYER = conv2d(K=4, C=4, H=6, W=6, R=3, S=1, padding=0)
 FLAT = load_arch("flat3")
-TWO = Architecture(
-    "two",
-    (
-        MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(100), bandwidth_bits_per_cycle=Fraction(64)),
-        MemoryLevel("BUF", 512, 8, Fraction(2), Fraction(2)),
-        Fanout("X", 4),
-        MemoryLevel("RF", 32, 8, Fraction(1), Fraction(1)),
-        ComputeUnit("MAC", Fraction(1)),
-    ),
-)
+TWO = two_levels(512)
 
 
 @pytest.mark.slow

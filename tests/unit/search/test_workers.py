@@ -5,31 +5,21 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from fractions import Fraction
 from itertools import pairwise
 
 import pytest
 
 from polymap import conv2d, evaluate, explore, matmul
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search import crew, engine
 from polymap.search.result import Progress, SearchResult
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
+from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 
 GEMM = matmul(m=16, n=24, k=8)
 LAYER = conv2d(K=4, C=4, H=6, W=6, R=3, S=1, padding=0)
-TWO = Architecture(
-    "two",
-    (
-        MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(100), bandwidth_bits_per_cycle=Fraction(64)),
-        MemoryLevel("BUF", 512, 8, Fraction(2), Fraction(2)),
-        Fanout("X", 4),
-        MemoryLevel("RF", 32, 8, Fraction(1), Fraction(1)),
-        ComputeUnit("MAC", Fraction(1)),
-    ),
-)
+TWO = two_levels(512)
 CASES = [
     (GEMM, "energy"),
     (LAYER, "energy"),
