@@ -74,7 +74,7 @@ def solve_any(
     if first is not None:
         report(*first, Fraction(0))
     search = AnySearch(problem, objective, measure, clock, first)
-    return _answer(measure, search.run(told), outcome.evaluated)
+    return _answer(measure, search.run(told), outcome.nodes)
 
 
 def _scored(problem: Problem, objective: Objective, mapping: Mapping | None) -> tuple[Mapping, Fraction] | None:

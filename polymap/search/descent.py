@@ -7,6 +7,7 @@ tiles that all loop orders must pass through.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,11 @@ from polymap.search.bound import (
     usable_bits,
 )
 from polymap.search.chain import ChainNode, ordered_chain
+from polymap.search.exact import Arithmetic, Numbers
 from polymap.search.incumbent import Incumbent
-from polymap.search.lattice import IntArray
 from polymap.search.leaf import Leaf, best_leaves, separated_leaves
 from polymap.search.spread import Context
-from polymap.search.tables import FORBIDDEN, Edge, Tables, tables_below
+from polymap.search.tables import Edge, Tables, tables_below
 
 Parts = tuple[int, ...]
 
@@ -87,20 +88,23 @@ def start_spot(tables: Tables, first: State) -> Spot:
     return Spot(first, tables.context.tiles[0], zero, used, zero, used, ())
 
 
-def at(table: IntArray, index: tuple[int, ...]) -> int:
+def at(table: Numbers, index: tuple[int, ...]) -> Any:
     """Return one entry of a table that may be broadcast."""
-    return int(table[tuple(place if length > 1 else 0 for place, length in zip(index, table.shape, strict=True))])
+    return table[tuple(place if length > 1 else 0 for place, length in zip(index, table.shape, strict=True))]
 
 
-def below(table: IntArray, limit: tuple[int, ...]) -> IntArray:
+def below(table: Numbers, limit: tuple[int, ...]) -> Numbers:
     """Return the entries, of a table that may be broadcast, at all points up to `limit`."""
     return table[tuple(slice(0, top + 1) for top in limit)]
 
 
 def step(tables: Tables, spot: Spot, tensor: int, edge: Edge, after: State, index: tuple[int, ...]) -> Spot:
     """Return the spot after placing the edge's node at the tile `index`."""
-    added = tuple(at(edge_cost(tables, edge, spot.state, c), index) for c in range(len(spot.parts)))
-    bits = at(edge_bits(tables, edge, spot.state), index)
+    added = tuple(
+        _known(arithmetic.number(at(edge_cost(tables, edge, spot.state, c), index)))
+        for c, arithmetic in enumerate(tables.arithmetics)
+    )
+    bits = int(at(edge_bits(tables, edge, spot.state), index))
     held = tuple(bits if level == edge.level else 0 for level in range(len(spot.used)))
     point = tables.lattice.point(index)
     tile = tuple(point[dim] for dim in tables.problem.dims)
@@ -110,6 +114,11 @@ def step(tables: Tables, spot: Spot, tensor: int, edge: Edge, after: State, inde
         return Spot(after, tile, parts, used, spot.window_parts, spot.window_used, chain)
     window_parts, window_used = _sum(spot.window_parts, added), _sum(spot.window_used, held)
     return Spot(after, tile, parts, used, window_parts, window_used, chain)
+
+
+def _known(number: int | None) -> int:
+    assert number is not None  # nodes are placed only where they may stand
+    return number
 
 
 def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -247,24 +256,23 @@ class Descent:
     def _open(self, view: View, spot: Spot, move: Move, limit: tuple[int, ...]) -> list[Child]:
         tables, measure = view.tables, view.tables.measure
         edge, key = tables.tensors[move.tensor].edges[move.edge], (move.tensor, move.edge, move.crossed)
-        totals = [
-            below(inside.costs[key], limit) + below(inside.reach[move.after], limit) + (spot.parts[c] + tables.start[c])
-            for c, inside in enumerate(view.insides)
-        ]
-        wins = totals[0] < FORBIDDEN // 2
+        totals = [through(inside, key, move.after, limit) for inside in view.insides]
+        wins = view.insides[0].arithmetic.possible(totals[0])
         capacity = self.capacity[edge.level]
         if capacity is not None and spot.used[edge.level]:
-            wins &= below(edge_bits(tables, edge, spot.state), limit) <= capacity - spot.used[edge.level]
+            bits = below(edge_bits(tables, edge, spot.state), limit)
+            wins = wins & np.asarray(bits <= capacity - spot.used[edge.level], dtype=np.bool_)
         if self.incumbent.value is not None and measure.is_linear:
             room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
-            wins &= totals[0] < room
+            wins = wins & _less(view.insides[0].arithmetic, totals[0], room - spot.parts[0] - tables.start[0])
             if view.priced is not None:
-                wins &= self._priced_wins(view.priced, spot, move, limit)
+                wins = wins & self._priced_wins(view.priced, spot, move, limit)
         where = np.argwhere(wins)
-        parts = [total[wins].tolist() for total in totals]
+        parts = [inside.arithmetic.numbers(total[wins]) for inside, total in zip(view.insides, totals, strict=True)]
+        here = _sum(spot.parts, tables.start)
         found: list[Child] = []
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
-            value = measure.value(vector, tables.compute_cycles)
+            value = measure.value(_sum(vector, here), tables.compute_cycles)
             if self._beats(value):
                 found.append(Child(value, move.tensor, edge, move.after, tuple(row)))
         return found
@@ -274,10 +282,19 @@ class Descent:
         prices = self.prices
         assert prices is not None and self.incumbent.value is not None
         spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
-        own = below(priced.costs[move.tensor, move.edge, move.crossed], limit)
-        total = own + below(priced.reach[move.after], limit)
+        total = through(priced, (move.tensor, move.edge, move.crossed), move.after, limit)
         room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
-        return total < room * prices.unit - (spot.parts[0] * prices.unit + spent - prices.allowance)
+        most = room * prices.unit - (spot.parts[0] * prices.unit + spent - prices.allowance)
+        return _less(priced.arithmetic, total, most)
+
+
+def through(inside: Inside, key: tuple[int, int, bool], after: State, limit: tuple[int, ...]) -> Numbers:
+    """Return the least costs of a node and everything inside it, at all points up to `limit`."""
+    return inside.arithmetic.plus(below(inside.costs[key], limit), below(inside.reach[after], limit))
+
+
+def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:
+    return np.asarray(array < arithmetic.scalar(limit), dtype=np.bool_)
 
 
 def _covers(old: tuple[Parts, tuple[int, ...]], new: tuple[Parts, tuple[int, ...]]) -> bool:

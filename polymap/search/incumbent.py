@@ -54,10 +54,11 @@ class Incumbent:
 class Front(Incumbent):
     """The trees so far of which none is as good as another in every part of the objective, by rising first part.
 
-    count: how many parts the packed values have.
+    count: how many parts the packed values have, of `digit` bits each.
     """
 
     count: int = 2
+    digit: int = 64
     _points: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
 
     @property
@@ -72,16 +73,16 @@ class Front(Incumbent):
         """Return whether no tree of the front is as good in every part."""
         if value >= BARRED:
             return False
-        new = unpacked(value, self.count)
+        new = unpacked(value, self.count, self.digit)
         return not any(_covers(point, new) for point in self._points)
 
     def add(self, value: int, leaf: Leaf) -> None:
         """Take a tree in that beats the front; those that it covers go."""
-        new = unpacked(value, self.count)
-        self.found[:] = [item for item in self.found if not _covers(new, unpacked(item[0], self.count))]
+        new = unpacked(value, self.count, self.digit)
+        self.found[:] = [item for item in self.found if not _covers(new, unpacked(item[0], self.count, self.digit))]
         self.found.append((value, leaf))
         self.found.sort(key=lambda item: item[0])
-        self._points[:] = [unpacked(item[0], self.count) for item in self.found]
+        self._points[:] = [unpacked(item[0], self.count, self.digit) for item in self.found]
 
 
 def _covers(old: tuple[int, ...], new: tuple[int, ...]) -> bool:

@@ -15,7 +15,11 @@ from polymap.schedules.mapping import Mapping
 class SpaceCount:
     """Exact sizes of the mapping space (design: counting, "The mapping space"), and what the search did with it.
 
-    distinct: None where the space was not enumerated. evaluated: mappings or tiles scored. pruned: left out by a bound.
+    distinct: None where the space was not enumerated. listed: of a search over dividing tiles the structures (which
+    dims are spread over which fan-outs; those that symmetry maps to one another count once), None where not all are
+    known. Of those evaluated: their trees were searched; pruned: refuted by a bound; infeasible: nothing fits. An
+    OPTIMAL answer has evaluated + pruned + infeasible = listed. Where none are listed, evaluated: mappings scored or
+    regions of tiles bounded; pruned: regions refuted.
     """
 
     syntactic: int | None
@@ -23,6 +27,8 @@ class SpaceCount:
     distinct: int | None
     evaluated: int
     pruned: int
+    listed: int | None = None
+    infeasible: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from polymap.search.memory import is_spent
 from polymap.search.objective import measure_of, objective_values
 from polymap.search.problem import Problem, analyse
 from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
+from polymap.search.tally import Count
 from polymap.workload.loopnest import Workload
 
 OnProgress = Callable[[Progress], None]
@@ -177,7 +178,7 @@ class Run:
             return replace(found, clash=self._clashing()) if nothing and found.best is None else found
         left = self._left(outcome)
         mappings = tuple(leaf.mapping for _, leaf in outcome.found)
-        found = self._answer(mappings, left, outcome.evaluated, outcome.pruned)
+        found = self._answer(mappings, left, outcome.count)
         if found.status != "OPTIMAL" or self.tiles != "divide":
             return found
         arch = narrowed(self.workload, self.arch, self.rules)
@@ -185,7 +186,7 @@ class Run:
 
     def infeasible(self, clash: tuple[str, ...]) -> SearchResult:
         """Return the answer that there is no mapping, and why."""
-        space = _space(space_size(self.workload, self.arch, TileRule(self.tiles)), 0, 0)
+        space = _space(space_size(self.workload, self.arch, TileRule(self.tiles)), Count())
         seconds = self.clock() - self.begin
         return SearchResult("INFEASIBLE", self.objective.text, None, None, None, None, None, space, seconds, clash)
 
@@ -207,7 +208,7 @@ class Run:
         trees = size and size.legal
         found = solve_any(problem, self.objective, measure, self._share, trees, report, self.answer, self.hands)
         self.answer = found
-        counted = _space(size, found.evaluated, found.pruned)
+        counted = _space(size, Count(evaluated=found.evaluated, pruned=found.pruned))
         left = ((max(floor, found.bound or floor),),)
         mapping = found.best or self._written()
         return self._closed(() if mapping is None else (mapping,), left, counted)
@@ -241,7 +242,7 @@ class Run:
     def _as_written(self, outcome: Outcome) -> SearchResult:
         """Return the program in its own order, where time ended before the search had any mapping."""
         mapping = self._written()
-        return self._answer((mapping,) if mapping else (), (self.floors,), outcome.evaluated, outcome.pruned)
+        return self._answer((mapping,) if mapping else (), (self.floors,), outcome.count)
 
     def _written(self) -> Mapping | None:
         """Return the program in its own order, if that is legal."""
@@ -286,13 +287,16 @@ class Run:
     def _sampled(self) -> SearchResult:
         found, tried = sampled(self.workload, self.arch, self.objective, self.seed, self._out_of_time)
         good = tuple(mapping for _, mapping, cost in found if self._meets(mapping, cost))
-        return self._answer(good, (self.floors,), tried, 0)
+        return self._answer(good, (self.floors,), Count(evaluated=tried))
 
-    def _answer(
-        self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], evaluated: int, pruned: int
-    ) -> SearchResult:
+    def _answer(self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], count: Count) -> SearchResult:
         """Return the answer. mappings: best first, of a front all; left: lower bounds of what was not searched."""
-        return self._closed(mappings, left, _space(self._space_size(), evaluated, pruned))
+        found = self._closed(mappings, left, _space(self._space_size(), count))
+        if found.status != "OPTIMAL" or count.listed is None:
+            return found
+        # Structures whose trees were not searched are refuted by what no mapping beats, if not by their own bounds.
+        refuted = count.listed - count.evaluated - count.infeasible
+        return replace(found, space=replace(found.space, pruned=refuted))
 
     def _closed(self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], counted: SpaceCount) -> SearchResult:
         name, seconds = self.objective.text, self._seconds()
@@ -313,10 +317,10 @@ class Run:
         return number_of(self.objective.singles[0], value)
 
 
-def _space(size: SpaceSize | None, evaluated: int, pruned: int) -> SpaceCount:
-    if size is None:
-        return SpaceCount(None, None, None, evaluated, pruned)
-    return SpaceCount(size.syntactic, size.legal, None, evaluated, pruned)
+def _space(size: SpaceSize | None, count: Count) -> SpaceCount:
+    known = (None, None) if size is None else (size.syntactic, size.legal)
+    infeasible = None if count.listed is None else count.infeasible
+    return SpaceCount(*known, None, count.evaluated, count.pruned, count.listed, infeasible)
 
 
 def _check_options(
