@@ -7,7 +7,8 @@ reports and bounds, where a few tiles are counted once; the cost model counts it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from polymap.arch.machine import Architecture
 from polymap.errors import BudgetError
@@ -15,8 +16,10 @@ from polymap.poly.affine import Affine, Floor, dim
 from polymap.poly.budget import budget
 from polymap.poly.counting import count
 from polymap.poly.sets import Set, function, integer_set
+from polymap.poly.tables import Table
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Access, Statement, Workload, accesses_of, is_box
+from polymap.schedules.relation import original_schedule
+from polymap.workload.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,59 @@ def touched_elements(workload: Workload) -> tuple[tuple[str, int | None], ...]:
     return tuple(
         (tensor.name, _elements(workload, workload.statements, tensor.name, {})) for tensor in workload.tensors
     )
+
+
+@cache
+def written_elements(workload: Workload, tensor: str) -> int | None:
+    """Return the number of distinct elements of `tensor` that the program writes; None where that is out of reach."""
+    targets = _without_reads(workload)
+    return _elements(targets, targets.statements, tensor, {})
+
+
+@cache
+def elements_read_first(workload: Workload, tensor: str) -> int | None:
+    """Return how many elements of `tensor` the program reads, or accumulates onto, before it overwrites them, if ever.
+
+    In any legal order these are the same, since no read changes places with a write of its element. None where that is
+    out of reach.
+    """
+    try:
+        with budget(what="what a program reads before it writes it"):
+            reads, overwrites = _by_time(workload, tensor)
+            axes, times = _axes(reads), tuple(name for name in reads.columns if name.startswith("t"))
+            earlier = {name: f"before_{name}" for name in times}
+            late = reads.join(overwrites.rename(earlier)).less(tuple(earlier.values()), times)
+            return reads.minus(late.keep(reads.columns)).keep(axes).count()
+    except BudgetError:
+        return None
+
+
+def _without_reads(workload: Workload) -> Workload:
+    """Return the workload whose statements read nothing."""
+    return replace(workload, statements=tuple(replace(each, reads=()) for each in workload.statements))
+
+
+def _axes(table: Table) -> tuple[str, ...]:
+    return tuple(name for name in table.columns if name.startswith("axis"))
+
+
+def _by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
+    """Return the rows (element, place in time) at which the tensor is read or accumulated onto, and overwritten."""
+    extents, clocks = workload.extents(), original_schedule(workload)
+    longest = max(len(clock) for clock in clocks.values())
+    names = (*(f"axis{n}" for n in range(len(workload.tensor(tensor).shape))), *(f"t{n}" for n in range(longest)))
+    reads = overwrites = Table.empty(names)
+    for statement in workload.statements:
+        runs = Table.box([(name, extents[name]) for name in statement.dims], statement.constraints)
+        clock = (*clocks[statement.name], *(Affine(),) * (longest - len(clocks[statement.name])))
+        overwriting = statement.operator is Operator.ASSIGN
+        for access in dict.fromkeys(statement.reads if overwriting else (statement.target, *statement.reads)):
+            if access.tensor == tensor:
+                reads = reads.union(runs.computed(dict(zip(names, (*access.index, *clock), strict=True))))
+        if overwriting and statement.target.tensor == tensor:
+            row = dict(zip(names, (*statement.target.index, *clock), strict=True))
+            overwrites = overwrites.union(runs.computed(row))
+    return reads, overwrites
 
 
 @dataclass(frozen=True, slots=True)
