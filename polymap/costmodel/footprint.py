@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 
 from polymap.arch.machine import Architecture
 from polymap.errors import BudgetError
 from polymap.poly.affine import Affine, Floor, dim
 from polymap.poly.budget import budget
 from polymap.poly.counting import count
-from polymap.poly.sets import Set, function, integer_set
+from polymap.poly.sets import Set, function, integer_set, nonnegative
 from polymap.poly.tables import Table
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.relation import original_schedule
 from polymap.workload.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
+
+_MAX_WAYS = 500  # in which the accesses of a statement may meet
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,60 @@ def _by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
             row = dict(zip(names, (*statement.target.index, *clock), strict=True))
             overwrites = overwrites.union(runs.computed(row))
     return reads, overwrites
+
+
+@cache
+def bits_at_once(workload: Workload, tensors: frozenset[str]) -> int:
+    """Return bits of these tensors that the instance which touches most of them touches: no tree holds less at once.
+
+    Exact for statements of few accesses to one tensor, else a lower bound.
+    """
+    try:
+        with budget(what="what one statement instance touches"):
+            return max((_bits_at_once(workload, each, tensors) for each in workload.statements), default=0)
+    except BudgetError:
+        return 0
+
+
+def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[str]) -> int:
+    """Return the most bits over the statement's instances: accesses meet in one element or do not, pair by pair."""
+    used = [tensor for tensor in workload.tensors if tensor.name in tensors]
+    own = [(tensor.bits, list(dict.fromkeys(accesses_of(statement, tensor.name)))) for tensor in used]
+    pairs = [(a, b) for _, accesses in own for a, b in combinations(accesses, 2)]
+    extents = workload.extents()
+    domain = integer_set(statement.name, [(name, extents[name]) for name in statement.dims], statement.constraints)
+    best = 0 if domain.is_empty() else sum(bits for bits, accesses in own if accesses)
+    most = sum(bits * len(accesses) for bits, accesses in own)
+    # Pairs that differ come first: where all can differ at once, the first way down is the answer.
+    ways: list[tuple[Set, int, frozenset[tuple[Access, Access]]]] = [(domain, 0, frozenset())]
+    for _ in range(_MAX_WAYS):
+        if not ways or best == most:
+            break
+        points, number, equal = ways.pop()
+        if number == len(pairs):
+            best = max(best, sum(bits * _distinct(accesses, equal) for bits, accesses in own))
+            continue
+        meeting = _meeting(points, *pairs[number])
+        apart = points.subtract(meeting)
+        if not meeting.is_empty():
+            ways.append((meeting, number + 1, equal | {pairs[number]}))
+        if not apart.is_empty():
+            ways.append((apart, number + 1, equal))
+    return best
+
+
+def _meeting(points: Set, first: Access, second: Access) -> Set:
+    """Return the instances at which two accesses are to one element."""
+    for one, other in zip(first.index, second.index, strict=True):
+        points = nonnegative(nonnegative(points, one - other), other - one)
+    return points
+
+
+def _distinct(accesses: list[Access], equal: frozenset[tuple[Access, Access]]) -> int:
+    """Return the number of different elements among accesses, of which the `equal` pairs meet."""
+    return sum(
+        not any((earlier, access) in equal for earlier in accesses[:place]) for place, access in enumerate(accesses)
+    )
 
 
 @dataclass(frozen=True, slots=True)
