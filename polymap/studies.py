@@ -12,6 +12,7 @@ from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.buffer_bound import BufferCurve, CurvePoint, least_traffic_bits
 from polymap.errors import OptionError, Problem, did_you_mean
 from polymap.inputs import as_integer
+from polymap.search.problem import analyse
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
 
@@ -64,7 +65,8 @@ def _point(
     scheduled = bound = least_traffic_bits(workload, machine)
     share = time_limit_s / 2 if tiles == "divide" else time_limit_s
     result = search(workload, machine, objective, tiles, share, 1, seed)
-    if tiles == "divide" and result.value is not None and result.value > bound:
+    covered = analyse(workload, machine).reason is None
+    if covered and tiles == "divide" and result.value is not None and result.value > bound:
         free = search(workload, machine, objective, "any", share, 1, seed)
         bound = max(bound, _whole(free.bound or 0))
     elif tiles == "any" and result.bound is not None:

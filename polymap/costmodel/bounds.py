@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 from polymap.costmodel.footprint import elements_read_first, touched_elements, written_elements
@@ -23,6 +24,7 @@ class Compulsory:
     writes: int | None
 
 
+@lru_cache(maxsize=256)
 def compulsory_traffic(workload: Workload) -> tuple[Compulsory, ...]:
     """Return what every legal mapping reads and writes at the outermost level at least, per tensor, in the workload's
     order. A level below that is large enough to hold all arrays needs no more: there it is exact."""

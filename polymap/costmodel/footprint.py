@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from itertools import combinations
 
 from polymap.arch.machine import Architecture
@@ -59,14 +59,14 @@ def touched_elements(workload: Workload) -> tuple[tuple[str, int | None], ...]:
     )
 
 
-@cache
+@lru_cache(maxsize=256)
 def written_elements(workload: Workload, tensor: str) -> int | None:
     """Return the number of distinct elements of `tensor` that the program writes; None where that is out of reach."""
     targets = _without_reads(workload)
     return _elements(targets, targets.statements, tensor, {})
 
 
-@cache
+@lru_cache(maxsize=256)
 def elements_read_first(workload: Workload, tensor: str) -> int | None:
     """Return how many elements of `tensor` the program reads, or accumulates onto, before it overwrites them, if ever.
 
@@ -112,7 +112,7 @@ def _by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
     return reads, overwrites
 
 
-@cache
+@lru_cache(maxsize=256)
 def bits_at_once(workload: Workload, tensors: frozenset[str]) -> int:
     """Return bits of these tensors that the instance which touches most of them touches: no tree holds less at once.
 
@@ -132,7 +132,9 @@ def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[s
     pairs = [(a, b) for _, accesses in own for a, b in combinations(accesses, 2)]
     extents = workload.extents()
     domain = integer_set(statement.name, [(name, extents[name]) for name in statement.dims], statement.constraints)
-    best = 0 if domain.is_empty() else sum(bits for bits, accesses in own if accesses)
+    if domain.is_empty():
+        return 0
+    best = sum(bits for bits, accesses in own if accesses)
     most = sum(bits * len(accesses) for bits, accesses in own)
     # Pairs that differ come first: where all can differ at once, the first way down is the answer.
     ways: list[tuple[Set, int, frozenset[tuple[Access, Access]]]] = [(domain, 0, frozenset())]
