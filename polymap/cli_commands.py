@@ -192,7 +192,8 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
     except KeyboardInterrupt:
         progress.clear()
         say("polymap: interrupted")
-        return progress.best_so_far(workload, arch, options.objective), INTERRUPTED
+        constraints = Inputs(options).constraints()
+        return progress.best_so_far(workload, arch, options.objective, constraints), INTERRUPTED
     progress.clear()
     if result.best is not None:
         return result, ANSWERED

@@ -16,13 +16,14 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, never, space_size
-from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
+from polymap.search.answer import Question, Values, answer, check_answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.any_search import AnyAnswer, reaches, solve_any
 from polymap.search.certificate import certificate
+from polymap.search.clash import clashing
 from polymap.search.constraints import Rules, narrowed
 from polymap.search.constraints_read import rules_from_document
 from polymap.search.crew import Hands
-from polymap.search.demands import broken_rules, clashing, measure_under
+from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, Outcome, solve
 from polymap.search.fallback import program_order, sampled
 from polymap.search.goals import Goal, Objective, parse_objective, parse_single
@@ -69,7 +70,7 @@ def search(
     run = Run(
         workload, arch, goal, tiles, begin, time_limit_s, seed, on_progress, clock, rules, memory_limit_mb, workers
     )
-    clash = clashes(workload, arch) or clashes(workload, narrowed(workload, arch, rules))
+    clash = clashes(workload, arch, rules)
     return run.infeasible(clash) if clash else run.result()
 
 
@@ -100,16 +101,18 @@ def _ranked(
 ) -> Iterator[tuple[Mapping, Cost]]:
     begin = time.monotonic()
     problem = analyse(workload, arch, rules)
-    if clashes(workload, problem.arch):
+    if clashes(workload, arch, rules):
         return
     if problem.reason is not None:
         found = sampled(workload, arch, goal, 0, lambda: time.monotonic() - begin > time_limit_s)[0]
-        good = ((mapping, cost) for _, mapping, cost in found if not broken_rules(workload, arch, rules, mapping, cost))
+        good = ((mapping, cost) for _, mapping, cost in found if not refusals(workload, arch, rules, mapping, cost))
         yield from islice(good, limit)
         return
     measure = measure_under(goal, workload, arch, rules)
     outcome = solve(problem, measure, lambda: time.monotonic() - begin > time_limit_s, _silent, keep=limit)
-    scored = ((leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found)
+    scored = [(leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found]
+    for mapping, cost in scored:
+        check_answer(Question(workload, arch, goal, rules), mapping, cost)
     yield from sorted(scored, key=lambda item: objective_values(workload, arch, goal, item[1]))
 
 
@@ -144,7 +147,7 @@ class Run:
         self.hands = Hands(workers)
         self.outcome: Outcome | None = None
         self.answer: AnyAnswer | None = None
-        self.question = Question(workload, arch, objective)
+        self.question = Question(workload, arch, objective, rules)
         self.floors = self.question.floors()
 
     def result(self) -> SearchResult:
@@ -194,7 +197,7 @@ class Run:
         return clashing(self.workload, self.arch, self.rules, self._out_of_time)
 
     def _meets(self, mapping: Mapping, cost: Cost) -> bool:
-        return not broken_rules(self.workload, self.arch, self.rules, mapping, cost)
+        return not refusals(self.workload, self.arch, self.rules, mapping, cost)
 
     def _any(self, problem: Problem) -> SearchResult:
         """Return the answer over tiles of any size."""
@@ -248,7 +251,7 @@ class Run:
         """Return the program in its own order, if that is legal."""
         mapping = program_order(self.workload, self.arch)
         cost = evaluate(self.workload, self.arch, mapping)
-        return mapping if cost.legal and self._meets(mapping, cost) else None
+        return mapping if self._meets(mapping, cost) else None
 
     def _solved(self, problem: Problem) -> Outcome:
         measure = measure_under(self.objective, self.workload, self.arch, self.rules)
