@@ -1,7 +1,6 @@
 """What a certificate is about, read strictly, and what its mapping costs, counted exactly (docs/certificate.md)."""
 
 import json
-import re
 import time
 from collections.abc import Iterable
 from contextvars import ContextVar
@@ -10,14 +9,13 @@ from itertools import groupby, pairwise, product
 from math import ceil, inf, lcm, prod
 from typing import Any, NamedTuple
 
-from polymap.checker.rules import Refused, Rules, need
+from polymap.checker.rules import Refused, Rules, fields, flag, need, rational, whole
 
 Tile = tuple[int, ...]
 Rows = tuple[Tile, ...]
 BANDS = [f"{kind}bandwidth_bits_per_cycle" for kind in ("", "read_", "write_")]
 FIELDS = ("buffering", "capacity_bits", "holds", "leak_pj_per_cycle", "level", "must_hold", "read_pj", "word_bits")
 PRODUCTS = {"edp": 1}  # objectives energy x latency^power, by the power
-DIGITS = 100  # of the longest number that a head may hold
 DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # on the CPU's clock
 
 
@@ -32,43 +30,10 @@ def tick() -> None:
 
 
 def parsed(text: str) -> Any:
-    """Return the value of a canonical JSON text without numbers that are no integers."""
-
-    def integer(digits: str) -> int:
-        need(len(digits) <= DIGITS, f"a number has more than {DIGITS} digits")
-        return int(digits)
-
-    def refuse(word: str) -> None:
-        need(word is None, f"{word[:20]} is no integer")
-
-    value = json.loads(text, parse_int=integer, parse_float=refuse, parse_constant=refuse)
+    """Return the value of a canonical JSON text."""
+    value = json.loads(text)
     need(json.dumps(value, sort_keys=True, separators=(",", ":")) == text, "JSON is not canonical")
     return value
-
-
-def fields(table: Any, *names: str) -> list[Any]:
-    """Return the values of a table that has just these fields."""
-    need(isinstance(table, dict) and {*table} == {*names}, f"the fields {', '.join(names)} are wanted")
-    return [table[name] for name in names]
-
-
-def whole(value: Any) -> int:
-    """Return an integer of at least 1."""
-    need(type(value) is int and value >= 1, "a number is no integer of at least 1")
-    return value
-
-
-def flag(value: Any) -> bool:
-    """Return true or false."""
-    need(type(value) is bool, "true or false is wanted")
-    return value
-
-
-def rational(value: Any) -> Fraction:
-    """Return the non-negative number that "a/b" says."""
-    wanted = f"[0-9]{{1,{DIGITS}}}(/[1-9][0-9]{{0,{DIGITS - 1}}})?"
-    need(isinstance(value, str) and re.fullmatch(wanted, value), f"a number is not a/b, each of up to {DIGITS} digits")
-    return Fraction(value)
 
 
 class Tensor(NamedTuple):
@@ -128,13 +93,14 @@ class Problem:
         (dims, tensors), (nodes, overlap) = fields(workload, "dims", "tensors"), fields(machine, "nodes", "overlap")
         need(len(dims) <= 24 and 1 <= len(tensors) <= 6 and len(nodes) <= 20, "the problem is too large")
         self.dims, self.extents = [dim for dim, _ in dims], [whole(extent) for _, extent in dims]
-        self.overlap, levels = flag(overlap), [node for node in nodes if "level" in node]
+        levels = [node for node in nodes if "level" in node and fields(node, *FIELDS, "write_pj", *BANDS)]
         need(len(levels) <= 8, "the machine has too many levels")
         need("level" in nodes[0] and levels[0]["capacity_bits"] is None, "the outermost level is limited")
-        for level in levels:
-            listed = [*fields(level, *FIELDS, "write_pj", *BANDS)[5], *(level["holds"] or [])]
-            need(all(isinstance(name, str) for name in listed), "names of tensors are wanted")
-        self.levels, names = [level["level"] for level in levels], [row["name"] for row in tensors]
+        self.overlap, self.levels, names = (
+            flag(overlap),
+            [level["level"] for level in levels],
+            [row["name"] for row in tensors],
+        )
         bits = [(level["capacity_bits"], whole(level["buffering"])) for level in levels]
         self.room = [None if capacity is None else whole(capacity) // buffering for capacity, buffering in bits]
         fans = [node for node in nodes[:-1] if "fanout" in node]
@@ -182,8 +148,8 @@ class Problem:
         for text, most in self.rules.limits:
             kind, _, name = text.partition(":")
             if kind == "capacity" and name in self.levels[1:]:
-                at, room = self.levels.index(name), int(rational(most))
-                self.room[at] = min(room, room if self.room[at] is None else self.room[at])
+                at = self.levels.index(name)
+                self.room[at] = min(room for room in (int(rational(most)), self.room[at]) if room is not None)
             else:
                 self.measures.append(self._compiled(levels, pj, text, rational(most)))
         self.scale = self.measures[0].scale
@@ -327,7 +293,9 @@ def read_mapping(problem: Problem, nodes: Any) -> tuple[list[Loop], list[list[Ti
         need(all(fan.below > level for level, fan in late), "a spatial loop stands below its level")
         for (level, above), (d, size) in product(own, problem.rules.multiples):
             inner = [one for i, one in enumerate(loops) if (one.fan.below > level if one.fan else i >= above)]
-            need(prod(one.trips for one in inner if one.dim == d) % size == 0, f"a tile of {problem.dims[d]} is partial")
+            need(
+                prod(one.trips for one in inner if one.dim == d) % size == 0, f"a tile of {problem.dims[d]} is partial"
+            )
     for name, d, least, most in problem.rules.factors:
         factor = prod(loop.trips for loop in loops if loop.fan and loop.fan.name == name and loop.dim == d)
         need(least <= factor and (most is None or factor <= most), f"{problem.dims[d]} is spread wrongly over {name}")

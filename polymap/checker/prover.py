@@ -2,30 +2,30 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from math import lcm, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polymap.checker.bounds import Array, Edge, Places, Tables, divisors, grid_of, kind_of, never_above
-from polymap.checker.model import Problem, Rows, Structure, Tile, cost, tick
-from polymap.checker.rules import Refused, need
+from polymap.checker.bounds import Edge, Places, Tables
+from polymap.checker.grids import Array, divisors, grid_of, kind_of, never_above
+from polymap.checker.model import Problem, Rows, Structure, Tile, tick
+from polymap.checker.rules import need
 
 Reach = list[Callable[[Tile], Array]]
-TOGETHER = 1 << 16  # tiles whose costs are derived at once
+TOGETHER = 1 << 15  # tiles whose costs are derived at once
 
 
 class Spot(NamedTuple):
-    """A chain of nodes: joint state, tile, priced cost so far per part, bits per level, tiles passed, the nodes (level,
-    tensor, tile)."""
+    """A chain: joint state, tile, priced cost so far per part, bits per level, tiles passed, last (level, tensor)."""
 
     state: Tile
     tile: Tile
     parts: list[int]
     used: list[int]
     marks: tuple[Tile, ...]
-    nodes: tuple[tuple[int, int, Tile], ...]
+    last: tuple[int, int]
 
 
 class Prover:
@@ -142,12 +142,9 @@ class Prover:
 
     def _joined(self, some: list[tuple[Rows, Places]], top: Tile, prices: Tile) -> Iterator[Any]:
         """Yield these bounds for structures that spread the window dims alike."""
-        if len(some) == 1:
-            tables = self.tables(*some[0], prices)
-        else:
-            structure = self._many([rows for rows, _ in some], top, self.windows)
-            all_tensors, places = tuple(range(len(self.problem.tensors))), [places for _, places in some]
-            tables = Tables(structure, all_tensors, (top,), places, prices)
+        structure = self._many([rows for rows, _ in some], top, self.windows)
+        all_tensors, places = tuple(range(len(self.problem.tensors))), [places for _, places in some]
+        tables = Tables(structure, all_tensors, (top,), places, prices)
         for one, parts in zip(some, tables.least(), strict=True):
             barred = max(parts) >= tables.never // 2
             parts = [-((self.free(prices) * (not i) - part) // tables.unit) for i, part in enumerate(parts)]  # upwards
@@ -168,19 +165,10 @@ class Prover:
             need(not costs_less, "a search meets a chain that costs less")
         return visited
 
-    def cheaper(self, rows: Rows, places: Places, most: int) -> tuple[int, list[dict[str, Any]]] | None:
-        """Return value and nodes of a mapping that costs less than the value, if one is met soon (within so many
-        chains)."""
-        for _, (spot, costs_less) in zip(range(most), self._chains(rows, places, ()), strict=False):
-            nodes = self.mapping(rows, spot) if costs_less else None
-            if nodes is not None:
-                try:
-                    found = cost(self.problem, nodes)
-                except Refused:
-                    continue
-                if found < self.value:
-                    return found, nodes
-        return None
+    def meets_better(self, rows: Rows, places: Places, most: int) -> bool:
+        """Return whether one of the first `most` chains is a mapping that costs less than the value. Of windows that is
+        not known: their chains cost at least what is derived."""
+        return not self.windows and any(less for _, less in islice(self._chains(rows, places, ()), most))
 
     def _chains(self, rows: Rows, places: Places, prices: Tile) -> Iterator[tuple[Spot, bool]]:
         """Yield every chain that may still be part of a mapping below the value, the most promising first, and whether
@@ -209,14 +197,14 @@ class Prover:
 
         reach, none = reaches(start), [0] * len(problem.room)
         for state in start.firsts:
-            yield from below(start, reach, Spot(state, start.grid.top, start.start, none, tuple(start.marks), ()))
+            yield from below(start, reach, Spot(state, start.grid.top, start.start, none, tuple(start.marks), (-1, -1)))
 
     def _next(
         self, tables: Tables, reach: Reach, spot: Spot, move: tuple[int, Edge, Tile]
     ) -> Iterator[tuple[int, Spot]]:
         """Yield the chains with one more node that may still cost less than the value, with what they cost at least."""
         (i, (_, _, level, costs, bits), after), problem, shape = move, self.problem, tables.grid.shape
-        last, steps = spot.nodes[-1][:2] if spot.nodes else (-1, -1), tables.structure.steps
+        steps = tables.structure.steps
         region = tuple(slice(0, place + 1) for place in tables.grid.index(spot.tile))
         parts = [cost[region] + part for cost, part in zip(costs, spot.parts, strict=True)]
         totals = [part + inside(after)[region] for part, inside in zip(parts, reach, strict=True)]
@@ -230,60 +218,10 @@ class Prover:
             if problem.value(least, steps) >= self.value or not problem.allowed(least, steps):
                 continue
             tile = tuple(int(np.broadcast_to(value, shape)[place]) for value in tables.grid.values)
-            if tile == spot.tile and (level, i) <= last:  # nodes of one tile stand in one order
+            if tile == spot.tile and (level, i) <= spot.last:  # nodes of one tile stand in one order
                 continue
             if tile != spot.tile and problem.rules.order(tables.marks[0], spot.tile, tile) is None:
                 continue
             now = [own + int(bits[place]) * (number == level) for number, own in enumerate(spot.used)]
             passed = (*spot.marks, tile) if tile != spot.tile else spot.marks
-            nodes = (*spot.nodes, (level, i, tile))
-            yield all_parts[0], Spot(after, tile, [int(part[place]) for part in parts], now, passed, nodes)
-
-    def mapping(self, rows: Rows, spot: Spot) -> list[dict[str, Any]] | None:
-        """Return the nodes of a mapping that has the chain's nodes, with loops in an order that the rules allow."""
-        problem, whole = self.problem, Structure(self.problem, rows).top
-        left, now, found = list(problem.extents), whole, list[dict[str, Any]]()
-        factors = [self._split(n, row) for n, row in enumerate(rows)]
-        if None in factors:
-            return None
-        spread = [(fan, row) for own in factors for fan, row in own or []]
-
-        def loops(fans: list[Any], tile: Tile) -> None:
-            for fan, row in fans:
-                for d, factor in enumerate(row):
-                    left[d] //= factor
-                    found.extend([{"par": problem.dims[d], "tile": left[d], "over": fan.name}] * (factor > 1))
-            for d in problem.rules.order(whole, now, tile) or []:
-                left[d] //= now[d] // tile[d]
-                found.append({"for": problem.dims[d], "tile": left[d]})
-
-        found.append({"store": problem.levels[0], "tensors": [tensor.name for tensor in problem.tensors]})
-        passed = 0
-        for level, t, tile in spot.nodes:
-            loops([], tile)
-            now = tile
-            loops([(fan, row) for fan, row in spread if passed < fan.below <= level], tile)
-            passed = max(passed, level)
-            found.append({"store": problem.levels[level], "tensors": [problem.tensors[t].name]})
-        loops([(fan, row) for fan, row in spread if fan.below > passed], (1,) * len(whole))
-        return [*found, {"compute": ""}]
-
-    def _split(self, number: int, row: Tile) -> list[tuple[Any, Tile]] | None:
-        """Return factors over the fan-outs of a class, one after the other, whose products are the class's."""
-        fans = self.problem.classes[number]
-
-        def rest(place: int, left: Tile) -> list[tuple[Any, Tile]] | None:
-            if place == len(fans):
-                return [] if max(left) == 1 else None
-            fan = fans[place]
-            vectors: list[Tile] = [()]
-            for d, factor in enumerate(left):
-                free = self._factors(fan.name, d, divisors(factor) if d in fan.dims else (1,))
-                vectors = [(*v, x) for v in vectors for x in free if prod(v) * x <= fan.size]
-            for v in sorted(vectors, reverse=True):
-                more = rest(place + 1, tuple(a // b for a, b in zip(left, v, strict=True)))
-                if more is not None:
-                    return [(fan, v), *more]
-            return None
-
-        return rest(0, row)
+            yield all_parts[0], Spot(after, tile, [int(part[place]) for part in parts], now, passed, (level, i))

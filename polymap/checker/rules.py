@@ -1,19 +1,9 @@
 """The constraints of a head: what a mapping must meet besides fitting the machine (docs/certificate.md)."""
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
-
-KINDS = {
-    "outside": ("inner", "outer"),
-    "outermost": ("dims",),
-    "innermost": ("dims",),
-    "factor": ("dim", "fanout", "least", "most"),
-    "held": ("level", "must", "tensor"),
-    "intrinsic": ("dim", "size"),
-    "utilization": ("least",),
-    "at_most": ("most", "objective"),
-}
 
 
 class Refused(Exception):
@@ -26,6 +16,30 @@ def need(holds: object, reason: str) -> None:
         raise Refused(reason)
 
 
+def fields(table: Any, *names: str) -> list[Any]:
+    """Return the values of a table that has just these fields."""
+    need(isinstance(table, dict) and {*table} == {*names}, f"the fields {', '.join(names)} are wanted")
+    return [table[name] for name in names]
+
+
+def whole(value: Any) -> int:
+    """Return an integer of at least 1."""
+    need(type(value) is int and value >= 1, "a number is no integer of at least 1")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """Return true or false."""
+    need(type(value) is bool, "true or false is wanted")
+    return value
+
+
+def rational(value: Any) -> Fraction:
+    """Return the non-negative number that "a/b" says."""
+    need(isinstance(value, str) and re.fullmatch("[0-9]{1,1000}(/[1-9][0-9]{0,999})?", value), "a number is not a/b")
+    return Fraction(value)
+
+
 class Rules:
     """The constraints, read. pairs: (a, b, kind): all temporal loops over a outside all over b ("all"), or the first
     over a before the first over b ("first"), or the last over a after the last over b ("last"), where both have loops.
@@ -33,52 +47,47 @@ class Rules:
     compute units could do. limits: (objective, most). named: dims that some rule treats in its own way."""
 
     def __init__(
-        self, table: Any, dims: list[str], tensors: list[str], levels: list[str], fanouts: Sequence[str]
+        self, rows: list[Any], dims: list[str], tensors: list[str], levels: list[str], fanouts: list[str]
     ) -> None:
         self.pairs, self.factors = list[tuple[int, int, str]](), list[tuple[str, int, int, int | None]]()
-        self.multiples, self.limits = list[tuple[int, int]](), list[tuple[str, str]]()
-        self.share, self._held, self._levels = Fraction(0), list[tuple[str, str, bool]](), levels
-        self.named, ends = set[int](), {"outermost": set[int](), "innermost": set[int]()}
-        need(isinstance(table, list) and len(table) <= 200, "a list of up to 200 constraints is wanted")
-        for row in table:
-            kind = row.get("rule") if isinstance(row, dict) else None
-            need(kind in KINDS and {*row} == {"rule", *KINDS[kind]}, f"a constraint of kind {kind!s:.20} is malformed")
-            if kind in ends:
-                named = [dims.index(dim) for dim in row["dims"]]
-                ends[kind] |= set(named)
-                self._ends(*((named, len(dims), "first") if kind == "outermost" else (named[::-1], len(dims), "last")))
+        self.multiples, self.limits, self.share = list[tuple[int, int]](), list[tuple[str, str]](), Fraction(0)
+        self._held, ends = list[tuple[str, int, bool]](), list[list[int]]([[], []])
+        need(type(rows) is list and len(rows) <= 200, "a list of up to 200 constraints is wanted")
+        for row in rows:
+            kind = row["rule"]
+            if kind in ("outermost", "innermost"):
+                own = [dims.index(dim) for dim in fields(row, "rule", "dims")[1]]
+                ends[kind == "outermost"] += own
+                own = own if kind == "outermost" else own[::-1]
+                after = [(a, b) for i, a in enumerate(own) for b in range(len(dims)) if b not in own[: i + 1]]
+                self.pairs += [(a, b, "first" if kind == "outermost" else "last") for a, b in after]
             elif kind == "outside":
-                self.pairs.append((dims.index(row["outer"]), dims.index(row["inner"]), "all"))
+                _, outer, inner = fields(row, "rule", "outer", "inner")
+                self.pairs.append((dims.index(outer), dims.index(inner), "all"))
             elif kind == "factor":
-                least, most = row["least"], row["most"]
-                number = type(least) is int and (most is None or type(most) is int)
-                need(number and row["fanout"] in fanouts, "a constraint on a fan-out is malformed")
-                self.factors.append((row["fanout"], dims.index(row["dim"]), least, most))
-                self.named.add(dims.index(row["dim"]))
+                _, fan, dim, least, most = fields(row, "rule", "fanout", "dim", "least", "most")
+                need(fan in fanouts, "a constraint names no fan-out")
+                self.factors.append((fan, dims.index(dim), whole(least), None if most is None else whole(most)))
             elif kind == "held":
-                known = row["tensor"] in tensors and row["level"] in levels[1:]
-                need(known and type(row["must"]) is bool, "a constraint on a level is malformed")
-                self._held.append((row["tensor"], row["level"], row["must"]))
+                _, level, tensor, must = fields(row, "rule", "level", "tensor", "must")
+                need(tensor in tensors and level in levels[1:], "a constraint names no tensor or level")
+                self._held.append((tensor, levels.index(level), flag(must)))
             elif kind == "intrinsic":
-                need(type(row["size"]) is int and row["size"] >= 1, "an intrinsic's size is no integer of at least 1")
-                self.multiples.append((dims.index(row["dim"]), row["size"]))
-                self.named.add(dims.index(row["dim"]))
+                _, dim, size = fields(row, "rule", "dim", "size")
+                self.multiples.append((dims.index(dim), whole(size)))
             elif kind == "utilization":
-                need(isinstance(row["least"], str) and len(row["least"]) <= 200, "a utilization is malformed")
-                self.share = max(self.share, Fraction(row["least"]))
+                self.share = max(self.share, rational(fields(row, "rule", "least")[1]))
             else:
-                need(isinstance(row["objective"], str) and isinstance(row["most"], str), "a limit is malformed")
-                self.limits.append((row["objective"], row["most"]))
-        need(not ends["outermost"] & ends["innermost"], "a dim is outermost and innermost, which is not certified")
-        self.named |= {d for a, b, kind in self.pairs for d in ((a, b) if kind == "all" else (a,))}
-
-    def _ends(self, named: list[int], count: int, kind: str) -> None:
-        for place, a in enumerate(named):
-            self.pairs += [(a, b, kind) for b in range(count) if b not in named[: place + 1]]
+                need(kind == "at_most", "a constraint is of no known kind")
+                _, objective, most = fields(row, "rule", "objective", "most")
+                self.limits.append((str(objective), most))
+        need(not {*ends[0]} & {*ends[1]}, "a dim is outermost and innermost, which is not certified")
+        alone = {d for _, d, _, _ in self.factors} | {d for d, _ in self.multiples} | {a for a, _, _ in self.pairs}
+        self.named = alone | {b for _, b, kind in self.pairs if kind == "all"}
 
     def held(self, tensor: str) -> tuple[frozenset[int], frozenset[int]]:
         """Return the levels that must hold a tensor, and those that may not."""
-        own = [(self._levels.index(level), must) for name, level, must in self._held if name == tensor]
+        own = [(level, must) for name, level, must in self._held if name == tensor]
         return frozenset(i for i, must in own if must), frozenset(i for i, must in own if not must)
 
     def ordered(self, time: list[int]) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from polymap.arch.machine import Architecture
-from polymap.checker.bounds import FITS, Places
+from polymap.checker.bounds import Places
 from polymap.checker.check import FORMAT, digest, label
+from polymap.checker.grids import FITS
 from polymap.checker.model import DEADLINE, OutOfTime, Problem, Rows, cost, parsed
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
@@ -26,6 +27,7 @@ from polymap.search.certificate_head import (
     workload_table,
 )
 from polymap.search.constraints import Rules
+from polymap.search.constraints_read import rules_from_document
 from polymap.search.problem import analyse
 from polymap.search.symmetry import symmetries
 from polymap.workload.loopnest import Workload
@@ -33,13 +35,25 @@ from polymap.workload.loopnest import Workload
 Prices = tuple[int, ...]
 Images = tuple[tuple[int, ...], ...]
 MOST_NODES = 200_000
-MOST_ATTEMPTS = 500  # chains looked at for a mapping that costs less, below a structure that is not refuted
 UNIT = 1 << 10
 
 
 def check_certifiable(workload: Workload, arch: Architecture, objective: str, rules: Rules = ()) -> None:
     """Raise OptionError PM515 for a problem that is none of those which are certified."""
     _problem(workload, arch, objective, rules)
+
+
+def asked_head(workload: Workload, arch: Architecture, objective: str, constraints: object) -> dict[str, object]:
+    """Return what the head of a certificate of this question says, by its words; raises OptionError as
+    check_certifiable does, and for mistakes in the constraints."""
+    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+    check_certifiable(workload, arch, objective, rules)
+    return {
+        "workload": workload_table(workload),
+        "machine": machine_table(arch),
+        "constraints": constraints_table(rules),
+        "objective": objective_line(arch, objective),
+    }
 
 
 def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
@@ -49,7 +63,8 @@ def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rule
     try:
         if reason is None:
             tables = workload_table(workload), machine_table(arch), constraints_table(rules)
-            return Problem(*(parsed(canonical(table)) for table in tables), objective_line(arch, objective))
+            dims, machine, demands = (parsed(canonical(table)) for table in tables)
+            return Problem(dims, machine, demands, objective_line(arch, objective))
     except (Refused, ArithmeticError) as refusal:
         reason = str(refusal)
     raise OptionError(Mistake("PM515", f"this answer cannot be certified: {reason}", HINT))
@@ -91,7 +106,7 @@ def certificate(
 
 
 @contextmanager
-def _deadline(seconds: float) -> Iterator[None]:
+def _deadline(seconds: float) -> Generator[None]:
     """Let the checker's bounds raise OutOfTime after so many seconds of CPU time."""
     before = DEADLINE.set(time.process_time() + seconds)
     try:
@@ -115,10 +130,8 @@ class _Writer:
         with _deadline(float("inf")):  # what rests on the solver's word is told with this bound
             apart = {rows: self.prover.apart(rows) for rows in structures}
         left = [rows for rows in structures if rows not in copies and not self._alone(rows, apart[rows])]
-        try:
+        with suppress(OutOfTime):
             self._together(left)
-        except OutOfTime:
-            pass
         lines = [f"structures {len(structures)}"]
         for rows in structures:
             line, by = copies.get(rows, (0, 0))
@@ -200,11 +213,9 @@ class _Writer:
         except OutOfTime:
             raise
         except Refused:
-            found = prover.cheaper(rows, places, MOST_ATTEMPTS)
-        if found is not None:
-            less, value = (Fraction(one, prover.problem.scale) for one in (found[0], prover.value))
-            what = f"this answer has no certificate: a mapping costs {less}, less than its {value}"
-            raise OptionError(Mistake("PM517", what, f"Its nodes: {canonical(found[1])}"))
+            if prover.meets_better(rows, places, MOST_NODES):
+                what = f"this answer has no certificate: a mapping of structure {label(rows)} costs less"
+                raise OptionError(Mistake("PM517", what, "This is a bug of the search: please report it.")) from None
         return f"word {prover.apart(rows)}"
 
     def _priced(self, rows: Rows, places: Places, best: int) -> tuple[int, Prices]:
