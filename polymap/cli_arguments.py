@@ -18,9 +18,11 @@ Default = TypeVar("Default")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for. sizes: as given, each name once. json and output: a path, "-" for stdout, or None."""
+    """What the user asked for. proof: the file to verify. sizes: as given, each name once. json and output: a path, "-"
+    for stdout, or None."""
 
     command: str
+    proof: str = ""
     workload: str = ""
     sizes: tuple[tuple[str, int], ...] = ()
     arch: str = ""
@@ -64,7 +66,7 @@ _OPTIONS = {
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
     "--certificate": _Option("FILE", "write the proof of the optimum, which `polymap verify` checks (--tiles divide)"),
-    "--accept-word": _Option("", "also accept structures for which the certificate only has the solver's word"),
+    "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
 _SEARCH = ("--objective", "--constraints", "--tiles", "--time-limit", "--memory-limit", "--workers", "--seed")
@@ -100,8 +102,8 @@ _COMMANDS = {
     ),
     "verify": _Command(
         "check the certificate of an optimum, sharing no code with the search",
-        "FILE",
-        ("--time-limit", "--accept-word", "--json"),
+        "FILE [WORKLOAD --arch ARCH]",
+        ("--arch", "--objective", "--constraints", "--size", "--time-limit", "--accept-word", "--json"),
     ),
     "list": _Command("print the built-in workloads and machines", ""),
 }
@@ -169,9 +171,11 @@ def parse(words: Sequence[str]) -> Options:
     problems: list[Problem] = []
     given, others = _split(name, rest, problems)
     reader = _Reader(given, problems)
+    proof, others = (others[0], others[1:]) if name == "verify" and others else ("", others)
     workload, sizes = _workload_words(name, others, reader)
     options = Options(
         command=name,
+        proof=proof,
         workload=workload,
         sizes=sizes,
         arch=reader.text("--arch") or "",
@@ -190,6 +194,8 @@ def parse(words: Sequence[str]) -> Options:
         certificate=reader.text("--certificate"),
         accept_word="--accept-word" in given,
     )
+    if name == "verify":
+        _check_verify(options, given, problems)
     _check_together(options, given, problems)
     if problems:
         raise OptionError(problems)
@@ -239,11 +245,7 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
             reader.problems.append(Problem("PM554", f"list takes no argument, found {shown(words[0])}"))
         return "", ()
     unknown_option = any(problem.code == "PM552" for problem in reader.problems)
-    if name == "verify":
-        if len(words) != 1 and not unknown_option:
-            reader.problems.append(Problem("PM553", f"verify takes one FILE, found {len(words)}"))
-        return words[0] if words else "", ()
-    if not words and not unknown_option:
+    if not words and not unknown_option and name != "verify":
         reader.problems.append(Problem("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
     needed = {"explore": ("--arch",), "evaluate": ("--arch", "--mapping"), "codegen": ("--arch",)}.get(name, ())
     for option in needed:
@@ -251,6 +253,19 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
             hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
             reader.problems.append(Problem("PM553", f"{name} needs {option} {_OPTIONS[option].value}", hint))
     return words[0] if words else "", reader.sizes((*words[1:], *reader.given.get("--size", ())))
+
+
+def _check_verify(options: Options, given: dict[str, tuple[str, ...]], problems: list[Problem]) -> None:
+    """Note what is missing of a certificate's file, and of the question that it is compared with."""
+    compared = [option for option in ("--arch", "--objective", "--constraints", "--size") if option in given]
+    if not options.proof and not problems:
+        problems.append(Problem("PM553", "verify needs a FILE", "The one that explore wrote with --certificate."))
+    elif options.workload and "--arch" not in given:
+        what = f"verify compares the certificate with {shown(options.workload)} on a machine"
+        problems.append(Problem("PM553", what, "Add --arch ARCH."))
+    elif compared and not options.workload:
+        what = f"verify compares {', '.join(compared)} with the certificate of a workload"
+        problems.append(Problem("PM553", what, "Give WORKLOAD after the FILE."))
 
 
 def _check_together(options: Options, given: dict[str, tuple[str, ...]], problems: list[Problem]) -> None:

@@ -13,9 +13,9 @@ from polymap.cli_inputs import Inputs, keep_inputs
 from polymap.cli_interrupt import interrupts_wait
 from polymap.cli_output import Document, check_writable, say, warnings_said, write_documents
 from polymap.cli_progress import ProgressLine
-from polymap.errors import OptionError
+from polymap.errors import InputError, OptionError, Problem
 from polymap.explore import explore
-from polymap.inputs import read_text
+from polymap.inputs import read_text, shown
 from polymap.report import answers, summary
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
@@ -51,8 +51,11 @@ def _explore(options: Options) -> int:
     if options.certificate is not None:
         with interrupts_wait():
             from polymap.search.certificate import check_certifiable
+            from polymap.search.constraints_read import rules_from_document
 
-        check_certifiable(workload, arch, options.objective)
+        constraints = Inputs(options).constraints()
+        rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+        check_certifiable(workload, arch, options.objective, rules)
     result, code = _search(options, workload, arch)
     if result is None:
         return code
@@ -76,13 +79,22 @@ def _certificate(options: Options, result: SearchResult, code: int) -> tuple[lis
 
 
 def _verify(options: Options) -> int:
-    text = read_text(options.workload)
+    workload, arch, _ = _read(options) if options.workload else (None, None, None)
+    text = read_text(options.proof)
     with interrupts_wait():
-        from polymap.checker.check import verify
+        from polymap.checker.check import what_is_not
+        from polymap.proofs import verify
 
-    verdict = verify(text, options.time_limit_s)
+    wrong = what_is_not(text)
+    if wrong:
+        hint = "`polymap explore ... --tiles divide --certificate FILE` writes certificates."
+        raise InputError(Problem("PM518", f"{shown(options.proof)} is no certificate: {wrong}", hint))
+    objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
+    limit = options.time_limit_s
+    verdict = verify(text, limit, workload=workload, arch=arch, objective=objective, constraints=constraints)
     _answer(options, answers.verdict_document(verdict), lambda: summary.verdict_text(verdict))
-    return ANSWERED if verdict.accepted and (options.accept_word or not verdict.words) else NO_ANSWER
+    trusted = options.accept_word and not verdict.reason
+    return ANSWERED if verdict.proven or trusted else NO_ANSWER
 
 
 def _evaluate(options: Options) -> int:

@@ -65,7 +65,7 @@ class Inputs:
 
 def keep_inputs(options: Options) -> None:
     """Raise OptionError where an output would overwrite an input."""
-    given = (options.workload, options.arch, options.mapping, options.constraints)
+    given = (options.proof, options.workload, options.arch, options.mapping, options.constraints)
     inputs = [name for name in given if name and os.path.isfile(name)]
     for output in (options.output, options.json, options.certificate):
         for name in inputs:

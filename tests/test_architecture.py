@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = (
     ("demo",),
     ("cli",),
-    ("explore", "studies"),
+    ("explore", "proofs", "studies"),
     ("report",),
     ("codegen", "search"),
     ("costmodel",),

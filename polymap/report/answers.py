@@ -124,13 +124,12 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
 def verdict_document(verdict: Verdict) -> dict[str, object]:
     """Return what `polymap verify` prints."""
     return {
-        "accepted": verdict.accepted,
-        "proven": verdict.accepted and not verdict.words,
+        "proven": verdict.proven,
+        "unproven": list(verdict.unproven),
         "reason": verdict.reason,
         "objective": verdict.objective,
         "value": number(verdict.value),
         "structures": verdict.structures,
-        "words": verdict.words,
         "head": verdict.head,
         "seconds": verdict.seconds,
     }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polymap.search.result import SearchResult
 
 MOST_ORDERS_SHOWN = 6
+MOST_UNPROVEN_SHOWN = 5
 
 
 def _exact(value: int | float | None) -> str:
@@ -113,16 +114,19 @@ def no_answer_text(result: SearchResult) -> str:
 
 def verdict_text(verdict: Verdict) -> str:
     """Return what `polymap verify` says of a certificate."""
-    if not verdict.accepted or verdict.value is None:
-        return f"REFUSED: {verdict.reason}"
-    count, words = verdict.structures, verdict.words
-    doubt = f" (solver's word for {words:,} of {count:,} structures)" if words else ""
+    about = f"of the workload, machine, constraints and objective with SHA-256 {verdict.head}"
+    if verdict.reason or verdict.value is None:
+        return f"REFUSED: {verdict.reason}" + (f"\n{about}" if verdict.head else "")
+    words = len(verdict.unproven)
+    status = f"NOT PROVEN (the solver's word for {words:,} of {verdict.structures:,} structures)"
     lines = [
-        f"OPTIMAL{doubt}: {verdict.objective} {exact(verdict.value)}{unit_of(verdict.objective)}, checked against "
-        f"{plural(count, 'structure')} in {verdict.seconds:.1f} s",
-        f"of the workload, machine and objective with SHA-256 {verdict.head}",
+        f"{status if words else 'OPTIMAL'}: {verdict.objective} {exact(verdict.value)}{unit_of(verdict.objective)}, "
+        f"checked against {plural(verdict.structures, 'structure')} in {verdict.seconds:.1f} s",
+        about,
+        *(f"  {line}" for line in verdict.unproven[:MOST_UNPROVEN_SHOWN]),
     ]
-    return "\n".join(lines)
+    more = words - MOST_UNPROVEN_SHOWN
+    return "\n".join((*lines, f"  and {more:,} more") if more > 0 else lines)
 
 
 def run_text(run: CRun) -> str:

@@ -184,8 +184,8 @@ class Run:
         found = self._answer(mappings, left, outcome.count)
         if found.status != "OPTIMAL" or self.tiles != "divide":
             return found
-        arch = narrowed(self.workload, self.arch, self.rules)
-        return replace(found, proof=lambda: certificate(self.workload, arch, self.objective.text, mappings[0]))
+        question = self.workload, self.arch, self.objective.text
+        return replace(found, proof=lambda: certificate(*question, mappings[0], self.rules))
 
     def infeasible(self, clash: tuple[str, ...]) -> SearchResult:
         """Return the answer that there is no mapping, and why."""
