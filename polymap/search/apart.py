@@ -17,7 +17,7 @@ from polymap.arch.machine import Multicast
 from polymap.search.components import Component
 from polymap.search.exact import Arithmetic, Kind, arithmetic_for, count_type
 from polymap.search.lattice import IntArray
-from polymap.search.limits import most_costed, most_counted
+from polymap.search.magnitudes import most_costed, most_counted
 from polymap.search.objective import Measure
 from polymap.search.problem import IndexGroup, Problem, TensorTerm
 from polymap.search.spread import Spread

@@ -22,7 +22,7 @@ from polymap.search.components import (
     weighted_sum,
 )
 from polymap.search.goals import Goal, Objective
-from polymap.search.limits import most_costed
+from polymap.search.magnitudes import most_costed
 from polymap.workload.loopnest import Workload
 
 

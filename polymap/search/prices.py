@@ -22,7 +22,7 @@ from polymap.search.bound import (
 )
 from polymap.search.descent import Descent, Spot, start_spot, step, through
 from polymap.search.exact import Kind
-from polymap.search.limits import most_costed
+from polymap.search.magnitudes import most_costed
 from polymap.search.tables import Tables
 
 ROUNDS = 10
