@@ -188,6 +188,7 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
                 on_progress=progress,
                 constraints=Inputs(options).constraints(),
                 memory_limit_mb=options.memory_limit_mb,
+                work_limit=options.work_limit,
             )
     except KeyboardInterrupt:
         progress.clear()

@@ -16,9 +16,10 @@ from polymap.search.bound import first_states, root_bound
 from polymap.search.crew import Crew, Hands, Stop
 from polymap.search.descent import Descent, OutOfTime, View, view_of
 from polymap.search.goals import Goal
-from polymap.search.incumbent import Front, Incumbent
+from polymap.search.incumbent import Front, Incumbent, Polish
 from polymap.search.lattice import divisors
 from polymap.search.leaf import Leaf
+from polymap.search.limits import Work
 from polymap.search.objective import BARRED, Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
@@ -92,14 +93,20 @@ def solve(
     keep: int = 1,
     before: Outcome | None = None,
     hands: Hands = ALONE,
+    work: Work | None = None,
+    polish: Polish | None = None,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
     before: an outcome for the same problem and measure to go on from. hands: the processes that share the work of a
-    search that is long.
+    search that is long. work: counts the steps; the search ends where none is left. polish: looks for better trees.
     """
-    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found)
+    work = work or Work()
+    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work)
+    least = 0
+    incumbent.told = lambda: report(tuple(incumbent.found), least)
+    incumbent.polish = None if keep > 1 or measure.is_front else polish
     structures, queue, known = _begun(problem, measure, incumbent, report, None if before is None else before.rest)
     state = _State(structures, queue, known, incumbent)
     for turn in count():
@@ -115,9 +122,11 @@ def solve(
                 state.pruned += len(queue)
                 break
             continue
-        report(tuple(incumbent.found), bound if known else 0)
+        least = bound if known else 0
+        report(tuple(incumbent.found), least)
+        incumbent.count(0)
         try:
-            if out_of_time() and (incumbent.found or -stage < Stage.PLACED):
+            if incumbent.out_of_time() and (incumbent.found or -stage < Stage.PLACED):
                 raise OutOfTime
             for new in _step(problem, measure, structures[number], entry, incumbent):
                 heappush(queue, new)
@@ -127,8 +136,14 @@ def solve(
     return state.outcome(())
 
 
-def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found) -> Incumbent:
-    incumbent = Front(out_of_time, count=len(measure.shares)) if measure.is_front else Incumbent(out_of_time, keep)
+def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work) -> Incumbent:
+    def stop() -> bool:
+        return work.is_spent() or out_of_time()
+
+    if measure.is_front:
+        incumbent: Incumbent = Front(stop, work=work, parts=len(measure.shares))
+    else:
+        incumbent = Incumbent(stop, keep, work=work)
     for value, leaf in found:
         incumbent.add(value, leaf)
     return incumbent
@@ -181,7 +196,7 @@ class _State:
         for value, leaf in done.found:
             if self.incumbent.beats(value):
                 self.incumbent.add(value, leaf)
-        self.incumbent.nodes += done.nodes
+        self.incumbent.count(done.nodes)
         for entry in done.entries:
             heappush(self.queue, entry)
 
@@ -195,10 +210,10 @@ class _State:
         return _outcome(self.incumbent, left if self.known else None, self.pruned)
 
 
-def _worked(bench: _Bench, task: tuple[Structure, Entry, Found]) -> _Done:
-    """Do one step, knowing the trees that were found before."""
-    structure, entry, found = task
-    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, found)
+def _worked(bench: _Bench, task: tuple[Structure, Entry, Found, int | None]) -> _Done:
+    """Do one step of at most so many nodes, knowing the trees that were found before."""
+    structure, entry, found, most = task
+    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, found, Work(most))
     try:
         if bench.stop():
             raise OutOfTime
@@ -216,13 +231,13 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
     with Crew(hands, _Bench, args, _worked, bench.stop) as crew:
         open_bounds: deque[int] = deque()
         while True:
-            while queue and crew.waiting < WINDOW and not bench.stop():
+            while queue and crew.waiting < WINDOW and not incumbent.out_of_time():
                 entry = heappop(queue)
                 if not incumbent.beats(entry[0]):
                     state.pruned += 1
                     continue
                 open_bounds.append(entry[0])
-                crew.give((state.structures[entry[2]], entry, tuple(incumbent.found)))
+                crew.give((state.structures[entry[2]], entry, tuple(incumbent.found), incumbent.work.left))
             if not crew.waiting:
                 return state.ended() if queue else state.outcome(())
             least = min((*open_bounds, *(entry[0] for entry in queue[:1])))
