@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from math import ceil, inf, isfinite, prod
 
 from polymap.schedules.mapping import Mapping
-from polymap.search.any_bound import Moves, Relaxed, relax
+from polymap.search.any_bound import Moves, Relaxed, TimeIsUp, relax
 from polymap.search.any_cells import Region, first_region, is_possible
 from polymap.search.any_convex import Chain, Convex
 from polymap.search.any_probes import Ranges, ranges_below, within
@@ -275,24 +275,31 @@ class AnySearch:
         return float(self.best[1] / self.measure.unscaled(1))
 
     def _raised(self, item: Item, bound: int, *, coarse: bool, polish: bool) -> Item | None:
-        """Return the item with a better bound: prices and cells after some rounds. None where nothing fits."""
+        """Return the item with a better bound: prices and cells after some rounds. None where nothing fits.
+
+        Where time ends, what is known by then.
+        """
         goal, most = self._goal(), FEW_CELLS if coarse else MOST_CELLS
         last: tuple[AnyTables, Relaxed] | None = None
         moves = None if item.numbers is None else self._convex.moves(item.numbers)
         for number in range(2 if coarse else ROUNDS):
             tables = within(build_any_tables(self.problem, self.measure, item.region), item.ranges)
-            relaxed = relax(tables, 0, item.prices, moves)
-            self._work.add()
-            if relaxed is None:
-                return None
-            parts = [max(item.parts[0], relaxed.cost), *item.parts[1:]]
-            if number == 0:
-                for component in range(1, len(parts)):
-                    other = relax(tables, component, (0.0,) * len(item.prices), moves)
+            item = replace(item, cycles=tables.cycles)
+            parts = list(item.parts)
+            try:
+                relaxed = relax(tables, 0, item.prices, moves, self.out_of_time)
+                self._work.add()
+                if relaxed is None:
+                    return None
+                parts[0] = max(item.parts[0], relaxed.cost)
+                for component in range(1, len(parts) if number == 0 else 1):
+                    other = relax(tables, component, (0.0,) * len(item.prices), moves, self.out_of_time)
                     if other is None:
                         return None
                     parts[component] = max(parts[component], other.cost)
-            item = self._priced(replace(item, parts=tuple(parts), cycles=tables.cycles), relaxed)
+            except TimeIsUp:
+                return replace(item, parts=tuple(parts))
+            item = self._priced(replace(item, parts=tuple(parts)), relaxed)
             last = tables, relaxed
             value = self._value(item)
             if self.out_of_time() or self._is_refuted(value):
@@ -347,8 +354,11 @@ class AnySearch:
             return
         item = Item(points, None, (-inf,), 0, prices, prices, 1.0)
         for _ in range(POLISH):
-            near = relax(tables, 0, item.prices, moves)
-            if near is None or self.out_of_time():
+            try:
+                near = relax(tables, 0, item.prices, moves, self.out_of_time)
+            except TimeIsUp:
+                return
+            if near is None:
                 return
             item = self._priced(replace(item, parts=(max(item.parts[0], near.cost),)), near)
             mapping = tree_of_chain(tables, near.chain)

@@ -49,6 +49,7 @@ class Outcome:
 
 Entry = tuple[int, int, int, Places]
 ALONE = Hands()
+AT_ONCE = 4096  # structures bounded between two looks at the clock
 STEPS_ALONE = 64  # steps of a search before it is worth starting processes
 WINDOW = 16  # steps that processes have before them at any time
 ANNEALED = 1500  # mappings scored at most where no chain of least cost fits
@@ -57,10 +58,12 @@ WORTHWHILE = 300  # a search that is smaller is over sooner than annealing
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a search that was ended leaves to one that goes on: the structures and its queue."""
+    """What a search that was ended leaves to one that goes on: the structures, its queue, and how many of the
+    structures that knows."""
 
     structures: tuple[Structure, ...]
     queue: tuple[Entry, ...]
+    bounded: int
 
 
 Found = tuple[tuple[int, Leaf], ...]
@@ -107,8 +110,10 @@ def solve(
     least = 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    structures, queue, known = _begun(problem, measure, incumbent, report, None if before is None else before.rest)
-    state = _State(structures, queue, known, incumbent)
+    rest = None if before is None else before.rest
+    structures, queue, bounded = _begun(problem, measure, incumbent, report, rest)
+    state = _State(structures, queue, bounded, incumbent)
+    known = state.known
     for turn in count():
         if turn == STEPS_ALONE and hands.count > 1:
             return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
@@ -182,14 +187,19 @@ class _Done:
 
 @dataclass(slots=True)
 class _State:
-    """A search as it stands: the queue (a heap), whether it holds all that is left, the best so far, structures
-    refuted."""
+    """A search as it stands: the queue (a heap), how many of the structures it knows (None: there are others), the
+    best so far, structures refuted."""
 
     structures: tuple[Structure, ...]
     queue: list[Entry]
-    known: bool
+    bounded: int | None
     incumbent: Incumbent
     pruned: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Return whether the queue holds all that is left."""
+        return self.bounded == len(self.structures)
 
     def take(self, done: _Done) -> None:
         """Take what a step gives."""
@@ -202,7 +212,7 @@ class _State:
 
     def ended(self) -> Outcome:
         """Return the outcome of a search that a limit ends."""
-        rest = Rest(self.structures, tuple(self.queue)) if self.known else None
+        rest = None if self.bounded is None else Rest(self.structures, tuple(self.queue), self.bounded)
         return replace(self.outcome(tuple(entry[0] for entry in self.queue)), rest=rest)
 
     def outcome(self, left: tuple[int, ...]) -> Outcome:
@@ -248,19 +258,22 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
 
 def _begun(
     problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None
-) -> tuple[tuple[Structure, ...], list[Entry], bool]:
-    """Return the structures, the queue (a heap), and whether these are all structures; what is left of an earlier
-    search where there is one."""
+) -> tuple[tuple[Structure, ...], list[Entry], int | None]:
+    """Return the structures, the queue (a heap), and how many of the structures it knows (None: these are not all
+    structures); what is left of an earlier search where there is one."""
     if rest is not None:
         queue = list(rest.queue)
         heapify(queue)
-        return rest.structures, queue, True
+        return rest.structures, queue, _apart(problem, measure, rest.structures, rest.bounded, queue, incumbent)
     found, complete = enumerate_structures(problem, incumbent.out_of_time)
-    structures = _grouped(problem, distinct_structures(problem, found))
+    distinct, whole = distinct_structures(problem, found, incumbent.out_of_time)
+    structures = _grouped(problem, distinct)
     _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
-    return structures, _apart(problem, measure, structures), complete
+    queue: list[Entry] = []
+    bounded = _apart(problem, measure, structures, 0, queue, incumbent)
+    return structures, queue, bounded if complete and whole else None
 
 
 def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
@@ -328,13 +341,22 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
     )
 
 
-def _apart(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[Entry]:
-    """Return the queue with every structure at its bound tensor by tensor."""
-    queue: list[Entry] = []
-    for number, bound in enumerate(apart_bounds(problem, measure, structures)):
-        if bound is not None and bound < BARRED:
-            heappush(queue, (bound, -Stage.APART, number, ()))
-    return queue
+def _apart(
+    problem: Problem,
+    measure: Measure,
+    structures: tuple[Structure, ...],
+    first: int,
+    queue: list[Entry],
+    incumbent: Incumbent,
+) -> int:
+    """Put the structures from the first on into the queue, at their bounds tensor by tensor; return how many it knows
+    then: all, unless time ends."""
+    while first < len(structures) and not (first and incumbent.out_of_time()):
+        for number, bound in enumerate(apart_bounds(problem, measure, structures[first : first + AT_ONCE]), first):
+            if bound is not None and bound < BARRED:
+                heappush(queue, (bound, -Stage.APART, number, ()))
+        first += AT_ONCE
+    return min(first, len(structures))
 
 
 def _solve_places(

@@ -151,6 +151,12 @@ class DividingPolish:
         self._rate = PER_WINDOW_STEP if has_window else PER_STEP
         self._credit = -FREE_STEPS * self._rate
 
+    def first(self, mappings: int) -> tuple[int, Leaf] | None:
+        """Return the best tree of so many mappings with its scaled value: something to begin with."""
+        self._limits.work.add(mappings)
+        self._annealer.walk(mappings, self._limits)
+        return self._best()
+
     def after(self, steps: int, best: tuple[int, Leaf] | None) -> tuple[int, Leaf] | None:
         """Return a better tree with its scaled value, if one was found in the share of so many steps."""
         self._credit += steps * self._rate
@@ -160,7 +166,10 @@ class DividingPolish:
         if best is not None:
             self._annealer.know(best[1].mapping, self._measure.unscaled(best[0]))
         self._limits.work.add(mappings)
-        if not self._annealer.walk(mappings, self._limits) or self._annealer.best is None:
+        return self._best() if self._annealer.walk(mappings, self._limits) else None
+
+    def _best(self) -> tuple[int, Leaf] | None:
+        if self._annealer.best is None:
             return None
         mapping, value = self._annealer.best
         return math.ceil(value / self._measure.unscaled(1)), Leaf((), mapping)

@@ -35,6 +35,7 @@ OnProgress = Callable[[Progress], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
 COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
 CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
+DRAWN_FIRST = 200  # mappings that are scored before the structures of a large program are listed
 POLISHED = 400  # mappings over tiles of any size that are scored where no bound tells how good they are
 
 Stop = Callable[[], bool]
@@ -261,9 +262,11 @@ class Run:
         if stop():
             return None
         # Small spaces are counted at once, whatever the clock says.
-        many = prod(dim.extent for dim in self.workload.dims) > QUICKLY_COUNTED
-        wait = stop if many else self.limits.time_is_up
+        wait = stop if self._instances() > QUICKLY_COUNTED else self.limits.time_is_up
         return space_size(self.workload, self.arch, TileRule(self.asked.tiles), wait)
+
+    def _instances(self) -> int:
+        return prod(dim.extent for dim in self.workload.dims)
 
     def _written(self) -> Mapping | None:
         """Return the program in its own order, if that is legal."""
@@ -281,6 +284,11 @@ class Run:
             self._report(found[0][1].mapping if found else None, value, self._raised(least)[0], front)
 
         polish = self._dividing_polish(problem)
+        if self.outcome is None and polish is not None and self._instances() > QUICKLY_COUNTED:
+            first = polish.first(DRAWN_FIRST)
+            if first is not None:
+                report((first,), 0)
+                self.outcome = Outcome((first,), None, 0, 0, None)
         self.outcome = solve(
             problem,
             measure,
