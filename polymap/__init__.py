@@ -3,6 +3,15 @@
 The public names, each loaded when it is first used, so that `import polymap` costs next to nothing.
 """
 
+import sys
+
+# `python -m polymap` (its words come after "-m" when packages are imported) or the installed command: a signal that
+# comes while modules are loaded ends it with one line. Who imports the package keeps their own signals.
+if (sys.argv[:1] == ["-m"] and "polymap" in sys.orig_argv) or "".join(sys.argv[:1]).endswith("/polymap"):
+    from polymap.cli_interrupt import end_at_once
+
+    end_at_once()
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
 from polymap.cli_arguments import parse, wanted_help
-from polymap.cli_interrupt import interrupts_wait
+from polymap.cli_interrupt import INTERRUPTED, interrupts_wait, raise_interrupts
 from polymap.cli_output import STDOUT_FAILED, print_text, say
 from polymap.errors import BudgetError, OutputError, PolymapError, SolverError
 
@@ -22,11 +22,14 @@ BUG = 1
 BAD_INPUT = 2
 NO_ANSWER = 3
 NOT_WRITTEN = 4
-INTERRUPTED = 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command that the words say (those of the process by default) and return its exit code."""
+    """Run the command that the words say (those of the process by default) and return its exit code.
+
+    SIGTERM ends it as Ctrl-C does.
+    """
+    raise_interrupts()
     return guarded(lambda: _run(tuple(sys.argv[1:] if words is None else words)))
 
 

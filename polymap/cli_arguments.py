@@ -32,6 +32,7 @@ class Options:
     tiles: str = "any"
     time_limit_s: float = 60
     memory_limit_mb: int | None = None
+    work_limit: int | None = None
     workers: int = 1
     seed: int = 0
     simulate: bool = False
@@ -58,6 +59,7 @@ _OPTIONS = {
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
     "--memory-limit": _Option("MB", "memory of all processes at which the best so far is the answer (default: none)"),
+    "--work-limit": _Option("N", "steps after which the best so far is the answer, on any machine (default: none)"),
     "--workers": _Option("N", "processes that share a long search (default 1)"),
     "--seed": _Option("I", "the seed of every random choice (default 0)"),
     "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),
@@ -69,7 +71,16 @@ _OPTIONS = {
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
-_SEARCH = ("--objective", "--constraints", "--tiles", "--time-limit", "--memory-limit", "--workers", "--seed")
+_SEARCH = (
+    "--objective",
+    "--constraints",
+    "--tiles",
+    "--time-limit",
+    "--memory-limit",
+    "--work-limit",
+    "--workers",
+    "--seed",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +196,7 @@ def parse(words: Sequence[str]) -> Options:
         tiles=reader.choice("--tiles", ("any", "divide")),
         time_limit_s=reader.seconds("--time-limit", 600 if name == "verify" else 60),
         memory_limit_mb=reader.integer("--memory-limit", None, least=1, most=2**31 - 1),
+        work_limit=reader.integer("--work-limit", None, least=1, most=2**63 - 1),
         workers=reader.integer("--workers", 1, least=1, most=MAX_WORKERS),
         seed=reader.integer("--seed", 0, least=0, most=2**31 - 1),
         simulate="--simulate" in given,

@@ -10,7 +10,7 @@ from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch, preset_names
 from polymap.cli_arguments import Options
 from polymap.cli_inputs import Inputs, keep_inputs
-from polymap.cli_interrupt import interrupts_wait
+from polymap.cli_interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli_output import Document, check_writable, say, warnings_said, write_documents
 from polymap.cli_progress import ProgressLine
 from polymap.errors import InputError, OptionError, Problem
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 ANSWERED = 0
 BUG = 1
 NO_ANSWER = 3
-INTERRUPTED = 130
 
 
 def run_command(options: Options) -> int:
@@ -200,6 +199,7 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
                 on_progress=progress,
                 constraints=Inputs(options).constraints(),
                 memory_limit_mb=options.memory_limit_mb,
+                work_limit=options.work_limit,
             )
     except KeyboardInterrupt:
         progress.clear()

@@ -93,6 +93,10 @@ def mapping_document(mapping: Mapping | None) -> object:
 def result_document(result: SearchResult) -> dict[str, object]:
     """Return what `polymap explore` prints."""
     document = _plain_document(result)
+    if result.dividing is not None:
+        one = result.dividing
+        figures = {"value": number(one.value), "bound": number(one.bound), "gap": one.gap, "seconds": one.seconds}
+        document["dividing"] = {"status": one.status, **figures}
     if result.values:
         document["values"] = {name: number(value) for name, value in result.values}
         document["bounds"] = {name: number(value) for name, value in result.bounds}
@@ -118,6 +122,7 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
             "evaluated": number(result.space.evaluated),
             "pruned": number(result.space.pruned),
         },
+        "work": number(result.work),
     }
 
 

@@ -43,6 +43,27 @@ def status_text(result: SearchResult) -> str:
     return f"{result.status}: {'; '.join(parts)}, gap {gap}, {result.seconds:.1f} s"
 
 
+def dividing_text(result: SearchResult) -> str:
+    """Return what is proven over tiles that divide, and what is known over all sizes."""
+    dividing = result.dividing
+    assert dividing is not None
+    if dividing.status == "OPTIMAL":
+        known = "proven"
+    elif dividing.status == "INFEASIBLE":
+        known = "there is none"
+    else:
+        known = "none found yet" if dividing.gap is None else f"gap {100 * dividing.gap:.3g} %, not proven"
+    value = "" if dividing.value is None else f" {_exact(dividing.value)}{unit_of(_first_part(result))}"
+    over_all = (
+        "proven" if result.status == "OPTIMAL" else None if result.gap is None else f"gap {100 * result.gap:.3g} %"
+    )
+    return f"best dividing{value}: {known}" + (f"; over all sizes: {over_all}" if over_all else "")
+
+
+def _first_part(result: SearchResult) -> str:
+    return result.values[0][0] if result.values else result.objective
+
+
 def space_text(result: SearchResult) -> str:
     """Return the size of the space and how much of it the search looked at."""
     space = result.space
@@ -58,7 +79,9 @@ def space_text(result: SearchResult) -> str:
 
 def result_text(workload: Workload, arch: Architecture, result: SearchResult) -> str:
     """Return the answer of a search: status, space, the front, the best mapping and what it costs."""
-    lines = [status_text(result), space_text(result)]
+    lines = [status_text(result)]
+    lines += [dividing_text(result)] if result.dividing is not None else []
+    lines += [space_text(result)]
     if result.front:
         lines += ["", front_text(result), "", "The first point:"]
     if result.best is not None and result.cost is not None:
@@ -105,7 +128,8 @@ def no_answer_text(result: SearchResult) -> str:
     clash = "\n".join(f"      {reason}" for reason in result.clash)
     if result.status == "TIMEOUT" and result.clash:
         return (
-            f"PM571 no mapping found: constraints are searched with tiles that divide, for which these clash:\n{clash}"
+            f"PM571 no mapping found in {result.seconds:.1f} s; with tiles that divide there is none, as these clash:\n"
+            f"{clash}"
         )
     if result.status == "TIMEOUT":
         return f"PM571 no mapping found in {result.seconds:.1f} s\n      A longer --time-limit may find one."

@@ -145,7 +145,15 @@ def not_worse(old: SearchResult, new: SearchResult) -> SearchResult:
         return new
     kept = new
     if new.value is None or (old.value is not None and old.value < new.value):
-        kept = replace(old, space=new.space, seconds=new.seconds, history=new.history, again=new.again)
+        kept = replace(
+            old,
+            space=new.space,
+            seconds=new.seconds,
+            history=new.history,
+            dividing=new.dividing,
+            work=new.work,
+            again=new.again,
+        )
     bound = max(one for one in (old.bound, new.bound, 0) if one is not None)
     assert kept.value is not None
     bound = min(bound, kept.value)

@@ -143,7 +143,7 @@ class Descent:
         self._visit(view, start_spot(self.tables, first))
 
     def _visit(self, view: View, spot: Spot) -> None:
-        self.incumbent.nodes += 1
+        self.incumbent.count()
         self._check_time()
         if self._is_dominated(spot):
             return

@@ -17,9 +17,10 @@ from polymap.search.bound import first_states, least_from, root_bound
 from polymap.search.crew import Crew, Hands, Stop
 from polymap.search.descent import Descent, OutOfTime, View, view_of
 from polymap.search.goals import Goal
-from polymap.search.incumbent import Front, Incumbent
+from polymap.search.incumbent import Front, Incumbent, Polish
 from polymap.search.lattice import divisors
 from polymap.search.leaf import Leaf
+from polymap.search.limits import Work
 from polymap.search.objective import BARRED, Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
@@ -50,6 +51,7 @@ class Outcome:
 
 Entry = tuple[int, int, int, Places]
 ALONE = Hands()
+AT_ONCE = 4096  # structures bounded between two looks at the clock
 STEPS_ALONE = 64  # steps of a search before it is worth starting processes
 WINDOW = 16  # steps that processes have before them at any time
 ANNEALED = 1500  # mappings scored at most where no chain of least cost fits
@@ -58,9 +60,11 @@ WORTHWHILE = 300  # a search that is smaller is over sooner than annealing
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a search that was ended leaves to one that goes on: the structures, its queue, where structures went."""
+    """What a search that was ended leaves to one that goes on: the structures, how many of them are bounded, the queue
+    of these, where structures went."""
 
     structures: tuple[Structure, ...]
+    bounded: int
     queue: tuple[Entry, ...]
     tally: Tally
 
@@ -97,14 +101,19 @@ def solve(
     keep: int = 1,
     before: Outcome | None = None,
     hands: Hands = ALONE,
+    work: Work | None = None,
+    polish: Polish | None = None,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
     before: an outcome for the same problem and measure to go on from. hands: the processes that share the work of a
-    search that is long.
+    search that is long. work: counts the steps; the search ends where none is left. polish: looks for better trees.
     """
-    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found)
+    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work or Work())
+    least = 0
+    incumbent.told = lambda: report(tuple(incumbent.found), least)
+    incumbent.polish = None if keep > 1 or measure.is_front else polish
     state = _begun(problem, measure, incumbent, report, None if before is None else before.rest)
     for turn in count():
         if turn == STEPS_ALONE and hands.count > 1:
@@ -119,9 +128,11 @@ def solve(
                 state.tally.prune(other[2] for other in state.queue)
                 break
             continue
-        report(tuple(incumbent.found), bound if state.known else 0)
+        least = bound if state.known else 0
+        report(tuple(incumbent.found), least)
+        incumbent.count(0)
         try:
-            if out_of_time() and (incumbent.found or -stage < Stage.PLACED):
+            if incumbent.out_of_time() and (incumbent.found or -stage < Stage.PLACED):
                 raise OutOfTime
             state.replace(entry, tuple(_step(problem, measure, state.structures[number], entry, incumbent)))
         except OutOfTime:
@@ -130,10 +141,13 @@ def solve(
     return state.outcome(())
 
 
-def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found) -> Incumbent:
-    incumbent = Incumbent(out_of_time, keep)
+def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work) -> Incumbent:
+    def stop() -> bool:
+        return work.is_spent() or out_of_time()
+
+    incumbent = Incumbent(stop, keep, work=work)
     if measure.is_front:
-        incumbent = Front(out_of_time, count=len(measure.shares), digit=measure.digit)
+        incumbent = Front(stop, work=work, parts=len(measure.shares), digit=measure.digit)
     for value, leaf in found:
         incumbent.add(value, leaf)
     return incumbent
@@ -172,14 +186,19 @@ class _Done:
 
 @dataclass(slots=True)
 class _State:
-    """A search as it stands: the queue (a heap), whether it holds all that is left, the best so far, where structures
-    have gone."""
+    """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these
+    (a heap), the best so far, where structures have gone."""
 
     structures: tuple[Structure, ...]
+    bounded: int | None
     queue: list[Entry]
-    known: bool
     incumbent: Incumbent
     tally: Tally
+
+    @property
+    def known(self) -> bool:
+        """Return whether the queue holds all that is left."""
+        return self.bounded == len(self.structures)
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry."""
@@ -193,14 +212,14 @@ class _State:
         for value, leaf in done.found:
             if self.incumbent.beats(value):
                 self.incumbent.add(value, leaf)
-        self.incumbent.nodes += done.nodes
+        self.incumbent.count(done.nodes)
         self.replace(entry, done.entries)
 
     def ended(self) -> Outcome:
         """Return the outcome of a search that a limit ends."""
         alive = tuple(entry for entry in self.queue if self.incumbent.beats(entry[0]))
         self.tally.prune(entry[2] for entry in self.queue if not self.incumbent.beats(entry[0]))
-        rest = Rest(self.structures, alive, self.tally) if self.known else None
+        rest = None if self.bounded is None else Rest(self.structures, self.bounded, alive, self.tally)
         return replace(self.outcome(tuple(entry[0] for entry in alive)), rest=rest)
 
     def outcome(self, left: tuple[int, ...]) -> Outcome:
@@ -220,10 +239,10 @@ class _State:
         return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
 
 
-def _worked(bench: _Bench, task: tuple[Structure, Entry, Found]) -> _Done:
-    """Do one step, knowing the trees that were found before."""
-    structure, entry, found = task
-    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, found)
+def _worked(bench: _Bench, task: tuple[Structure, Entry, Found, int | None]) -> _Done:
+    """Do one step of at most so many nodes, knowing the trees that were found before."""
+    structure, entry, found, most = task
+    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, found, Work(most))
     try:
         if bench.stop():
             raise OutOfTime
@@ -241,13 +260,13 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
     with Crew(hands, _Bench, args, _worked, bench.stop) as crew:
         given: deque[Entry] = deque()
         while True:
-            while queue and crew.waiting < WINDOW and not bench.stop():
+            while queue and crew.waiting < WINDOW and not incumbent.out_of_time():
                 entry = heappop(queue)
                 if not incumbent.beats(entry[0]):
                     state.tally.prune([entry[2]])
                     continue
                 given.append(entry)
-                crew.give((state.structures[entry[2]], entry, tuple(incumbent.found)))
+                crew.give((state.structures[entry[2]], entry, tuple(incumbent.found), incumbent.work.left))
             if not crew.waiting:
                 return state.ended() if queue else state.outcome(())
             least = min(entry[0] for entry in (*given, *queue[:1]))
@@ -256,21 +275,23 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
             given.popleft()
 
 
-def _begun(
-    problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None
-) -> _State:
+def _begun(problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one."""
     if rest is not None:
         queue = list(rest.queue)
         heapify(queue)
-        return _State(rest.structures, queue, True, incumbent, deepcopy(rest.tally))
+        state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.tally))
+        _bound_apart(problem, measure, state)
+        return state
     found, complete = enumerate_structures(problem, incumbent.out_of_time)
-    structures = _grouped(problem, distinct_structures(problem, found))
+    distinct, whole = distinct_structures(problem, found, incumbent.out_of_time)
+    structures = _grouped(problem, distinct)
     _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
-    tally = Tally(len(structures))
-    return _State(structures, _apart(problem, measure, structures, tally), complete, incumbent, tally)
+    state = _State(structures, 0, [], incumbent, Tally(len(structures)))
+    _bound_apart(problem, measure, state)
+    return state if complete and whole else replace(state, bounded=None)
 
 
 def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
@@ -329,15 +350,18 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
     )
 
 
-def _apart(problem: Problem, measure: Measure, structures: tuple[Structure, ...], tally: Tally) -> list[Entry]:
-    """Return the queue with every structure at its bound tensor by tensor."""
-    queue: list[Entry] = []
-    for number, bound in enumerate(apart_bounds(problem, measure, structures)):
-        fits = bound is not None and bound < BARRED
-        tally.begun(number, fits=fits)
-        if bound is not None and fits:
-            heappush(queue, (bound, -Stage.APART, number, ()))
-    return queue
+def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
+    """Put the structures that are not bounded yet into the queue, at their bounds tensor by tensor, until time ends."""
+    first = state.bounded or 0
+    while first < len(state.structures) and not (first and state.incumbent.out_of_time()):
+        some = state.structures[first : first + AT_ONCE]
+        for number, bound in enumerate(apart_bounds(problem, measure, some), first):
+            fits = bound is not None and bound < BARRED
+            state.tally.begun(number, fits=fits)
+            if bound is not None and fits:
+                heappush(state.queue, (bound, -Stage.APART, number, ()))
+        first += len(some)
+    state.bounded = first
 
 
 def _solve_places(

@@ -21,6 +21,7 @@ from polymap.search.problem import FanoutClass, Problem
 
 Vector = tuple[int, ...]
 Factors = tuple[Vector, ...]
+BETWEEN_LOOKS = 4096  # structures between two looks at the clock
 _CHUNK = 1 << 20  # products of rows looked at together
 
 
@@ -61,16 +62,22 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     else:
         found, complete = _joined(problem, splits, out_of_time)
         chosen = found.tolist()
-    return _structures(problem, splits, chosen), complete
+    structures = _structures(problem, splits, chosen, out_of_time)
+    return structures, complete and len(structures) == len(chosen)
 
 
-def _structures(problem: Problem, splits: list[Splits], chosen: list[list[int]]) -> tuple[Structure, ...]:
-    """Return the structures of one row per class (by number), sorted by their products."""
+def _structures(
+    problem: Problem, splits: list[Splits], chosen: list[list[int]], out_of_time: Callable[[], bool]
+) -> tuple[Structure, ...]:
+    """Return the structures of one row per class (by number), sorted by their products; the first ones where time
+    ends."""
     rows = [[tuple(row) for row in one.rows.tolist()] for one in splits]
     fanouts = [f for one in problem.classes for f in one.fanouts]
     order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
     found: list[Structure] = []
-    for numbers in chosen:
+    for count, numbers in enumerate(chosen):
+        if count % BETWEEN_LOOKS == BETWEEN_LOOKS - 1 and out_of_time():
+            break
         factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors[n]]
         classes = tuple(own[n] for own, n in zip(rows, numbers, strict=True))
         found.append(Structure(tuple(factors[i] for i in order), classes))

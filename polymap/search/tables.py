@@ -20,9 +20,9 @@ from polymap.search.components import Component
 from polymap.search.constraints import Intrinsic
 from polymap.search.exact import Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.lattice import IntArray, Lattice, lattice_below, restricted
-from polymap.search.magnitudes import most_costed, most_counted
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
 from polymap.search.loop_orders import standing_tiles
+from polymap.search.magnitudes import most_costed, most_counted
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread
