@@ -11,6 +11,7 @@ from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.messages import distinct_elements, elements_not_read
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
 from polymap.costmodel.progression import too_large
+from polymap.costmodel.refills import entries_that_find_nothing
 from polymap.costmodel.scene import (
     NO_PINS,
     Chains,
@@ -30,11 +31,12 @@ from polymap.costmodel.window_sums import all_elements, first_tile, kept_element
 class Counter:
     """Counts one mapping. pins: count only what the instances with these digits of spatial loops do."""
 
-    __slots__ = ("_chains", "_scenes", "machine", "model", "nest")
+    __slots__ = ("_chains", "_refills", "_scenes", "machine", "model", "nest")
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, nest: Nest) -> None:
         self.model, self.machine, self.nest = model, machine, nest
         self._chains = Chains(machine, nest)
+        self._refills: dict[tuple[int, int], int] = {}
         self._scenes: dict[tuple[int, Node, int, Siblings, Clock, Judge], Scene] = {}
 
     def scene(
@@ -98,6 +100,13 @@ class Counter:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
         return self._moves(tensor, (parent, node), Siblings.ADDED, pins, none_stops)
 
+    def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> int:
+        """Return how many events bring no partial sum, as nothing has arrived since the event before."""
+        if tensor.windows:  # then there are no partial sums where siblings may idle (`_is_delicate`)
+            return 0
+        scene = self.scene(tensor, (parent, node), Siblings.MERGED, clock=Clock.MACHINE, judge=none_starts)
+        return entries_that_find_nothing(scene, self.nest)
+
     def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many of the events bring an element only to siblings that come back while the first one stays."""
         stay, all_stay = (
@@ -158,6 +167,13 @@ class Counter:
             if below.level >= 0:
                 fills = self.fills(tensor, node, below)
 
+    def refills(self, tensor: TensorModel, node: Node) -> int:
+        """Return how many partial sums all instances of a node of a written tensor take from their parents."""
+        if (tensor.index, node.level) not in self._refills:
+            nodes = self.nest.holders[tensor.index]
+            self._refills |= {(row.tensor, row.level): row.fills for row in self.written_rows(tensor, nodes)}
+        return self._refills[tensor.index, node.level]
+
     def written_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row]:
         """Yield the rows of the target from entries, entry events and arrivals (docs/closed_form.md)."""
         entries = fills = 0
@@ -170,7 +186,7 @@ class Counter:
                 yield Row(node.level, tensor.index, arrivals - entries + fills, arrivals, 0, 0, tile)
             else:
                 parent = nodes[number - 1]
-                fills += self.events(tensor, parent, node) - entries
+                fills += self.events(tensor, parent, node) - self.silent_events(tensor, parent, node) - entries
                 if fills and self._is_delicate(tensor, node):
                     raise too_large()
                 entries = self.entries(tensor, parent, node)
