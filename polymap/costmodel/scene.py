@@ -56,6 +56,11 @@ def none_stops(tracks: tuple[Track, ...]) -> bool:
     return all(now > 0 for now, before in tracks if before > 0)
 
 
+def none_moves(tracks: tuple[Track, ...]) -> bool:
+    """Return whether the same siblings work as before."""
+    return none_starts(tracks) and none_stops(tracks)
+
+
 class Line(Protocol):
     """One dim: its elements, or the places that work where the tensor lacks it, over all steps (`whole`), and those
     kept at a carry of another dim (`still`) or of this one (`moving`) with `outside` of its temporal loops outside."""
