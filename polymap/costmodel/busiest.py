@@ -26,6 +26,10 @@ def busiest_of_levels(counter: Counter, rows: list[Row], left_out: Collection[in
     """Return the busiest instance per level, outermost first, of a mapping with these rows. left_out: levels of which
     it is not wanted, and may be 0."""
     nest = counter.nest
+    for tensor, nodes in zip(counter.model.tensors, nest.holders, strict=True):
+        for node in nodes[1:-1]:
+            if tensor.written and node.level not in left_out and counter.is_lopsided(tensor, node):
+                raise too_large()
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
         return _all_alike(counter, rows)
     return tuple(
@@ -63,7 +67,7 @@ def _all_alike(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
             parents = _trips(counter, tensor, 0, above, (0, 1, 2))
             events = (row.fills + stays - last.fills) if last.level else row.fills + stays - first_fills
             offsets = _trips(counter, tensor, above, here, (1, 2))
-            first_fills = (events // parents - stays // parents + first_fills) // offsets
+            first_fills = (events // parents - stays // parents + first_fills) // offsets if row.fills else 0
             reads = writes = (row.reads - row.fills) // instances + first_fills
         last = row if tensor.written else last
         use[row.level][0] += reads * tensor.bits

@@ -11,7 +11,7 @@ from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.messages import distinct_elements, elements_not_read
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
 from polymap.costmodel.progression import too_large
-from polymap.costmodel.refills import entries_that_find_nothing
+from polymap.costmodel.refills import entries_that_find_nothing, moves_of_shared, silent_events_of_shared
 from polymap.costmodel.scene import (
     NO_PINS,
     Chains,
@@ -102,10 +102,10 @@ class Counter:
 
     def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> int:
         """Return how many events bring no partial sum, as nothing has arrived since the event before."""
-        if tensor.windows:  # then there are no partial sums where siblings may idle (`_is_delicate`)
-            return 0
         scene = self.scene(tensor, (parent, node), Siblings.MERGED, clock=Clock.MACHINE, judge=none_starts)
-        return entries_that_find_nothing(scene, self.nest)
+        if self._is_delicate(tensor, node):
+            return silent_events_of_shared(scene, self.nest)
+        return 0 if tensor.windows else entries_that_find_nothing(scene, self.nest)
 
     def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many of the events bring an element only to siblings that come back while the first one stays."""
@@ -121,12 +121,18 @@ class Counter:
         scene = self.scene(tensor, between, siblings, pins, Clock.MACHINE, judge)
         if between[1].level < 0:
             return scene.whole * prod(distinct_elements(axes) for axes in scene.axes)
+        if siblings is not Siblings.APART and self._is_delicate(tensor, between[1]):
+            return moves_of_shared(scene, self.nest, leaving=siblings is Siblings.ADDED)
         total = scene.whole * prod(all_elements(axes) for axes in scene.axes)
         return total - _kept(scene, Clock.MACHINE)
 
+    def is_lopsided(self, tensor: TensorModel, node: Node) -> bool:
+        """Return whether the node's instances take unequal shares of partial sums, even where all tiles divide."""
+        return self._is_delicate(tensor, node) and self.refills(tensor, node) > 0
+
     def _is_delicate(self, tensor: TensorModel, node: Node) -> bool:
         """Return whether siblings may hold an element of a window through different offsets, or come back to it while
-        others hold it. Then an event need not follow an arrival, and no formula says who takes the partial sums."""
+        others hold it. Then elements are looked at one by one."""
         return bool(tensor.windows) and any(
             tensor.kinds[loop.dim] == 2 or (tensor.kinds[loop.dim] == 0 and not self.nest.even[loop.dim])
             for loop in self.nest.loops
@@ -187,8 +193,6 @@ class Counter:
             else:
                 parent = nodes[number - 1]
                 fills += self.events(tensor, parent, node) - self.silent_events(tensor, parent, node) - entries
-                if fills and self._is_delicate(tensor, node):
-                    raise too_large()
                 entries = self.entries(tensor, parent, node)
                 yield Row(node.level, tensor.index, arrivals + fills, arrivals + fills, fills, entries, tile)
 
