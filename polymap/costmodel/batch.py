@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,16 +101,30 @@ def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDA
 
 def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
     """Return the table as int64, or as Python integers where one is too large for that."""
-    table = np.asarray(tiles)
+    table = _as_array(tiles)
     if table.ndim != 2 or table.shape[1] != loops or not table.shape[0]:
         what = f"tiles has the shape {table.shape}, and the tree has {loops} loops"
         raise OptionError(Problem("PM562", what, f"A table [mappings, {loops}] with a row or more is wanted."))
     if table.dtype.kind == "i" or (table.dtype.kind == "u" and table.max(initial=0) < 2**63):
         return table.astype(np.int64)
     values: list[list[object]] = table.tolist()
-    if not all(type(value) is int for row in values for value in row):
-        raise OptionError(Problem("PM563", f"tiles has the type {table.dtype}", "Integers are wanted."))
+    for number, row in enumerate(values):
+        for value in row:
+            if type(value) is not int:
+                what = f"tiles has {value!r} in row {number}, of type {type(value).__name__}"
+                raise OptionError(Problem("PM563", what, "Integers are wanted."))
     return table.astype(np.object_)
+
+
+def _as_array(tiles: ArrayLike) -> NDArray[Any]:
+    """Return the table as an array in which integers beyond int64 are still integers."""
+    try:
+        table = np.asarray(tiles)
+    except ValueError:
+        what = "the rows of tiles differ in length"
+        raise OptionError(Problem("PM562", what, "A table [mappings, loops] is wanted.")) from None
+    is_array = isinstance(tiles, np.ndarray) or table.dtype.kind != "f"
+    return table if is_array else np.asarray(tiles, dtype=np.object_)  # numpy makes floats of a list with 2**63
 
 
 def _loops(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:

@@ -1,7 +1,8 @@
 """From arrays of counts to arrays of cost: `assemble` on columns, with the same numbers to the last bit.
 
 Energies are sums of integers over one common denominator. A quotient of two integers below 2^53 is rounded once, like
-that of two rationals; the caller makes sure that all are (`fits`).
+that of two rationals; larger ones are divided as Python integers, which rounds once as well. What may come up is
+bounded before (`Prices`): counts and cycles must fit int64, energies are Python integers where they might not.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import lcm, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,10 @@ from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import any_order_is_legal
 from polymap.workload.loopnest import Workload
 
-EXACT = 2**53
+EXACT = 2**53  # below it, floats hold all integers
+_INT64 = 2**63
+_LONGEST = 2**51  # see `batch_loops.quotient`
+_LARGEST_PJ = 10**300
 
 _STRETCH = 1 << 13  # rows that fit in the cache together with what is computed from them
 
@@ -40,9 +44,11 @@ class BatchFigures(NamedTuple):
 
 class Prices:
     """The machine's rationals as integers. unit: their common denominator. moves: (level, tensor) -> what an element
-    read and an element written cost, in pJ / unit. leaks: per level, in pJ / unit and cycle."""
+    read and an element written cost, in pJ / unit. leaks: per level, in pJ / unit and cycle. fit: whether int64 holds
+    every count and cycle that may come up. most: an energy, in pJ / unit, that none exceeds. lanes: instances of the
+    compute unit, by what each does per cycle."""
 
-    __slots__ = ("compute", "cycles", "leaks", "moves", "unit")
+    __slots__ = ("compute", "cycles", "fit", "lanes", "leaks", "most", "moves", "unit")
 
     def __init__(self, model: WorkloadModel, arch: Architecture) -> None:
         costs: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}
@@ -58,18 +64,19 @@ class Prices:
         self.compute = int(arch.compute.pj * self.unit)
         bandwidths = [each for level in arch.levels for each in _bandwidths(level) if each is not None]
         self.cycles = lcm(*(each.numerator for each in bandwidths))
+        self.lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
+        self._bound(model, arch)
 
-    def fits(self, model: WorkloadModel, arch: Architecture) -> bool:
-        """Return whether every integer that comes up stays below 2^53."""
+    def _bound(self, model: WorkloadModel, arch: Architecture) -> None:
         instances = prod(model.extents)
         most = instances * max(2, *(tensor.reads for tensor in model.tensors))  # elements that one row reads or writes
         bits = 2 * most * sum(tensor.bits for tensor in model.tensors)
         slowest = max((each.denominator for level in arch.levels for each in _bandwidths(level) if each), default=1)
         latency = len(arch.levels) * bits * slowest * max(1, self.cycles) + instances * max(1, self.cycles)
         energy = most * sum(sum(pair) for pair in self.moves.values()) + self.compute * instances
-        lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
-        figures = (latency, energy + latency * sum(self.leaks), self.unit, instances * lanes, 4 * instances)
-        return all(each < EXACT for each in figures)
+        self.most = energy + latency * sum(self.leaks)
+        counted = max(latency, bits, instances * self.lanes, 64 * instances) < _INT64
+        self.fit = counted and max(model.extents) < _LONGEST and self.most < _LARGEST_PJ * self.unit
 
 
 def _bandwidths(level: MemoryLevel) -> tuple[Fraction | None, ...]:
@@ -95,8 +102,8 @@ class Batch:
         self._partial: PartialPlan | None = None
 
     def fits(self) -> bool:
-        """Return whether int64 holds all counts of this tree, and floats all numerators, exactly."""
-        return self._prices.fits(self._model, self._arch)
+        """Return whether int64 holds all counts and cycles of this tree."""
+        return self._prices.fit
 
     def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
         """Return the figures of all rows and for which they are right: those whose tiles all divide the enclosing one.
@@ -152,9 +159,11 @@ class Batch:
                 if level.capacity_bits is not None:
                     legal = legal & (held * level.buffering <= level.capacity_bits)
         energies.append(prices.compute * instances)
-        lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
-        floats: list[NDArray[np.float64] | float] = [_total(energies) / prices.unit, instances / (compute * lanes)]
-        return BatchFigures(legal, integers, floats + [energy / prices.unit for energy in energies])
+        most = max(prices.most, prices.unit)
+        floats = [_divided(_total(energies), prices.unit, most)]
+        floats.append(_divided(instances, compute * prices.lanes, instances * prices.lanes))
+        floats += [_divided(energy, prices.unit, most) for energy in energies]
+        return BatchFigures(legal, integers, floats)
 
 
 def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> Batch | None:
@@ -178,14 +187,31 @@ def _total(values: Iterable[Many]) -> Many:
 
 
 def _energy(prices: Prices, level: int, latency: Integers, rows: list[ArrayRow]) -> Many:
-    """Return a level's energy, as a multiple of 1 / unit."""
-    total: Many = prices.leaks[level] * latency if prices.leaks[level] else 0
+    """Return a level's energy, as a multiple of 1 / unit: int64 where it fits, else Python integers."""
+    exact = _python_integers if prices.most >= _INT64 else _as_they_are
+    total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0
     for row in rows:
         if row.level == level:
             read, write = prices.moves[level, row.tensor]
-            moved = (row.reads + row.writes) * read if read == write else row.reads * read + row.writes * write
-            total = moved + total
+            reads, writes = exact(row.reads), exact(row.writes)
+            total = ((reads + writes) * read if read == write else reads * read + writes * write) + total
     return total
+
+
+def _as_they_are(values: Many) -> Many:
+    return values
+
+
+def _python_integers(values: Many) -> Any:
+    return values if isinstance(values, int) else values.astype(np.object_)
+
+
+def _divided(numerator: Many, denominator: Many, most: int) -> NDArray[np.float64] | float:
+    """Return quotients rounded once; most: what neither side exceeds."""
+    if most < EXACT or (isinstance(numerator, int) and isinstance(denominator, int)):
+        return numerator / denominator
+    exact = np.asarray(_python_integers(numerator)) / np.asarray(_python_integers(denominator), dtype=np.object_)
+    return np.asarray(exact, dtype=np.float64)
 
 
 def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, columns: Columns) -> Booleans:

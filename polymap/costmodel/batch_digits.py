@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.batch_loops import Integers, Many, quotient
-from polymap.costmodel.digits import Chain, Clock, Cut, Part, Track
-from polymap.costmodel.scene import Judge, none_starts, none_stops
+from polymap.costmodel.batch_loops import Booleans, Integers, Many, quotient
+from polymap.costmodel.digits import NOTHING, Chain, Clock, Cut, Part, Past, Track
+from polymap.costmodel.scene import Judge, none_moves, none_starts, none_stops
 
 
 def first_back(tracks: tuple[Track, ...]) -> bool:
@@ -23,6 +23,17 @@ def first_back(tracks: tuple[Track, ...]) -> bool:
     As the judge of `judged_places` it also asks that the first of these is the one that the MERGED loop's pin tells.
     """
     return not none_starts(tracks)
+
+
+class History(NamedTuple):
+    """What is asked of the last change before a step (`Past`): that it came with this loop of the chain and that a
+    sibling started at it, or that it came with a loop outside of this one, or that there was none."""
+
+    loop: int
+    starts: bool
+
+    def holds(self, past: Past) -> bool:
+        return (past.loop == self.loop and past.starts) if self.starts else past.loop < self.loop
 
 
 class Digit(NamedTuple):
@@ -186,19 +197,29 @@ def _kept_by_the_machine(extent: int, digits: Digits, outside: int) -> Many:
     return sum((length * many for length, _, many in states), start=0)
 
 
-def judged_is_in_reach(chain: Chain) -> bool:
+def judged_is_in_reach(chain: Chain, history: History | None) -> bool:
     """Return whether `judged_places` counts a chain: TIME loops, and at most one spatial loop inside them."""
     parts = [part for _, part, _ in chain]
+    if history and parts and parts[-1] is Part.EACH:
+        return False
     return all(part is Part.TIME for part in parts[:-1]) and (not parts or parts[-1] is not Part.FREE)
 
 
-def judged_places(extent: int, digits: Digits, cut: Cut, judge: Judge) -> Many:
+def judged_places(extent: int, digits: Digits, cut: Cut, judge: Judge, history: History | None = None) -> Many:
     """Return how many steps of one carry, on the clock of the whole machine, and EACH digits there are at which the
-    first sibling works and worked before, and of which the judge approves."""
+    first sibling works and worked before, and of which the judge approves; history: what is asked of the past."""
     states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (left now, left before, how many)
+    known: dict[int, Changed] = {}
     outside = cut.outside
-    for tile, part, pin in digits:
+    for number, (tile, part, pin) in enumerate(digits):
+        if history and part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved)):
+            states = [
+                (now, before, many * _asked(digits, number, before, history, known)) for now, before, many in states
+            ]
+            history = None
         if part is not Part.TIME:
+            if history and history.starts:
+                return 0
             return sum((_spread(state, tile, part, pin, judge) for state in states), start=0)
         if outside > 0:
             branches = _branched([(now, many) for now, _, many in states], tile)
@@ -211,7 +232,47 @@ def judged_places(extent: int, digits: Digits, cut: Cut, judge: Judge) -> Many:
                 for now, before, many in states
             ]
         outside -= 1
+    if history and history.starts:
+        return 0
     return sum((many for _, _, many in states), start=0)
+
+
+def _asked(digits: Digits, number: int, length: Many, history: History, known: dict[int, Changed]) -> Booleans:
+    """Return where the past of the loops from `number` on, with this length left for them, is the one asked for."""
+    _, loop, starts = _last_change(digits, number, length, known)
+    return np.asarray((loop == history.loop) & starts if history.starts else loop < history.loop)
+
+
+Changed = tuple[Many, Many, Many]  # siblings at work at last, number of the loop of the last change, whether more work
+
+
+def _last_change(digits: Digits, number: int, length: Many, known: dict[int, Changed]) -> Changed:
+    """Return `digits._last_change` of TIME loops and one spatial loop inside them. known: below full tiles.
+
+    All digits but the last leave full tiles, so that two of them tell what all do.
+    """
+    if number == len(digits) or digits[number].part is not Part.TIME:
+        return _at_work(digits[number:], length), NOTHING, 0
+    tile = digits[number].tile
+    last = quotient(length + (tile - 1), tile) - 1
+    works, loop, starts = _last_change(digits, number + 1, length - last * tile, known)
+    if number not in known:
+        known[number] = _last_change(digits, number + 1, tile, known)
+    worked, loop_before, starts_before = known[number]
+    changed = np.not_equal(worked, works)
+    more = np.where(changed, np.greater(works, worked), starts_before)
+    moved = np.where((last > 0) & (changed | np.greater_equal(loop_before, 0)), number, NOTHING)
+    inside = np.greater_equal(loop, 0)
+    return works, np.where(inside, loop, moved), np.where(inside, starts, more)
+
+
+def _at_work(spatial: Digits, length: Many) -> Many:
+    """Return how many siblings work along a spatial loop, of a PINNED one 1 or 0."""
+    if not spatial:
+        return 1
+    ((tile, part, pin),) = spatial
+    working = quotient(length + (tile - 1), tile)
+    return np.greater(working, pin).astype(np.int64) if part is Part.PINNED else working
 
 
 def _stepped(length: Many, many: Many, tile: Integers) -> list[tuple[Many, Many, Many]]:
@@ -233,4 +294,6 @@ def _spread(state: tuple[Many, Many, Many], tile: Integers, part: Part, pin: Man
         return many * ((before == pin) & (now > pin))
     if judge is none_starts:
         return many * (now <= before)
+    if judge is none_moves:
+        return many * (now == before)
     return many * (before <= now) if judge is none_stops else many

@@ -15,6 +15,7 @@ import numpy as np
 
 from polymap.costmodel.batch_digits import (
     Digit,
+    History,
     digits_of,
     first_back,
     judged_is_in_reach,
@@ -27,7 +28,16 @@ from polymap.costmodel.batch_digits import (
 from polymap.costmodel.batch_loops import Integers, Many
 from polymap.costmodel.batch_rows import NO_ANSWER
 from polymap.costmodel.batch_sliding import first_size, is_in_reach, sums
-from polymap.costmodel.digits import Chain, Clock, Cut, Part, changes, kept_indices as kept_of_one, siblings
+from polymap.costmodel.digits import (
+    Chain,
+    Clock,
+    Cut,
+    Part,
+    changes,
+    changes_with_past,
+    kept_indices as kept_of_one,
+    siblings,
+)
 from polymap.costmodel.messages import distinct_elements, sums_of_window
 from polymap.costmodel.scene import Axes, Judge
 from polymap.costmodel.window_sums import Cuts, all_elements, first_tile, kept_elements
@@ -107,25 +117,31 @@ def _kept_of_one(axes: Axes, outside: int, clock: Clock) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Judged(Line):
-    """Places that work now and before at one carry and of which a judge approves."""
+    """Places that work now and before at one carry and of which a judge approves; history: what is asked of the past
+    of these steps."""
 
     cut: Cut
     judge: Judge
+    history: History | None = None
 
     @property
     def alone(self) -> bool:
-        return not judged_is_in_reach(self.chain)
+        return not judged_is_in_reach(self.chain, self.history)
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         if self.alone:
-            count = partial(_judged_of_one, cut=self.cut, judge=self.judge)
+            count = partial(_judged_of_one, cut=self.cut, judge=self.judge, history=self.history)
             return one_by_one(count, ((1, self.extent, self.chain),), tiles)
-        return judged_places(self.extent, digits_of(self.extent, tiles, self.chain), self.cut, self.judge)
+        digits = digits_of(self.extent, tiles, self.chain)
+        return judged_places(self.extent, digits, self.cut, self.judge, self.history)
 
 
-def _judged_of_one(axes: Axes, cut: Cut, judge: Judge) -> int:
+def _judged_of_one(axes: Axes, cut: Cut, judge: Judge, history: History | None) -> int:
     ((_, extent, chain),) = axes
     found = changes(extent, chain, cut)
+    if history:
+        with_past = changes_with_past(extent, chain, cut)
+        found = tuple((times, tracks) for times, tracks, past in with_past if history.holds(past))
     if judge is not first_back:
         return sum(times for times, tracks in found if judge(tracks))
     ((merged, pin),) = ((number, pin) for number, (_, part, pin) in enumerate(chain) if part is Part.MERGED)

@@ -86,7 +86,8 @@ class PartialPlan:
                 reads, writes, filled = [*arrivals, *times(entries, -1), *fills], arrivals, []
             else:
                 parent = nodes[number - 1]
-                fills = [*fills, *plans.events(tensor, parent, node), *times(entries, -1)]
+                silent = plans.silent_events(tensor, parent, node)
+                fills = [*fills, *plans.events(tensor, parent, node), *times([*entries, *silent], -1)]
                 drains = entries = plans.entries(tensor, parent, node)
                 reads = writes = [*arrivals, *fills]
                 filled = fills

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from polymap.costmodel.batch_digits import first_back
+from polymap.costmodel.batch_digits import History, first_back
 from polymap.costmodel.batch_factors import (
     FirstTile,
     Judged,
@@ -37,6 +37,7 @@ from polymap.costmodel.scene import (
     Siblings,
     always,
     axes_of,
+    none_moves,
     none_starts,
     none_stops,
 )
@@ -56,7 +57,7 @@ def nest_of_columns(model: WorkloadModel, shape: Shape) -> Nest:
 class ManyScene:
     """One node of one tensor: the factors of all steps, and those of each carry."""
 
-    __slots__ = ("_chains", "_clock", "_extents", "_judge", "_judges", "above", "axes", "tensor")
+    __slots__ = ("_chains", "_clock", "_extents", "_judge", "_judges", "_loops", "above", "axes", "tensor")
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class ManyScene:
         shared, told = chains.at(between, siblings, pins)
         self.tensor, self._extents, self._clock, self._judge = tensor, extents, clock, judge
         self._judges: dict[int, Judge] = {}
+        self._loops = chains.nest.chains
         self._chains = tuple(told[dim] if kind == 1 else shared[dim] for dim, kind in enumerate(tensor.kinds))
         self.axes: tuple[Axes, ...] = axes_of(extents, self._chains, tensor)
         self.above = [
@@ -120,12 +122,51 @@ class ManyScene:
             if dim in now:
                 now[dim] = self._still(dim, outside[dim])
 
+    def silent(self) -> Iterator[list[Value]]:
+        """Yield the factors, of a tensor without windows, of the steps of each carry of which the judges approve and
+        before which the last change was an entry: that along some dim, with some loop, and further out along others."""
+        judged = [dim for dim, kind in enumerate(self.tensor.kinds) if not kind and self._is_judged(self._chains[dim])]
+        outside = [0] * len(self._extents)
+        for loop in self.above:
+            outside[loop.dim] += 1
+        for carry in reversed(self.above):
+            outside[carry.dim] -= 1
+            cuts = [Cut(each, dim == carry.dim) for dim, each in enumerate(outside)]
+            values = {
+                dim: self._moving(dim, cut.outside) if cut.moved else self._still(dim, cut.outside)
+                for dim, cut in enumerate(cuts)
+            }
+            if any(isinstance(value, int) and value == 0 for value in values.values()):
+                continue
+            for dim in judged:
+                for number in self._inside(dim, cuts[dim])[:-1]:  # along the innermost loop siblings only stop
+                    place = self._loops[dim][number].position
+                    asked = {each: self._asked(each, cuts[each], place) for each in judged if each != dim}
+                    asked[dim] = History(number, starts=True)
+                    yield [
+                        self._judged(each, cuts[each], asked[each]) if each in asked else value
+                        for each, value in values.items()
+                    ]
+
+    def _inside(self, dim: int, cut: Cut) -> list[int]:
+        """Return the numbers of a dim's TIME loops inside a carry."""
+        timed = [number for number, (_, part, _) in enumerate(self._chains[dim]) if part is Part.TIME]
+        return timed[cut.outside + cut.moved :]
+
+    def _asked(self, dim: int, cut: Cut, place: int) -> History | None:
+        """Return what is asked of the past of a dim whose last change came with a loop outside of a place."""
+        outer = sum(loop.position < place for loop in self._loops[dim])
+        return History(outer, starts=False) if any(each >= outer for each in self._inside(dim, cut)) else None
+
+    def _judged(self, dim: int, cut: Cut, history: History | None) -> Value:
+        return Judged(self._extents[dim], self._chains[dim], cut, self._judges.get(dim, self._judge), history)
+
     def _still(self, dim: int, outside: int) -> Value:
         extent, chain = self._extents[dim], self._chains[dim]
         if self.tensor.kinds[dim]:
             return _kept(extent, chain, outside, self._clock)
         if self._is_judged(chain):
-            return Judged(extent, chain, Cut(outside, moved=False), self._judges.get(dim, self._judge))
+            return self._judged(dim, Cut(outside, moved=False), None)
         return _places(extent, chain, outside)
 
     def _moving(self, dim: int, outside: int) -> Value:
@@ -133,7 +174,7 @@ class ManyScene:
         if self.tensor.kinds[dim]:
             return 0
         if self._is_judged(chain):
-            return Judged(extent, chain, Cut(outside, moved=True), self._judges.get(dim, self._judge))
+            return self._judged(dim, Cut(outside, moved=True), None)
         return _places(extent, chain, outside, moving=True)
 
     def _is_judged(self, chain: Chain) -> bool:
@@ -238,6 +279,21 @@ class Plans:
         """Return the same with the siblings merged that enter an element in one step."""
         return self._moves(tensor, (parent, node), Siblings.MERGED, pins, none_starts)
 
+    def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> Terms:
+        """Return how many events bring no partial sum, as nothing has arrived since the event before."""
+        if tensor.windows:  # then there are no partial sums where siblings may idle
+            return []
+        none_stops_here, none_moves_here = (
+            [
+                self.factors.term(values)
+                for values in self._scene(
+                    tensor, (parent, node), Siblings.MERGED, NO_PINS, Clock.MACHINE, judge
+                ).silent()
+            ]
+            for judge in (none_stops, none_moves)
+        )
+        return [*none_stops_here, *times(none_moves_here, -1)]
+
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Terms:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
         return self._moves(tensor, (parent, node), Siblings.ADDED, pins, none_stops)
@@ -257,7 +313,11 @@ class Plans:
         judges[own.dim] = first_back
         scene = self._scene(tensor, between, Siblings.MERGED, pins, Clock.MACHINE)
         scene.judge_by(judges, own.tile, pins[own.position])
-        return [self.factors.term(kept) for kept, _ in scene.carries()]
+        back = [self.factors.term(kept) for kept, _ in scene.carries()]
+        unmoved: dict[Judge, Judge] = {always: none_stops, none_starts: none_moves}
+        still = {dim: unmoved.get(judge, judge) for dim, judge in judges.items()}
+        scene.judge_by(still, own.tile, pins[own.position])
+        return [*back, *times([self.factors.term(values) for values in scene.silent()], -1)]
 
     def idle_siblings(self, tensor: TensorModel, parent: Node, node: Node) -> list[Loop]:
         """Return the loops over dims that the tensor lacks in which the siblings below one parent instance differ."""

@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterator
 from itertools import product
 from math import prod
 
-from polymap.costmodel.digits import Clock, Cut, Part, changes, left, runs, siblings as all_siblings
+from polymap.costmodel.digits import Clock, Part, Track, left, runs, siblings as all_siblings
 from polymap.costmodel.groups import TensorModel
 from polymap.costmodel.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.progression import too_large
 from polymap.costmodel.ragged import Counter
+from polymap.costmodel.refills import joint_changes
 from polymap.costmodel.scene import Pins, Scene, Siblings
 from polymap.costmodel.tally import Busiest, Row
 
@@ -25,6 +26,10 @@ def busiest_of_levels(counter: Counter, rows: list[Row], left_out: Collection[in
     """Return the busiest instance per level, outermost first, of a mapping with these rows. left_out: levels of which
     it is not wanted, and may be 0."""
     nest = counter.nest
+    for tensor, nodes in zip(counter.model.tensors, nest.holders, strict=True):
+        for node in nodes[1:-1]:
+            if tensor.written and node.level not in left_out and counter.is_lopsided(tensor, node):
+                raise too_large()
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
         return _all_alike(counter, rows)
     return tuple(
@@ -62,7 +67,7 @@ def _all_alike(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
             parents = _trips(counter, tensor, 0, above, (0, 1, 2))
             events = (row.fills + stays - last.fills) if last.level else row.fills + stays - first_fills
             offsets = _trips(counter, tensor, above, here, (1, 2))
-            first_fills = (events // parents - stays // parents + first_fills) // offsets
+            first_fills = (events // parents - stays // parents + first_fills) // offsets if row.fills else 0
             reads = writes = (row.reads - row.fills) // instances + first_fills
         last = row if tensor.written else last
         use[row.level][0] += reads * tensor.bits
@@ -160,6 +165,8 @@ def fills_of(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], num
     if number == 0:
         return _first_entries(counter, tensor, nodes, pins) if tensor.initial and not tensor.overwritten else 0
     parent, node = nodes[number - 1], nodes[number]
+    if not counter.refills(tensor, node):
+        return 0
     siblings = _idle_siblings(counter, tensor, parent, node)
     if any(pins[loop.position] for loop in siblings):
         return _come_back(counter, tensor, parent, node, siblings, pins)
@@ -195,46 +202,34 @@ def _come_back(
     """Return how often elements come back to one sibling other than the first, as the first of those that come back.
 
     Siblings come back along one dim at a time in this sense: the first of all that do differs from the first sibling
-    along one dim only.
+    along one dim only. Where nothing arrived since the entry before, it takes nothing.
     """
     dims = {loop.dim for loop in siblings if pins[loop.position]}
     if len(dims) > 1:
         return 0
     (own,) = dims
     scene = counter.scene(tensor, (parent, node), Siblings.MERGED, pins, Clock.MACHINE)
-    idle = {dim for dim, kind in enumerate(tensor.kinds) if not kind}
     target = tuple(pins[loop.position] for loop in siblings)
-    total = 0
-    outside = {dim: sum(loop.dim == dim for loop in scene.above) for dim in range(len(tensor.kinds))}
-    for carry in reversed(scene.above):
-        outside[carry.dim] -= 1
-        times = 1
-        for dim in range(len(tensor.kinds)):
-            cut = Cut(outside[dim], dim == carry.dim)
-            if dim in idle:
-                times *= sum(
-                    often
-                    for often, first in _first_back(counter, scene, dim, cut, siblings)
-                    if (first == target if dim == own else first is None or first > target)
-                )
-            elif dim in scene.lines:
-                times *= 0 if cut.moved else scene.lines[dim].still(cut.outside)
-            else:
-                times *= counter.model.extents[dim]
-        total += times
-    return total
+    kinds = {dim: _kinds_of_siblings(counter, scene, dim, siblings) for dim in scene.lines if not tensor.kinds[dim]}
+
+    def first_back(dim: int, tracks: tuple[Track, ...]) -> tuple[int, ...] | None:
+        back = [kind for kind, (now, before) in zip(kinds[dim], tracks, strict=True) if now and not before]
+        return min(back, default=None)
+
+    def is_first(back: dict[int, tuple[int, ...] | None]) -> bool:
+        others = (first for dim, first in back.items() if dim != own)
+        return back.get(own) == target and all(first is None or first > target for first in others)
+
+    found = joint_changes(scene, counter.nest, first_back)
+    return sum(times for times, back, silent in found if not silent and is_first(back))
 
 
-def _first_back(
-    counter: Counter, scene: Scene, dim: int, cut: Cut, siblings: list[Loop]
-) -> Iterator[tuple[int, tuple[int, ...] | None]]:
-    """Yield (how often, digits of the first sibling along one dim that works now and did not before, None for none)."""
-    extent, chain = counter.model.extents[dim], scene.chains[dim]
+def _kinds_of_siblings(counter: Counter, scene: Scene, dim: int, siblings: list[Loop]) -> list[tuple[int, ...]]:
+    """Return the digits of the first sibling of each kind along one dim, in instance order."""
+    chain = scene.chains[dim]
     loops = counter.nest.chains[dim][: len(chain)]
     kinds: list[tuple[int, ...]] = []
-    for digits in all_siblings(extent, chain):
+    for digits in all_siblings(counter.model.extents[dim], chain):
         at = {loop.position: digit for loop, digit in zip(loops, digits, strict=True)}
         kinds.append(tuple(at.get(loop.position, 0) for loop in siblings))
-    for often, tracks in changes(extent, chain, cut):
-        back = [kind for kind, (now, before) in zip(kinds, tracks, strict=True) if now and not before]
-        yield often, min(back, default=None)
+    return kinds

@@ -10,7 +10,7 @@ from polymap.arch.machine import Architecture
 from polymap.costmodel.busiest import busiest_of_levels
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.groups import WorkloadModel, workload_model
-from polymap.costmodel.nest import TEMPORAL, MachineModel, machine_model, nest_of
+from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
 from polymap.costmodel.ragged import Counter
 from polymap.costmodel.tally import Busiest, Row
 from polymap.costmodel.uniform import count_uniform
@@ -64,7 +64,7 @@ def count_closed_form(
     if nest is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
     try:
-        if all(nest.even):
+        if all(nest.even) and not _shares_elements(model, nest):
             rows, busy = count_uniform(model, machine, nest)
             steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
         else:
@@ -75,6 +75,15 @@ def count_closed_form(
     except BudgetError:
         return None
     return counts_of(model, machine, rows, busy, steps)
+
+
+def _shares_elements(model: WorkloadModel, nest: Nest) -> bool:
+    """Return whether siblings may hold an element of the target through different offsets of a window."""
+    return any(
+        tensor.written and tensor.kinds[loop.dim] == 2 and 0 <= loop.fanout < nodes[-2].fans
+        for tensor, nodes in zip(model.tensors, nest.holders, strict=True)
+        for loop in nest.loops
+    )
 
 
 def counts_of(

@@ -279,14 +279,46 @@ def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track
     One track per kind of `siblings`; only steps before and at which the first sibling works.
     """
     total: dict[tuple[Track, ...], int] = {}
+    for (tracks, _), times in _changes(extent, chain, cut, look_back=False).items():
+        total[tracks] = total.get(tracks, 0) + times
+    return tuple((times, tracks) for tracks, times in total.items())
+
+
+class Past(NamedTuple):
+    """The last step before a carry at which other siblings worked than the step before, of those since the loops inside
+    the carry began. loop: number of the outermost loop of the chain that has moved since before it, NOTHING where the
+    same siblings worked all the time. starts: whether one began to work at it."""
+
+    loop: int
+    starts: bool
+
+
+NOTHING = -1
+_QUIET = Past(NOTHING, starts=False)
+
+
+@lru_cache(maxsize=1 << 14)
+def changes_with_past(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...], Past], ...]:
+    """Return `changes`, told apart by what came before the step."""
+    found = _changes(extent, chain, cut, look_back=True)
+    return tuple((times, tracks, past or _QUIET) for (tracks, past), times in found.items())
+
+
+def _changes(
+    extent: int, chain: Chain, cut: Cut, *, look_back: bool
+) -> dict[tuple[tuple[Track, ...], Past | None], int]:
+    total: dict[tuple[tuple[Track, ...], Past | None], int] = {}
     kinds = siblings(extent, chain)
     for count, digits in choices(apart(chain, runs(extent, chain))[0]):
         chosen = [tuple(map(int.__add__, digits, kind)) for kind in kinds]
-        found: dict[tuple[int, tuple[Track, ...]], int] = {(extent, ((extent, extent),) * len(kinds)): count}
+        found: dict[tuple[int, tuple[Track, ...], Past | None], int] = {
+            (extent, ((extent, extent),) * len(kinds), None): count
+        }
         outside = cut.outside
         for number, (tile, part, _) in enumerate(chain):
-            following: dict[tuple[int, tuple[Track, ...]], int] = {}
-            for (clock, tracks), times in found.items():
+            following: dict[tuple[int, tuple[Track, ...], Past | None], int] = {}
+            inside = part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved))
+            for (clock, tracks, past), times in found.items():
                 if part is Part.TIME:
                     below = _timed(tile, Cut(outside, cut.moved), clock, tracks)
                 else:
@@ -295,16 +327,49 @@ def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track
                         for track, each in zip(tracks, chosen, strict=True)
                     )
                     below = iter(((1, min(clock, tile), placed),))
+                if look_back and inside and past is None:
+                    past = _last_change(chain, number, clock, tuple(before for _, before in tracks), chosen)[1]
                 for many, after, reached in below:
                     if len(following) > MAX_KINDS:
                         raise too_large()
                     if reached[0][0] and reached[0][1]:
-                        following[after, reached] = following.get((after, reached), 0) + many * times
+                        key = (after, reached, past)
+                        following[key] = following.get(key, 0) + many * times
             outside -= part is Part.TIME
             found = following
-        for (_, tracks), times in found.items():
-            total[tracks] = total.get(tracks, 0) + times
-    return tuple((times, tracks) for tracks, times in total.items())
+        for (_, tracks, past), times in found.items():
+            total[tracks, past] = total.get((tracks, past), 0) + times
+    return total
+
+
+def _last_change(
+    chain: Chain, number: int, clock: int, lengths: tuple[int, ...], chosen: list[tuple[int, ...]]
+) -> tuple[tuple[bool, ...], Past]:
+    """Return which siblings work in the last step of the loops from `number` on, and the last change in it.
+
+    clock, lengths: what is left for these loops, on the machine and of each sibling. The loops are looked through
+    backwards: digits that leave the same of all lengths do the same.
+    """
+    if number == len(chain):
+        return tuple(length > 0 for length in lengths), _QUIET
+    tile, part, _ = chain[number]
+    if part is not Part.TIME:
+        placed = tuple(max(0, left(length, each[number], tile)) for length, each in zip(lengths, chosen, strict=True))
+        return _last_change(chain, number + 1, min(clock, tile), placed, chosen)
+    last: tuple[bool, ...] | None = None
+    for digit, _ in reversed(list(segments((clock, *lengths), tile))):
+        placed = tuple(max(0, left(length, digit, tile)) for length in lengths)
+        works, past = _last_change(chain, number + 1, left(clock, digit, tile), placed, chosen)
+        if last is None:
+            last = works
+            if past.loop != NOTHING:
+                return last, past
+        elif works != last:
+            return last, Past(number, any(now and not before for now, before in zip(last, works, strict=True)))
+        elif past.loop != NOTHING:
+            return last, Past(number, past.starts)
+    assert last is not None, "a loop has an iteration"
+    return last, _QUIET
 
 
 def _timed(tile: int, cut: Cut, clock: int, tracks: tuple[Track, ...]) -> Iterator[tuple[int, int, tuple[Track, ...]]]:

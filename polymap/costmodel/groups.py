@@ -3,7 +3,8 @@
 An access is a linear map from dims to axes. Row operations that can be undone change none of the counts, so the map is
 brought to reduced echelon form: a pivot alone in its row is a dim that the element tells (a *single*: its tiles are
 index sets of that dim); the other rows fall into *windows*, connected through their dims, such as p + r. The rows of
-one window become one integer form by a factor too large for them to meet.
+one window become one integer form by a factor too large for them to meet. The dims of a form that takes every value
+once (2p + q with q < 2) are singles too.
 """
 
 from __future__ import annotations
@@ -129,10 +130,25 @@ def axis_forms(access: Access, extents: dict[str, int]) -> tuple[tuple[int, ...]
             singles.append(numbers[terms[0][0]])
         else:
             joined.append(terms)
-    windows = [_one_form(component, extents) for component in _components(joined)]
-    return tuple(sorted(singles)), tuple(
-        Window(tuple(sorted((numbers[name], factor) for name, factor in window.items()))) for window in windows
-    )
+    windows: list[Window] = []
+    for component in _components(joined):
+        form = _one_form(component, extents)
+        if _tells_all(form, extents):
+            singles += [numbers[name] for name in form]
+        else:
+            windows.append(Window(tuple(sorted((numbers[name], factor) for name, factor in form.items()))))
+    return tuple(sorted(singles)), tuple(windows)
+
+
+def _tells_all(form: dict[str, int], extents: dict[str, int]) -> bool:
+    """Return whether no two points of the box have one value of a form, as 2p + q with q < 2: each coefficient exceeds
+    what all smaller ones reach together."""
+    span = 0
+    for factor, extent in sorted((abs(factor), extents[name]) for name, factor in form.items()):
+        if factor <= span:
+            return False
+        span += factor * (extent - 1)
+    return True
 
 
 def _reduced(rows: list[list[Fraction]]) -> list[list[Fraction]]:

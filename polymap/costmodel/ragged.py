@@ -11,6 +11,7 @@ from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.messages import distinct_elements, elements_not_read
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
 from polymap.costmodel.progression import too_large
+from polymap.costmodel.refills import entries_that_find_nothing, moves_of_shared, silent_events_of_shared
 from polymap.costmodel.scene import (
     NO_PINS,
     Chains,
@@ -30,11 +31,12 @@ from polymap.costmodel.window_sums import all_elements, first_tile, kept_element
 class Counter:
     """Counts one mapping. pins: count only what the instances with these digits of spatial loops do."""
 
-    __slots__ = ("_chains", "_scenes", "machine", "model", "nest")
+    __slots__ = ("_chains", "_refills", "_scenes", "machine", "model", "nest")
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, nest: Nest) -> None:
         self.model, self.machine, self.nest = model, machine, nest
         self._chains = Chains(machine, nest)
+        self._refills: dict[tuple[int, int], int] = {}
         self._scenes: dict[tuple[int, Node, int, Siblings, Clock, Judge], Scene] = {}
 
     def scene(
@@ -98,6 +100,13 @@ class Counter:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
         return self._moves(tensor, (parent, node), Siblings.ADDED, pins, none_stops)
 
+    def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> int:
+        """Return how many events bring no partial sum, as nothing has arrived since the event before."""
+        scene = self.scene(tensor, (parent, node), Siblings.MERGED, clock=Clock.MACHINE, judge=none_starts)
+        if self._is_delicate(tensor, node):
+            return silent_events_of_shared(scene, self.nest)
+        return 0 if tensor.windows else entries_that_find_nothing(scene, self.nest)
+
     def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         """Return how many of the events bring an element only to siblings that come back while the first one stays."""
         stay, all_stay = (
@@ -112,12 +121,18 @@ class Counter:
         scene = self.scene(tensor, between, siblings, pins, Clock.MACHINE, judge)
         if between[1].level < 0:
             return scene.whole * prod(distinct_elements(axes) for axes in scene.axes)
+        if siblings is not Siblings.APART and self._is_delicate(tensor, between[1]):
+            return moves_of_shared(scene, self.nest, leaving=siblings is Siblings.ADDED)
         total = scene.whole * prod(all_elements(axes) for axes in scene.axes)
         return total - _kept(scene, Clock.MACHINE)
 
+    def is_lopsided(self, tensor: TensorModel, node: Node) -> bool:
+        """Return whether the node's instances take unequal shares of partial sums, even where all tiles divide."""
+        return self._is_delicate(tensor, node) and self.refills(tensor, node) > 0
+
     def _is_delicate(self, tensor: TensorModel, node: Node) -> bool:
         """Return whether siblings may hold an element of a window through different offsets, or come back to it while
-        others hold it. Then an event need not follow an arrival, and no formula says who takes the partial sums."""
+        others hold it. Then elements are looked at one by one."""
         return bool(tensor.windows) and any(
             tensor.kinds[loop.dim] == 2 or (tensor.kinds[loop.dim] == 0 and not self.nest.even[loop.dim])
             for loop in self.nest.loops
@@ -158,6 +173,13 @@ class Counter:
             if below.level >= 0:
                 fills = self.fills(tensor, node, below)
 
+    def refills(self, tensor: TensorModel, node: Node) -> int:
+        """Return how many partial sums all instances of a node of a written tensor take from their parents."""
+        if (tensor.index, node.level) not in self._refills:
+            nodes = self.nest.holders[tensor.index]
+            self._refills |= {(row.tensor, row.level): row.fills for row in self.written_rows(tensor, nodes)}
+        return self._refills[tensor.index, node.level]
+
     def written_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row]:
         """Yield the rows of the target from entries, entry events and arrivals (docs/closed_form.md)."""
         entries = fills = 0
@@ -170,9 +192,7 @@ class Counter:
                 yield Row(node.level, tensor.index, arrivals - entries + fills, arrivals, 0, 0, tile)
             else:
                 parent = nodes[number - 1]
-                fills += self.events(tensor, parent, node) - entries
-                if fills and self._is_delicate(tensor, node):
-                    raise too_large()
+                fills += self.events(tensor, parent, node) - self.silent_events(tensor, parent, node) - entries
                 entries = self.entries(tensor, parent, node)
                 yield Row(node.level, tensor.index, arrivals + fills, arrivals + fills, fills, entries, tile)
 

@@ -56,6 +56,11 @@ def none_stops(tracks: tuple[Track, ...]) -> bool:
     return all(now > 0 for now, before in tracks if before > 0)
 
 
+def none_moves(tracks: tuple[Track, ...]) -> bool:
+    """Return whether the same siblings work as before."""
+    return none_starts(tracks) and none_stops(tracks)
+
+
 class Line(Protocol):
     """One dim: its elements, or the places that work where the tensor lacks it, over all steps (`whole`), and those
     kept at a carry of another dim (`still`) or of this one (`moving`) with `outside` of its temporal loops outside."""
@@ -191,9 +196,10 @@ def axes_of(extents: tuple[int, ...], chains: tuple[Chain, ...], tensor: TensorM
 
 
 class Scene:
-    """lines: of the singles and of the dims that the tensor lacks. whole: their product. axes: of the windows."""
+    """lines: of the singles and of the dims that the tensor lacks. fixed: the product of dims without loops. whole: of
+    all these. axes: of the windows."""
 
-    __slots__ = ("_outside", "above", "axes", "chains", "lines", "tensor", "whole")
+    __slots__ = ("above", "axes", "chains", "extents", "fixed", "lines", "tensor", "whole")
 
     def __init__(
         self,
@@ -207,18 +213,18 @@ class Scene:
         judge: Judge,
     ) -> None:
         nest = chains.nest
-        self.tensor = tensor
+        self.tensor, self.extents = tensor, extents
         self.above = [loop for loop in nest.loops if loop.fanout == TEMPORAL and loop.position < between[1].position]
         shared, told = chains.at(between, siblings, pins)
         self.chains = tuple(told[dim] if kind == 1 else shared[dim] for dim, kind in enumerate(tensor.kinds))
         self.lines: dict[int, Line] = {}
-        self.whole = 1
+        self.fixed = 1
         for dim, (loops, chain) in enumerate(zip(nest.chains, self.chains, strict=True)):
             kind, extent = tensor.kinds[dim], extents[dim]
             if kind == 2:
                 continue
             if not chain:
-                self.whole *= extent if kind else 1
+                self.fixed *= extent if kind else 1
                 continue
             if nest.even[dim]:
                 line: Line = EvenSingle(extent, loops, chain) if kind else EvenIdle(loops, chain)
@@ -228,7 +234,7 @@ class Scene:
                 alone = clock is Clock.OWN or all(part is Part.TIME for _, part, _ in chain)
                 line = RaggedIdle(extent, chain) if alone else JudgedIdle(extent, chain, judge)
             self.lines[dim] = line
-            self.whole *= line.whole
+        self.whole = self.fixed * prod(line.whole for line in self.lines.values())
         self.axes = axes_of(extents, self.chains, tensor)
 
     def carries(self) -> Iterator[tuple[int, tuple[tuple[Cut, ...], ...]]]:
@@ -236,17 +242,14 @@ class Scene:
         outside: dict[int, int] = {}
         for loop in self.above:
             outside[loop.dim] = outside.get(loop.dim, 0) + 1
-        factors = {dim: line.whole for dim, line in self.lines.items()}
-        fixed = self.whole // prod(factors.values()) if self.whole else 0
-        for dim, line in self.lines.items():
-            factors[dim] = line.still(outside.get(dim, 0))
+        factors = {dim: line.still(outside.get(dim, 0)) for dim, line in self.lines.items()}
         for loop in reversed(self.above):
             dim = loop.dim
             outside[dim] -= 1
             line = self.lines.get(dim)
             if line is not None:
                 factors[dim] = line.moving(outside[dim])
-            kept = fixed * prod(factors.values())
+            kept = self.fixed * prod(factors.values())
             if kept:
                 yield (
                     kept,

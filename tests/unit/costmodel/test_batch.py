@@ -73,8 +73,9 @@ def test_a_row_that_is_no_program_is_named() -> None:
         ([(1, 1, 1)], r"PM562 tiles has the shape \(1, 3\), and the tree has 5 loops"),
         ([1, 1, 1, 1, 1], r"PM562 tiles has the shape \(5,\)"),
         (np.empty((0, 5), dtype=np.int64), r"PM562 tiles has the shape \(0, 5\)"),
-        ([(1.0, 1.0, 1.0, 1.0, 1.0)], "PM563 tiles has the type float64"),
-        ([(True,) * 5], "PM563 tiles has the type bool"),
+        ([(1.0, 1.0, 1.0, 1.0, 1.0)], "PM563 tiles has 1.0 in row 0, of type float"),
+        ([(1,) * 5, (1,) * 4], "PM562 the rows of tiles differ in length"),
+        ([(True,) * 5], "PM563 tiles has True in row 0, of type bool"),
     ],
 )
 def test_other_tables_are_refused(tiles: object, message: str) -> None:

@@ -1,0 +1,121 @@
+"""Partial sums below long ragged chains, and outputs that are windows: the closed form, tables and the simulator."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.costmodel.batch import evaluate_many
+from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.evaluate import evaluate, simulate
+from polymap.costmodel.simulate import count_by_simulation
+from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.workload.einsum import einsum
+from tests.case_chains import chain_case, output_window_case
+from tests.cases import Case
+from tests.property.test_batch import figures, figures_at, random_tiles, with_tiles
+
+Draw = Callable[[random.Random], Case]
+
+
+def unanswered(draw: Draw, seeds: range) -> int:
+    """Hold the closed form against the simulator; return how many cases had no answer."""
+    found = 0
+    for seed in seeds:
+        case = draw(random.Random(seed))
+        counts = count_closed_form(case.workload, case.arch, case.mapping)
+        if counts is None:
+            found += 1
+            continue
+        assert counts == count_by_simulation(case.workload, case.arch, case.mapping), f"{draw.__name__} seed {seed}"
+    return found
+
+
+def rows_that_differ(draw: Draw, seeds: range, rows: int) -> list[str]:
+    """Return the rows of random tables that `evaluate_many` and `evaluate` count differently."""
+    found: list[str] = []
+    for seed in seeds:
+        case, rng = draw(random.Random(seed)), random.Random(seed)
+        table = [random_tiles(rng, case.workload, case.mapping, 0.1) for _ in range(rows)]
+        costs = evaluate_many(case.workload, case.arch, case.mapping, table)
+        for number, row in enumerate(table):
+            cost = evaluate(case.workload, case.arch, with_tiles(case.mapping, row))
+            if figures_at(costs, number) != figures(cost):
+                found.append(f"{draw.__name__} seed {seed}, tiles {row}")
+    return found
+
+
+def test_partial_sums_of_a_sibling_that_comes_back_twice_before_any_arrives() -> None:
+    """Siblings at work 3, 1, 2, 3: of the two entries in a row, the second finds nothing."""
+    workload = einsum("S += A[r]", r=9)
+    arch = Architecture("x", (MemoryLevel("DRAM"), Fanout("X", 3), MemoryLevel("RF"), ComputeUnit("MAC")))
+    loops = (Temporal("r", 6), Temporal("r", 4), Temporal("r", 3), Spatial("r", 1, "X"))
+    mapping = Mapping((*loops, Storage("RF", ("S",)), Compute("S")))
+    cost = evaluate(workload, arch, mapping)
+    assert cost.method == "closed form"
+    assert [row.fills for row in cost.traffic if row.level == "RF"] == [1]
+    assert cost.traffic == simulate(workload, arch, mapping).traffic
+
+
+def test_the_busiest_instance_of_an_output_that_is_a_window_of_distinct_elements() -> None:
+    workload = einsum("O[2*p+q] += W[q,r]", p=2, q=2, r=3, bits=8)
+    byte = Fraction(8)
+    level = MemoryLevel("L1", read_bandwidth_bits_per_cycle=byte, write_bandwidth_bits_per_cycle=byte)
+    arch = Architecture("y", (MemoryLevel("DRAM"), Fanout("Y", 4), level, ComputeUnit("MAC")), overlap=False)
+    loops = (Temporal("p", 1), Spatial("r", 2, "Y"), Temporal("q", 1), Temporal("r", 1))
+    cost = evaluate(workload, arch, Mapping((*loops, Storage("L1", ("O",)), Compute("S"))))
+    assert (cost.method, cost.latency_cycles) == ("closed form", 16)
+
+
+def test_chains_of_up_to_five_ragged_loops_count_as_the_simulator_says() -> None:
+    assert unanswered(chain_case, range(700)) == 0
+
+
+def test_outputs_that_are_windows_count_as_the_simulator_says() -> None:
+    assert unanswered(output_window_case, range(350)) <= 140
+
+
+@pytest.mark.parametrize(("draw", "tables"), [(chain_case, 40), (output_window_case, 8)])
+def test_tables_of_them_are_evaluate_row_by_row(draw: Draw, tables: int) -> None:
+    assert not rows_that_differ(draw, range(tables), rows=6)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(20))
+def test_chains_and_windows_count_as_the_simulator_says_in_forty_thousand_cases(block: int) -> None:
+    seeds = range(1000 * (block + 1), 1000 * (block + 2))
+    assert unanswered(chain_case, seeds) == 0
+    assert unanswered(output_window_case, seeds) <= 400
+    assert not rows_that_differ(chain_case, seeds[:300], rows=10)
+
+
+def test_tables_are_exact_with_energies_of_many_digits() -> None:
+    workload = einsum("O[k,p] += I[c,p+r] * W[k,c,r]", k=256, c=128, p=56, r=3, bits=16)
+    tree = (
+        Temporal("k", 1), Temporal("c", 1), Storage("Buf", ("I", "W", "O")), Spatial("c", 1, "X"), Temporal("p", 1),
+        Temporal("k", 1), Temporal("r", 1), Compute("S"),
+    )  # fmt: skip
+    rng = random.Random(3)
+    for digits in (4, 9, 14, 40):
+        unit = 10**digits
+        prices = [Fraction(rng.randrange(unit, 90 * unit), unit) for _ in range(4)]
+        outer = MemoryLevel("DRAM", word_bits=64, read_pj=prices[0], write_pj=prices[1])
+        inner = MemoryLevel("Buf", word_bits=64, read_pj=prices[2], write_pj=prices[3])
+        arch = Architecture("long", (outer, inner, Fanout("X", 128), ComputeUnit("MAC", prices[0] / 7)))
+        table = np.array([random_tiles(rng, workload, Mapping(tree), 0.5) for _ in range(40)])
+        costs = evaluate_many(workload, arch, Mapping(tree), table)
+        for number, row in enumerate(table.tolist()):
+            assert figures_at(costs, number) == figures(evaluate(workload, arch, with_tiles(Mapping(tree), row)))
+
+
+def test_a_list_with_integers_beyond_int64_is_read_as_integers() -> None:
+    workload = einsum("C[m] += A[m,k]", m=4, k=4)
+    arch = Architecture("one", (MemoryLevel("DRAM"), ComputeUnit("MAC")))
+    tree = Mapping((Temporal("m", 1), Temporal("k", 1), Temporal("m", 1), Temporal("k", 1), Compute("S")))
+    costs = evaluate_many(workload, arch, tree, [[2**63, 1, 1, 1], [4, 1, 1, 1]])
+    assert costs.energy_pj[0] == costs.energy_pj[1]
