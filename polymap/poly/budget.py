@@ -105,8 +105,13 @@ def integer(number: isl.Val) -> int:
     return int(text)
 
 
+def has_run_out(error: isl.Error) -> bool:
+    """Return whether isl gave up because the operations are used up."""
+    return _EXHAUSTED in str(error)
+
+
 def _translated(error: isl.Error, what: str) -> BudgetError | SolverError:
-    if _EXHAUSTED in str(error):
+    if has_run_out(error):
         text = f"{what} needs more than {_limits.operations:,} operations of isl."
         return BudgetError(Problem(_EXHAUSTED_CODE, text, _HINT))
     return SolverError(Problem("PM511", f"isl could not answer {what}: {error}", "Please report this as a bug."))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polymap.poly.affine import Affine, dim
-from polymap.poly.budget import check_clock
+from polymap.poly.budget import check_clock, has_run_out
 from polymap.poly.factors import Tally as Tally, tally_of, terms_of
 from polymap.poly.sets import function, integer_set, tuple_space, value
 
@@ -159,9 +159,22 @@ class Table:
     def _extreme(self, group: Sequence[str], order: Sequence[str], *, last: bool) -> Table:
         check_clock()
         columns = (*group, *order)
-        relation = isl.Map.from_range(self.keep(columns).points).move_dims(_IN, 0, _OUT, 0, len(group))
-        relation = relation.lexmax() if last else relation.lexmin()
+        rows = self.keep(columns)
+        relation = isl.Map.from_range(rows.points).move_dims(_IN, 0, _OUT, 0, len(group))
+        try:
+            relation = relation.lexmax() if last else relation.lexmin()
+        except isl.Error as error:  # isl's lexmin fails on some sets with floors
+            if has_run_out(error):
+                raise
+            return rows._extreme_of_pairs(order, last=last)
         return Table(columns, relation.wrap().flatten())
+
+    def _extreme_of_pairs(self, order: Sequence[str], *, last: bool) -> Table:
+        """Return the rows that no other row of their group precedes in `order` (follows, if `last`)."""
+        names = {name: f"{name}_other" for name in order}
+        pairs = self.join(self.rename(names))
+        other = tuple(names.values())
+        return self.minus((pairs.less(order, other) if last else pairs.less(other, order)).keep(self.columns))
 
 
 def _joined(points: isl.Set) -> isl.Set:
