@@ -1,7 +1,8 @@
 """How one mapping is counted: in closed form, by walking its steps where they are few, else by integer sets.
 
-All three give the same integers. Which goes first is decided by an estimate of the walk; sets get a small budget before
-a long walk is begun. What takes long runs in a process that can be ended, so the time limit holds in wall time.
+All three give the same integers. Which goes first is decided by an estimate of the walk; before a long walk is begun,
+sets get about as much time as it would take. What takes long runs in a process that can be ended, so the time limit
+holds in wall time.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ def _by_sets_or_steps(
     """limit: the seconds allowed, and when they are over."""
     from polymap.costmodel.sets import counts_of_sets  # isl is loaded where it is needed
     from polymap.costmodel.simulate import count_by_simulation
-    from polymap.poly.within import FIRST_SECONDS, at_first, in_a_process, is_exhausted
+    from polymap.poly.budget import budget, is_exhausted
+    from polymap.poly.within import FIRST_OPERATIONS, FIRST_SECONDS, in_a_process
 
     seconds, until = limit
     what = "counting this mapping"
     question = workload, arch, mapping
     refused: BudgetError | None = None  # what sets could not do with any amount of time
     try:
-        return at_first(min(FIRST_SECONDS, seconds), what, counts_of_sets, *question), "sets"
+        with budget(min(FIRST_OPERATIONS, 50_000 + 2 * moves), seconds=min(FIRST_SECONDS, seconds), what=what):
+            return counts_of_sets(*question), "sets"
     except BudgetError as error:
         refused = None if is_exhausted(error) else error
     left = until - time.monotonic()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, ParamSpec, TypeVar, cast
 
 from polymap.errors import BudgetError, PolymapError, Problem, SolverError
-from polymap.poly.budget import UNLIMITED, budget, is_exhausted as is_exhausted, out_of_time
+from polymap.poly.budget import UNLIMITED, budget, is_exhausted, out_of_time
 
 Result = TypeVar("Result")
 Asked = ParamSpec("Asked")

@@ -61,7 +61,7 @@ def test_all_ways_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = count_by_simulation(*question)
     monkeypatch.setattr(counting, "FEW_MOVES", 0)
     assert counted(*question, seconds=60) == (truth, "sets")
-    monkeypatch.setattr(within, "FIRST_OPERATIONS", 1)
+    monkeypatch.setattr(within, "FIRST_OPERATIONS", 1)  # sets come to no end here
     assert counted(*question, seconds=60) == (truth, "steps")  # few enough, walked in a process that can be ended
     monkeypatch.setattr(counting, "MANY_MOVES", 0)
     assert counted(*question, seconds=60) == (truth, "sets")
