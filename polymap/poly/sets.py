@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import islpy as isl
 
 from polymap.poly.affine import Affine
-from polymap.poly.budget import CONTEXT, has_run_out, integer
+from polymap.poly.budget import CONTEXT, check_clock, has_run_out, integer
 from polymap.poly.cases import pieces_of
 
 Set = isl.Set
@@ -35,6 +35,7 @@ def tuple_space(name: str, dims: Sequence[str]) -> isl.Space:
 
 def variables(space: isl.Space) -> dict[str, isl.Aff]:
     """Return dim name -> the affine function that is this dim, on a space of named tuples."""
+    check_clock()
     local = isl.LocalSpace.from_space(space)
     functions: dict[str, isl.Aff] = {}
     for position in range(space.dim(_SET)):
