@@ -62,7 +62,7 @@ def _by_sets_or_steps(
     left = until - time.monotonic()
     if moves <= MANY_MOVES and (refused or moves * WALK_S_PER_MOVE <= left / 2):
         try:
-            return in_a_process(left if refused else left / 2, what, count_by_simulation, *question), "steps"
+            return in_a_process(left if refused else 0.75 * left, what, count_by_simulation, *question), "steps"
         except BudgetError as error:
             if not is_exhausted(error):
                 refused = error
