@@ -71,6 +71,7 @@ _OPTIONS = {
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
+_TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
 _SEARCH = (
     "--objective",
     "--constraints",
@@ -99,7 +100,7 @@ _COMMANDS = {
     "evaluate": _Command(
         "tell what a mapping costs: traffic, energy, latency, legality",
         "WORKLOAD --arch ARCH --mapping FILE",
-        ("--arch", "--mapping", "--simulate", "--size", "--json"),
+        ("--arch", "--mapping", "--simulate", "--time-limit", "--size", "--json"),
     ),
     "codegen": _Command(
         "write the C program of a mapping (the given one, or the best)",
@@ -194,7 +195,7 @@ def parse(words: Sequence[str]) -> Options:
         constraints=reader.text("--constraints"),
         objective=reader.text("--objective") or "energy",
         tiles=reader.choice("--tiles", ("any", "divide")),
-        time_limit_s=reader.seconds("--time-limit", 600 if name == "verify" else 60),
+        time_limit_s=reader.seconds("--time-limit", _TIME_LIMITS_S.get(name, 60)),
         memory_limit_mb=reader.integer("--memory-limit", None, least=1, most=2**31 - 1),
         work_limit=reader.integer("--work-limit", None, least=1, most=2**63 - 1),
         workers=reader.integer("--workers", 1, least=1, most=MAX_WORKERS),

@@ -102,7 +102,10 @@ def _evaluate(options: Options) -> int:
         from polymap.costmodel.evaluate import evaluate, simulate
 
     assert mapping is not None, "parse() demands --mapping"
-    cost = (simulate if options.simulate else evaluate)(workload, arch, mapping)
+    if options.simulate:
+        cost = simulate(workload, arch, mapping)
+    else:
+        cost = evaluate(workload, arch, mapping, time_limit_s=options.time_limit_s)
     _answer(options, answers.cost_document(cost), lambda: summary.cost_text(workload, arch, mapping, cost))
     return ANSWERED
 

@@ -40,7 +40,7 @@ HOME_OF = {
     "numpy": ("polymap.",),
     "matplotlib": ("polymap.report.",),
     "plotly": ("polymap.report.",),
-    "subprocess": ("polymap.codegen.",),
+    "subprocess": ("polymap.codegen.", "polymap.poly."),
 }
 
 

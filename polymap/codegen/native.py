@@ -88,12 +88,16 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     native = Native(layout, frame, sunk, cores, stages)
     body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
     kernel = Function("run", (), prune(inlined(body)), "")
-    return Program((*_opening(layout), kernel, Text(main_text(layout, counted=False))))
+    return Program((*_opening(native), kernel, Text(main_text(layout, counted=False))))
 
 
-def _opening(layout: Layout) -> list[Text | Array]:
+def _opening(native: Native) -> list[Text | Array]:
+    layout = native.layout
     floats = any(kind.is_float for kind in layout.types.values())
-    macros = prelude.NATIVE_HEAD + prelude.INCLUDES + ("#include <math.h>\n" if floats else "") + prelude.EXTREMES
+    hints = prelude.OPENMP_HINTS if native.cores or native.sunk else ""
+    macros = (
+        prelude.NATIVE_HEAD + hints + prelude.INCLUDES + ("#include <math.h>\n" if floats else "") + prelude.EXTREMES
+    )
     opening: list[Text | Array] = [Text(macros)]
     if has_floors(layout.nest.workload):
         opening.append(Text(prelude.FLOOR_DIV))

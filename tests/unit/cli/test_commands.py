@@ -83,6 +83,22 @@ def test_simulate_counts_the_same(capsys: Captured, tmp_path: Path) -> None:
     assert walked == closed
 
 
+def test_counts_that_take_longer_than_the_limit_are_refused(capsys: Captured, tmp_path: Path) -> None:
+    loops = "for (int i = 0; i < 900; i++) for (int j = 0; j <= i; j++)"
+    program = f"void f(double C[900], double A[900]) {{ {loops} C[i] += A[j]; }}"
+    (tmp_path / "triangle.c").write_text(program)
+    outer = [{"for": "i", "tile": 7}, {"for": "j", "tile": 1}, {"store": "RF", "tensors": ["A"]}]
+    nodes = [*outer, {"for": "i", "tile": 1}, {"compute": "S0"}]
+    (tmp_path / "m.json").write_text(json.dumps({"nodes": nodes}))
+    words = ("evaluate", str(tmp_path / "triangle.c"), "--arch", "flat3", "--mapping", str(tmp_path / "m.json"))
+    assert main((*words, "--time-limit", "0.001")) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "PM490 counting this mapping takes more than 0.001 s" in said.err
+    assert "A longer time limit" in said.err
+    assert answer_of(capsys, *words)["instances"] == 900 * 901 // 2
+
+
 def test_an_illegal_mapping_is_answered(capsys: Captured, tmp_path: Path) -> None:
     nodes = [NODES[0], {"par": "m", "tile": 1, "over": "Y"}, *NODES[7:8], {"for": "k", "tile": 1}, NODES[8]]
     (tmp_path / "m.json").write_text(json.dumps({"nodes": nodes}))
