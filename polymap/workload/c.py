@@ -39,7 +39,7 @@ def from_c(
     complaints = Complaints(file)
     known = _checked_sizes(sizes or {})
     prepared = prepare(source, known, file)
-    program = parse(prepared, complaints)
+    program, syntax = parse(prepared, complaints)
     _check_use(known, prepared, complaints)
     nest = Nest(program, known, complaints, Variables(prepared.words))
     nest.run()
