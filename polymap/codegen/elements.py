@@ -1,7 +1,8 @@
 """What the elements of a tensor are in C: their type, the values they are tried with, and safe names.
 
 A C program's elements have the types of its text. Elsewhere integers of `bits` bits are stored in the smallest C type
-that holds them; written tensors are accumulated in 32 bits, or in 64 where 32 could overflow; floats stay what they are.
+that holds them; written tensors are accumulated in 32 bits, or in 64 where 32 could overflow; float types stay what
+they are.
 """
 
 from __future__ import annotations

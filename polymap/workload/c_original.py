@@ -28,6 +28,8 @@ _HEAD = """\
 typedef char long_has_64_bits[sizeof(long) == 8 && sizeof(int) == 4 ? 1 : -1];
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define SMALLER(a, b) ((a) < (b) ? (a) : (b))
+#define floord(n, d) ((n) / (d) - ((n) % (d) < 0))
+#define ceild(n, d) ((n) / (d) + ((n) % (d) > 0))
 """
 _TYPE_NAMES = {"DATA_TYPE": "double", "ssize_t": "long"}
 # Kinds of nodes that are copied with their parts, and the fields that hold text or numbers.
@@ -71,6 +73,10 @@ def original_of(workload: Workload, syntax: Syntax, known: Known) -> Original:
     for name, tensor in shown.items():
         kind = spelled.get(name) or SPELLING[tensor.element_type or "int32"]
         lines.append(f"static {kind} {_own(name)}{_shape(tensor)};")
+    for each in known.variables.values():  # what only statements that never run mention
+        if not each.temporary and each.name not in {**shown, **known.constants, **known.counters}:
+            kind = spelled.get(each.name) or SPELLING[each.element_type]
+            lines.append(f"static {kind} {_own(each.name)}{''.join(f'[{size or 1}]' for size in each.shape)};")
     lines += ["static void original(void)", "{"]
     lines += [f"    {each}" for node in syntax.outside for each in printer.set_at_start(node, shown)]
     for node in syntax.body:
@@ -176,7 +182,8 @@ class _Printer:
                 self.note_types(node)
                 return None
             case c_ast.Decl():
-                return self._declaration(node)
+                is_data = isinstance(node_at(node, "type"), c_ast.TypeDecl | c_ast.ArrayDecl | c_ast.PtrDecl)
+                return self._declaration(node) if is_data else None
             case c_ast.ID():
                 return self._name(node)
             case c_ast.FuncCall():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
-from polymap.poly.affine import bounds
+from polymap.poly.affine import Affine, bounds
 from polymap.workload.c_affine import COMPARISONS, MAXIMA, MINIMA, Scope, picks_maximum, seen, whole_of
 from polymap.workload.c_tree import (
     Binary,
@@ -34,6 +34,8 @@ FUNCTIONS = {
     )
     for name in names.split()
 }
+# Generated code computes the values of loop variables in 32 bits; what is larger is computed in its own type.
+_LARGEST_INDEX = 2**31 - 1
 _WITHOUT_F = ("absf",)
 
 
@@ -116,6 +118,8 @@ class ValueReader:
             low, high = bounds(found.value, self.scope.extents)
             what = f"{shown(render(expression))} is used as data and reaches {high if abs(high) > abs(low) else low}"
             raise Refused("PM272", expression.line, what, "A long holds 64 bits.")
+        if _size(found.value, self.scope.extents) > _LARGEST_INDEX and not isinstance(expression, Literal | Name):
+            return None
         if found.value.terms:
             return Typed(Convert(kind, Index(found.value)), kind)
         return Typed(constant(found.value.constant, kind), kind)
@@ -184,6 +188,14 @@ class ValueReader:
             return self._extreme(">" if function in MAXIMA else "<", left, right, left, right, sides)
         kind = function_type(function)
         return Typed(Apply(function, tuple(self.read(each).to(kind).value for each in arguments)), kind)
+
+
+def _size(form: Affine, extents: Mapping[str, int]) -> int:
+    """Return a bound on all that is computed on the way to the value of the form."""
+    size = abs(form.constant)
+    for factor, atom in form.terms:
+        size += abs(factor) * (extents[atom] if isinstance(atom, str) else _size(atom.argument, extents) + atom.divisor)
+    return size
 
 
 def is_integer(expression: CExpression, scope: Scope) -> bool:
