@@ -44,8 +44,8 @@ class Writer:
 
     rng: random.Random
     arrays: list[Array] = field(default_factory=list[Array])
-    divisor: Array = Array("D", "int", 1)  # noqa: RUF009  # frozen
-    fractions: Array = Array("F", "double", 1)  # noqa: RUF009
+    divisor: Array = Array("D", "int", 1)  # frozen
+    fractions: Array = Array("F", "double", 1)
     counters: dict[str, tuple[str, int, int]] = field(default_factory=dict[str, tuple[str, int, int]])
     scalars: list[Array] = field(default_factory=list[Array])
     names: int = 0

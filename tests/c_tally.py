@@ -23,8 +23,8 @@ import numpy as np
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.codegen.elements import element_types
 from polymap.codegen.interpret import Data, UndefinedValueError
-from polymap.codegen.reference import interpreted
 from polymap.codegen.lower import Form
+from polymap.codegen.reference import interpreted
 from polymap.codegen.run import ORIGINAL_FLAGS, agree, generate_c, keeps_order, original_source, random_data
 from polymap.costmodel.stale import stale_copies
 from polymap.errors import PolymapError
@@ -250,9 +250,7 @@ def main() -> int:
     options = parser.parse_args()
     tally, seconds = Tally(), 0.0
     if options.state and options.state.exists():
-        kept = json.loads(options.state.read_text(encoding="utf-8"))
-        seconds = kept.pop("seconds")
-        tally = Tally(**{**kept, "refused": Counter(kept["refused"])})
+        seconds, tally = _kept(options.state)
     while tally.programs < options.programs:
         start = time.process_time() + _children()
         run(options.first + tally.programs, min(BATCH, options.programs - tally.programs), tally)
@@ -269,6 +267,12 @@ def main() -> int:
     for line in tally.wrong:
         sys.stdout.write(f"wrong: {line}\n")
     return 1 if tally.wrong else 0
+
+
+def _kept(state: Path) -> tuple[float, Tally]:
+    kept = json.loads(state.read_text(encoding="utf-8"))
+    counts = (kept["undefined"], kept["compared"], list(kept["wrong"]))
+    return kept["seconds"], Tally(kept["programs"], Counter(kept["refused"]), *counts)
 
 
 def _children() -> float:

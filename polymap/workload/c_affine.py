@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from polymap.errors import did_you_mean
 from polymap.inputs import shown
-from polymap.poly.affine import Affine, Floor, affine, bounds
+from polymap.poly.affine import Affine, bounds
 from polymap.poly.budget import budget
 from polymap.poly.sets import integer_set
+from polymap.workload.c_formula import Atom, Every, Formula, Some, constraints_of, floored, is_zero, negation, truth
 from polymap.workload.c_tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary, render
 from polymap.workload.c_types import FLOATS, SPELLING, common, holds, is_unsigned, limits, promoted
 
@@ -51,30 +52,6 @@ class Whole:
     kind: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Atom:
-    """expression >= 0."""
-
-    expression: Affine
-
-
-@dataclass(frozen=True, slots=True)
-class Every:
-    """All parts hold (none: true)."""
-
-    parts: tuple[Formula, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Some:
-    """At least one part holds (none: false)."""
-
-    parts: tuple[Formula, ...]
-
-
-Formula = Atom | Every | Some
-
-
 def affine_of(expression: CExpression, scope: Scope) -> Affine:
     """Return the integer expression in terms of loop counters; Refused where it is none, or leaves its C type."""
     return seen(expression, whole_of(expression, scope), scope)
@@ -89,10 +66,11 @@ def whole_of(expression: CExpression, scope: Scope) -> Whole:
             return Whole(Affine((), number), kind)
         case Name(name, line):
             return _named(name, line, scope)
-        case Unary("-" | "+" as sign, operand):
-            inner = whole_of(operand, scope)
-            inner = converted(operand, inner, inner.kind and promoted(inner.kind), scope)
-            return _sound(expression, replace(inner, value=-inner.value) if sign == "-" else inner, scope)
+        case Unary("-", operand):
+            inner = _promoted(operand, scope)
+            return _sound(expression, replace(inner, value=-inner.value), scope)
+        case Unary("+", operand):
+            return _promoted(operand, scope)
         case Cast(kind, operand) if kind not in FLOATS:
             return converted(operand, whole_of(operand, scope), kind, scope)
         case Binary("+" | "-" | "*" | "/" | "%", left, right):
@@ -108,6 +86,11 @@ def whole_of(expression: CExpression, scope: Scope) -> Whole:
         case Item() | Call() | Cast():
             what = f"{shown(render(expression))} is not affine: it depends on data"
             raise Refused("PM262", expression.line, what, "Sums of loop variables times constants are.")
+
+
+def _promoted(operand: CExpression, scope: Scope) -> Whole:
+    inner = whole_of(operand, scope)
+    return converted(operand, inner, None if inner.kind is None else promoted(inner.kind), scope)
 
 
 def seen(expression: CExpression, whole: Whole, scope: Scope) -> Affine:
@@ -138,9 +121,9 @@ def fits(value: Affine, kind: str, scope: Scope) -> bool:
 
 def converted(expression: CExpression, whole: Whole, kind: str | None, scope: Scope) -> Whole:
     """Return the value in another type; Refused where that would change what is seen of it."""
-    if whole.kind in (kind, None):
+    if whole.kind is None or whole.kind == kind:
         return whole
-    if whole.kind is not None and is_unsigned(whole.kind):
+    if is_unsigned(whole.kind):
         seen(expression, whole, scope)
     return _sound(expression, Whole(whole.value, kind), scope)
 
@@ -224,25 +207,17 @@ def _cut(value: Affine, divisor: int, extents: Mapping[str, int]) -> Affine:
     """Return value / divisor, cut towards zero."""
     low, high = bounds(value, extents)
     if low >= 0:
-        return _floor(value, divisor)
+        return floored(value, divisor)
     if high <= 0:
-        return -_floor(-value, divisor)
-    negative = -_floor(value, max(high, -low) + 1)
-    return _floor(value + negative * (divisor - 1), divisor)
-
-
-def _floor(value: Affine, divisor: int) -> Affine:
-    if divisor == 1:
-        return value
-    if not value.terms:
-        return Affine((), value.constant // divisor)
-    return affine(((1, Floor(value, divisor)),))
+        return -floored(-value, divisor)
+    negative = -floored(value, max(high, -low) + 1)
+    return floored(value + negative * (divisor - 1), divisor)
 
 
 def _rounded(expression: CExpression, function: str, left: Affine, right: Affine) -> Affine:
     if right.terms or right.constant <= 0:
         raise Refused("PM262", expression.line, f"{shown(render(expression))} is not affine", "Divide by a constant.")
-    return _floor(left + (right.constant - 1 if function == "ceild" else 0), right.constant)
+    return floored(left + (right.constant - 1 if function == "ceild" else 0), right.constant)
 
 
 def _choice(expression: CExpression, condition: Formula, then: Affine, other: Affine, scope: Scope) -> Affine:
@@ -268,7 +243,7 @@ def formula_of(expression: CExpression, scope: Scope) -> Formula:
             return _comparison(operator, left, right, scope)
         case _:
             value = affine_of(expression, scope)
-            return negation(_equal(value))
+            return negation(is_zero(value))
 
 
 def _where(formula: Formula, scope: Scope) -> Scope:
@@ -281,7 +256,7 @@ def _comparison(operator: str, left: CExpression, right: CExpression, scope: Sco
     if operator in (">", ">="):
         return _comparison({">": "<", ">=": "<="}[operator], right, left, scope)
     if operator in ("==", "!="):
-        equal = _equal(_gap(left, whole_of(left, scope), right, whole_of(right, scope), scope))
+        equal = is_zero(_gap(left, whole_of(left, scope), right, whole_of(right, scope), scope))
         return equal if operator == "==" else negation(equal)
     strict = 1 if operator == "<" else 0
     # left < right: every value that the left is the maximum of, and so on.
@@ -347,70 +322,3 @@ def picks_maximum(expression: Choice) -> bool | None:
     if not isinstance(condition, Binary):
         return None
     return _picks(condition.operator, condition.left, condition.right, expression.then, expression.other)
-
-
-def _equal(value: Affine) -> Formula:
-    return Every((Atom(value), Atom(-value)))
-
-
-def negation(formula: Formula) -> Formula:
-    """Return the formula that holds exactly where this one does not."""
-    match formula:
-        case Atom(expression):
-            return Atom(-expression - 1)
-        case Every(parts):
-            return Some(tuple(negation(part) for part in parts))
-        case Some(parts):
-            return Every(tuple(negation(part) for part in parts))
-
-
-def constraints_of(formula: Formula, extents: Mapping[str, int]) -> tuple[Affine, ...] | None:
-    """Return expressions that are all >= 0 exactly where the formula holds; None where it never does."""
-    formula = _simplified(formula, extents)
-    match formula:
-        case Atom(expression):
-            return (expression,)
-        case Every(parts):
-            lists = [constraints_of(part, extents) for part in parts]
-            return tuple(each for listed in lists if listed is not None for each in listed)
-        case Some(()):
-            return None
-        case Some():
-            return (truth(formula, extents) - 1,)
-
-
-def _simplified(formula: Formula, extents: Mapping[str, int]) -> Formula:
-    """Return the formula without the parts that are decided over the whole box."""
-    match formula:
-        case Atom(expression):
-            low, high = bounds(expression, extents)
-            return Every(()) if low >= 0 else Some(()) if high < 0 else formula
-        case Every(parts):
-            kept = [part for part in (_simplified(each, extents) for each in parts) if part != Every(())]
-            return Some(()) if Some(()) in kept else kept[0] if len(kept) == 1 else Every(tuple(kept))
-        case Some(parts):
-            kept = [part for part in (_simplified(each, extents) for each in parts) if part != Some(())]
-            return Every(()) if Every(()) in kept else kept[0] if len(kept) == 1 else Some(tuple(kept))
-
-
-def truth(formula: Formula, extents: Mapping[str, int]) -> Affine:
-    """Return 1 where the formula holds and 0 where it does not, as a quasi-affine expression over the box."""
-    match formula:
-        case Atom(expression):
-            low, high = bounds(expression, extents)
-            if low >= 0 or high < 0:
-                return Affine((), int(low >= 0))
-            return _floor(expression, max(high, -low) + 1) + 1
-        case Every(parts):
-            total = _total(parts, extents)
-            return _floor(total - len(parts), max(len(parts), 1)) + 1
-        case Some(parts):
-            total = _total(parts, extents)
-            return _floor(total + (len(parts) - 1), len(parts)) if parts else Affine()
-
-
-def _total(parts: tuple[Formula, ...], extents: Mapping[str, int]) -> Affine:
-    total = Affine()
-    for part in parts:
-        total = total + truth(part, extents)
-    return total

@@ -166,7 +166,7 @@ def _plain_type(words: Sequence[str]) -> str:
 def _literal(kind: str, text: str, line: int) -> Literal:
     whole = _INTEGER.fullmatch(text)
     if whole and "char" not in kind:
-        return _integer(text, *whole.groups(), line)
+        return _integer(text, whole.group(1), whole.group(2), line)
     point = _FLOAT.fullmatch(text)
     if point is None or "char" in kind or kind == "string":
         raise Refused("PM261", line, f"{shown(text)} cannot be read", "Write decimal numbers.")

@@ -9,19 +9,8 @@ from polymap.inputs import shown
 from polymap.poly.affine import Affine, Floor, affine, bounds, dim
 from polymap.poly.budget import budget
 from polymap.poly.sets import dim_bounds, integer_set
-from polymap.workload.c_affine import (
-    Atom,
-    Every,
-    Formula,
-    Scope,
-    Some,
-    affine_of,
-    constraints_of,
-    converted,
-    extremes,
-    formula_of,
-    seen,
-)
+from polymap.workload.c_affine import Scope, affine_of, converted, extremes, formula_of, seen
+from polymap.workload.c_formula import Atom, Every, Formula, Some, constraints_of
 from polymap.workload.c_tree import For, Refused, render
 from polymap.workload.c_types import FLOATS, SPELLING, holds, is_unsigned, limits as limits_of, type_of_value
 

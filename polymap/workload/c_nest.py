@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
 from polymap.poly.affine import Affine, bounds
-from polymap.workload.c_affine import Scope, affine_of, constraints_of, fits, formula_of, negation
+from polymap.workload.c_affine import Scope, affine_of, fits, formula_of
 from polymap.workload.c_assign import Computed, Domain, Variable, Variables, computed, unique
+from polymap.workload.c_formula import constraints_of, negation
 from polymap.workload.c_loops import range_of
 from polymap.workload.c_tree import (
     Assign,

@@ -33,7 +33,7 @@ typedef char long_has_64_bits[sizeof(long) == 8 && sizeof(int) == 4 ? 1 : -1];
 """
 _TYPE_NAMES = {"DATA_TYPE": "double", "ssize_t": "long"}
 # Kinds of nodes that are copied with their parts, and the fields that hold text or numbers.
-_COPIED = {
+_COPIED: dict[type[c_ast.Node], tuple[str, ...]] = {
     c_ast.Compound: (), c_ast.For: (), c_ast.If: (), c_ast.EmptyStatement: (), c_ast.DeclList: (), c_ast.Cast: (),
     c_ast.Assignment: ("op",), c_ast.UnaryOp: ("op",), c_ast.BinaryOp: ("op",), c_ast.TernaryOp: (),
     c_ast.ExprList: (), c_ast.Constant: ("type", "value"), c_ast.ArrayRef: (),

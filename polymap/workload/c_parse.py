@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from pycparser import c_ast, c_parser
+from pycparser import c_ast, c_lexer, c_parser
 
 from polymap.errors import InputError, Problem
 from polymap.workload.c_expressions import Expressions, children, node_at, nodes_at, text_at
@@ -58,33 +58,46 @@ def parse(source: Source, complaints: Complaints) -> tuple[Program, Syntax]:
     Raises InputError for text that is no C at all.
     """
     file = complaints.file
+    parser = c_parser.CParser(lexer=_Lexer)
     try:
         # pycparser descends once per nesting level, and so do the functions below.
-        tree: object = c_parser.CParser().parse(_PRELUDE + source.text, "source")
+        tree: object = parser.parse(_PRELUDE + source.text, "source")
         return _Reader(source, complaints).program(cast("c_ast.Node", tree))
     except RecursionError:
         what = f"{file} is nested too deeply, or an expression is too long"
         raise InputError(Problem("PM151", what, "Split the longest expression.")) from None
     except c_parser.ParseError as error:
-        raise InputError(Problem("PM150", _not_c(str(error), source, file))) from None
+        raise InputError(Problem("PM150", _not_c(str(error), parser.clex, source, file))) from None
 
 
-def _not_c(said: str, source: Source, file: str) -> str:
+def _not_c(said: str, lexer: object, source: Source, file: str) -> str:
     """Return what is wrong with the text and where: line and column of the user's own text."""
+    last = lexer.last if isinstance(lexer, _Lexer) else None
     match = _PLACE.fullmatch(said)
-    line, column, text = match.groups() if match else ("", "", said.removeprefix("source: "))
-    if text.startswith("before: "):
-        token = text.removeprefix("before: ")
-        text = f"unexpected '{token}'"
+    if match is not None:
+        line, column, text = int(match.group(1)), int(match.group(2) or 1), match.group(3)
+        token = text.removeprefix("before: ") if text.startswith("before: ") else ""
+    elif last is not None:
+        (line, column, token), text = last, ""
     else:
-        token = ""
-    if not line:  # the end of the text
-        line, column = str(len(source.lines)), str(len(source.lines[-1].rstrip()) + 1)
-    own = source.lines[int(line) - 1] if int(line) <= len(source.lines) else ""
-    at = int(column or 1)
-    if not own[at - 1 :].startswith(token):  # a macro stands before it: the first such word of the line, or the macro
-        at = max(own.find(token), len(own) - len(own.lstrip())) + 1
-    return f"this is no C that can be read: {text} ({file}:{line}:{at})"
+        line, column, token = len(source.lines), len(source.lines[-1].rstrip()) + 1, ""
+        text = "the end comes too early"
+    text = f"unexpected '{token}'" if token else text
+    own = source.lines[line - 1] if line <= len(source.lines) else ""
+    if not own[column - 1 :].startswith(token):  # a macro stands before it: the first such word, or the line's first
+        column = max(own.find(token), len(own) - len(own.lstrip())) + 1
+    return f"this is no C that can be read: {text} ({file}:{line}:{column})"
+
+
+class _Lexer(c_lexer.CLexer):
+    """Remembers the last token that the parser asked for: its errors do not always tell a place."""
+
+    last: tuple[int, int, str] | None = None
+
+    def token(self) -> c_lexer.Token | None:
+        found = super().token()
+        self.last = None if found is None else (found.lineno, getattr(found, "column", 1), found.value)
+        return found
 
 
 class _Reader:

@@ -314,7 +314,7 @@ def _pieces(tokens: list[str]) -> Iterator[_Piece]:
             yield _Piece(start, place + 1, function)
             start, function, called = place + 1, "", ""
         last = token
-    yield _Piece(start, len(tokens), "")
+    yield _Piece(start, len(tokens), function)  # a function that is never closed: the parser tells where
 
 
 def _one_function(tokens: list[str], file: str) -> tuple[list[str], bool]:
