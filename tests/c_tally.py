@@ -143,13 +143,15 @@ class Program:
 
 @dataclass(slots=True)
 class Tally:
-    """What was found so far. wrong: seeds with what disagreed."""
+    """What was found so far. wrong: seeds with what disagreed. split: seeds on whose text the compilers disagree with
+    each other (one of them has a bug, or the text computes what C does not define): to be looked into by hand."""
 
     programs: int = 0
     refused: Counter[str] = field(default_factory=Counter[str])
     undefined: int = 0
     compared: int = 0
     wrong: list[str] = field(default_factory=list[str])
+    split: list[str] = field(default_factory=list[str])
 
 
 def prepare(seed: int, tally: Tally) -> Program | None:
@@ -210,26 +212,33 @@ def _compile_and_run(compiler: tuple[str, str], sources: list[str], inside: Path
 
 
 def _compare(number: int, program: Program, labels: tuple[str, ...], tally: Tally, directory: Path) -> None:
-    written = written_tensors(program.workload)
-    live = [tensor for tensor in program.workload.tensors if tensor.name in written and not tensor.temporary]
-    places = directory / labels[0] / f"out{number}"
-    if not places.exists():
-        tally.wrong.append(f"{program.seed}: the text itself ended badly")
-        return
-    for label in labels:
-        path = directory / label.replace(" ", "_") / f"out{number}"
-        raw = path.read_bytes() if path.exists() else b""
-        at, order = 0, program.ordered[("program order", "another tree").index(label)] if " " in label else True
-        for tensor in live:
-            expected = program.data[f"expected {tensor.name}"]
-            found = np.frombuffer(raw[at : at + expected.nbytes], dtype=expected.dtype)
-            at += expected.nbytes
-            wanted = expected.reshape(-1)
-            slack = None if order or expected.dtype.kind != "f" else 1e-3 * (1 + np.abs(wanted))
-            if found.size != wanted.size or not agree(found, wanted, slack):
-                tally.wrong.append(f"{program.seed}: {tensor.name} of {label}")
-                break
+    """Compare what every text wrote with what the typed interpreter says."""
+    places = {label: directory / label.replace(" ", "_") / f"out{number}" for label in labels}
+    raw = {label: path.read_bytes() if path.exists() else b"" for label, path in places.items()}
+    different = {label: name for label in labels if (name := _difference(program, label, raw[label]))}
+    texts = [label for label in labels if label in compilers()]
     tally.compared += 1
+    if len({raw[label] for label in texts}) > 1 and any(label not in different for label in texts):
+        tally.split.append(f"{program.seed}: {', '.join(label for label in texts if label in different)}")
+        different = {label: name for label, name in different.items() if label not in texts}
+    tally.wrong += [f"{program.seed}: {name} of {label}" for label, name in different.items()]
+
+
+def _difference(program: Program, label: str, raw: bytes) -> str:
+    """Return the name of the first tensor that a text got wrong, "" if there is none."""
+    written = written_tensors(program.workload)
+    order, at = program.ordered[label == "another tree"] if " " in label else True, 0
+    for tensor in program.workload.tensors:
+        if tensor.name not in written or tensor.temporary:
+            continue
+        expected = program.data[f"expected {tensor.name}"]
+        found = np.frombuffer(raw[at : at + expected.nbytes], dtype=expected.dtype)
+        at += expected.nbytes
+        wanted = expected.reshape(-1)
+        slack = None if order or expected.dtype.kind != "f" else 1e-3 * (1 + np.abs(wanted))
+        if found.size != wanted.size or not agree(found, wanted, slack):
+            return tensor.name
+    return ""
 
 
 def run(first: int, count: int, tally: Tally) -> None:
@@ -260,18 +269,18 @@ def main() -> int:
             options.state.write_text(json.dumps(document), encoding="utf-8")
         sys.stdout.write(
             f"{tally.programs} programs: {tally.compared} compared with {' and '.join(compilers())}, "
-            f"{len(tally.wrong)} wrong, {sum(tally.refused.values())} refused {dict(tally.refused)}, "
+            f"{len(tally.wrong)} wrong, {len(tally.split)} split, {sum(tally.refused.values())} refused {dict(tally.refused)}, "
             f"{tally.undefined} undefined; {seconds:.0f} CPU s\n"
         )
         sys.stdout.flush()
-    for line in tally.wrong:
-        sys.stdout.write(f"wrong: {line}\n")
+    for line in (*(f"wrong: {each}" for each in tally.wrong), *(f"split: {each}" for each in tally.split)):
+        sys.stdout.write(f"{line}\n")
     return 1 if tally.wrong else 0
 
 
 def _kept(state: Path) -> tuple[float, Tally]:
     kept = json.loads(state.read_text(encoding="utf-8"))
-    counts = (kept["undefined"], kept["compared"], list(kept["wrong"]))
+    counts = (kept["undefined"], kept["compared"], list(kept["wrong"]), list(kept["split"]))
     return kept["seconds"], Tally(kept["programs"], Counter(kept["refused"]), *counts)
 
 

@@ -10,7 +10,7 @@ from polymap.poly.affine import Affine, bounds, dim
 from polymap.poly.budget import budget
 from polymap.poly.sets import integer_set
 from polymap.workload.c_affine import Scope, affine_of
-from polymap.workload.c_tree import Assign, Item, Name, Refused, render
+from polymap.workload.c_tree import Assign, Choice, Item, Name, Refused, render
 from polymap.workload.c_types import FLOATS, common, keeps_values
 from polymap.workload.c_values import Typed, ValueReader, accumulation, with_target
 from polymap.workload.loopnest import Access, Apply, Expression, Number, Operator, Read
@@ -141,7 +141,11 @@ def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domai
 
 
 def _plain(each: Assign, kind: str, reader: ValueReader) -> Computed:
-    value = reader.read(each.value).to(kind)
+    if each.guarded:  # what is not assigned to is not converted either
+        assert isinstance(each.value, Choice)
+        value = reader.guarded(each.value, kind)
+    else:
+        value = reader.read(each.value).to(kind)
     return Computed(Operator.ASSIGN, tuple(reader.reads), value.value)
 
 

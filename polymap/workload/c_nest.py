@@ -312,7 +312,7 @@ def _as_extreme(branch: If) -> Assign | None:
     if branch.other or len(body) != 1 or not isinstance(body[0], Assign) or body[0].operator != "=":
         return None
     choice = Choice(branch.condition, body[0].value, body[0].target, branch.line)
-    return replace(body[0], value=choice) if accumulation(body[0].target, choice) is not None else None
+    return replace(body[0], value=choice, guarded=True) if accumulation(body[0].target, choice) is not None else None
 
 
 def _all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:

@@ -100,12 +100,16 @@ class Declare:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """operator: "=", "+=", "-=", "*=" or "/="."""
+    """operator: "=", "+=", "-=", "*=" or "/=".
+
+    guarded: it stands for `if (condition) target = then;`, and its value is `condition ? then : target`.
+    """
 
     target: Name | Item
     operator: str
     value: CExpression
     line: int
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

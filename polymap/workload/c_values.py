@@ -141,10 +141,8 @@ class ValueReader:
 
     def _choice(self, whole: Choice, condition: CExpression, then: CExpression, other: CExpression) -> Typed:
         if picks_maximum(whole) is not None:
-            # Its sides stand in the condition already: each is read once.
             assert isinstance(condition, Binary)
-            sides = {render(each): self.read(each) for each in (condition.left, condition.right)}
-            return self._extreme(condition.operator, condition.left, condition.right, then, other, sides)
+            return self._extreme(condition, then, other)
         asked = self.read(condition)
         if not (isinstance(condition, Binary) and condition.operator in (*COMPARISONS, "&&", "||")):
             asked = Typed(
@@ -154,22 +152,20 @@ class ValueReader:
         kind = common(yes.kind, no.kind)
         return Typed(Apply("?:", (asked.value, yes.to(kind).value, no.to(kind).value)), kind)
 
-    def _extreme(
-        self,
-        operator: str,
-        left: CExpression,
-        right: CExpression,
-        then: CExpression,
-        other: CExpression,
-        sides: dict[str, Typed],
-    ) -> Typed:
-        """Return `left operator right ? then : other` of two sides that were read already."""
-        kind = common(*(sides[render(each)].kind for each in (left, right)))
-        first, second, yes, no = (sides[render(each)].to(kind).value for each in (left, right, then, other))
-        asked = Apply(operator, (first, second))
-        if operator in (">", ">="):
-            asked = Apply({">": "<", ">=": "<="}[operator], (second, first))
-        return Typed(Apply("?:", (asked, yes, no)), kind)
+    def guarded(self, choice: Choice, kind: str) -> Typed:
+        """Return `condition ? then : other` of two sides that are compared, each of which becomes `kind` by itself."""
+        condition = choice.condition
+        assert isinstance(condition, Binary)
+        sides = {render(each): self.read(each) for each in (condition.left, condition.right)}
+        yes, no = (sides[render(each)].to(kind).value for each in (choice.then, choice.other))
+        return Typed(Apply("?:", (_compared(condition, sides), yes, no)), kind)
+
+    def _extreme(self, condition: Binary, then: CExpression, other: CExpression) -> Typed:
+        """Return `condition ? then : other`, where both are the sides of the condition: each is read once."""
+        sides = {render(each): self.read(each) for each in (condition.left, condition.right)}
+        kind = common(*(sides[render(each)].kind for each in (then, other)))
+        yes, no = (sides[render(each)].to(kind).value for each in (then, other))
+        return Typed(Apply("?:", (_compared(condition, sides), yes, no)), kind)
 
     def _call(self, expression: CExpression, function: str, arguments: tuple[CExpression, ...]) -> Typed:
         is_extreme = function in (*MAXIMA, *MINIMA)
@@ -184,10 +180,20 @@ class ValueReader:
             raise Refused("PM266", expression.line, what)
         if is_extreme and function not in EXTREMES:  # a macro: (a) > (b) ? (a) : (b)
             left, right = arguments
-            sides = {render(each): self.read(each) for each in arguments}
-            return self._extreme(">" if function in MAXIMA else "<", left, right, left, right, sides)
+            condition = Binary(">" if function in MAXIMA else "<", left, right, expression.line)
+            return self._extreme(condition, left, right)
         kind = function_type(function)
         return Typed(Apply(function, tuple(self.read(each).to(kind).value for each in arguments)), kind)
+
+
+def _compared(condition: Binary, sides: dict[str, Typed]) -> Expression:
+    """Return a comparison of two sides that were read already."""
+    operator = condition.operator
+    kind = common(*(sides[render(each)].kind for each in (condition.left, condition.right)))
+    first, second = (sides[render(each)].to(kind).value for each in (condition.left, condition.right))
+    if operator in (">", ">="):
+        return Apply({">": "<", ">=": "<="}[operator], (second, first))
+    return Apply(operator, (first, second))
 
 
 def _size(form: Affine, extents: Mapping[str, int]) -> int:
