@@ -36,6 +36,12 @@ EXTREMES = """\
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 """
 
+# As fmax and fmin: what is no number loses.
+FLOAT_EXTREMES = """\
+#define FMIN(a, b) ((a) < (b) || (b) != (b) ? (a) : (b))
+#define FMAX(a, b) ((a) > (b) || (b) != (b) ? (a) : (b))
+"""
+
 MACROS = """\
 #define KEY(epoch, element) ((uint64_t)(epoch) << 32 | ((uint32_t)(element) + 1))
 #define EPOCH(key) ((uint32_t)((key) >> 32))
