@@ -85,6 +85,8 @@ class Inputs:
         if arch is not None and self._options.arch:
             with self._naming_arch():
                 check.check_machine(workload, arch)
+            for warning in check.idle_fanouts(workload, arch):
+                say(f"polymap: warning: {warning}")
         if mapping is not None:
             with self._naming["mapping"]():
                 if self._options.arch and arch is not None:

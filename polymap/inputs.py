@@ -142,7 +142,7 @@ def shown(value: object, *, longest: int = 60) -> str:
         digits = int(value.bit_length() * 0.30103) + 1
         return str(value) if digits <= 40 else f"an integer of about {digits} digits"
     if isinstance(value, Fraction | float):
-        return str(float(value))
+        return str(float(value)) if abs(value) < 1e300 else "a number over 1e300"
     if isinstance(value, Mapping):
         return "a table"
     return "a list" if is_list(value) else f"a value of type {type(value).__name__}"
@@ -214,7 +214,11 @@ class Fields:
         if value is None:
             self.refuse("PM112", name, wanted)
             return default
-        if value < 0 or (positive and value == 0) or value > MAX_INTEGER:
+        if value > MAX_INTEGER:
+            what = f"{self.where}: {name} is too large: {shown(value)}"
+            self.problems.append(Problem("PM113", what, "A number of at most 10^100 is wanted."))
+            return default
+        if value < 0 or (positive and value == 0):
             self.refuse("PM113", name, wanted)
             return default
         return value

@@ -29,6 +29,7 @@ from polymap.texts import (
 )
 
 MAX_TOLD = 20
+MAX_SEARCHED = 2**20  # characters of a text in which lines are looked up
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 _NUMBER_START = re.compile(r"[-+]?[0-9]|[-+]?(?:NaN|Infinity)")
@@ -128,7 +129,7 @@ def located(problems: Sequence[Problem], name: str, text: str) -> tuple[Problem,
     paths = [paths_in(problem.what) for problem in problems]
     wanted = [path[:length] for some in paths for path in some for length in range(1, len(path) + 1)]
     find: Callable[[str, Sequence[Path]], dict[Path, int]] = toml_lines if ".toml" in name.lower() else json_lines
-    lines = find(text, wanted) if wanted else {}
+    lines = find(text, wanted) if wanted and len(text) <= MAX_SEARCHED else {}
     return tuple(
         Problem(problem.code, f"{problem.what} ({name}{_lines(some, lines)})", problem.hint)
         for problem, some in zip(problems, paths, strict=True)

@@ -341,6 +341,17 @@ def test_an_inner_level_dearer_than_the_outer_one_is_a_warning(
     assert json.loads(printed.out)["legal"] is True
 
 
+def test_a_fan_out_that_no_dim_may_use_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for dims, warned in ((["mm"], True), (["mm", "m"], False), ([], False)):
+        words, files = evaluate(arch={"nodes": [NODES[0], {"fanout": "X", "size": 2, "dims": dims}, *NODES[1:]]})
+        place(files)
+        assert main((*words, "--json", "-")) == 0
+        assert ("the fan-out 'X' may spread only mm" in capsys.readouterr().err) is warned
+
+
 def test_no_c_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     words, files = evaluate()

@@ -268,6 +268,17 @@ def placement_violations(workload: Workload, arch: Architecture, mapping: Mappin
     return tuple(found)
 
 
+def idle_fanouts(workload: Workload, arch: Architecture) -> tuple[str, ...]:
+    """Return a sentence for each fan-out that no dim of the workload may be spread over, though dims are named."""
+    known = {dim.name for dim in workload.dims}
+    return tuple(
+        f"the fan-out '{fanout.name}' may spread only {', '.join(fanout.dims)}, and the workload has "
+        f"{', '.join(sorted(known))}: it stays unused"
+        for fanout in arch.fanouts
+        if fanout.dims and not known & set(fanout.dims)
+    )
+
+
 def warnings_of(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[str, ...]:
     """Return what is odd about a readable tree but no mistake: nodes of the outermost level inside a loop."""
     found: dict[str, None] = {}

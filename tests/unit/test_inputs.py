@@ -320,6 +320,7 @@ def test_fields_tell_every_mistake_at_once() -> None:
         "size": True,
         "pj": -1,
         "rate": 0,
+        "much": Fraction(10**400),
         "flag": 1,
         "name": "a b",
         "label": "a\nb",
@@ -337,6 +338,7 @@ def test_fields_tell_every_mistake_at_once() -> None:
     assert fields.integer("size", 5) == 5
     assert fields.number("pj", None) is None
     assert fields.number("rate", None, positive=True) is None
+    assert fields.number("much", None) is None
     assert fields.flag("flag", False) is False
     assert fields.name("name", "d") == "d"
     assert fields.label("label", "d") == "d"
@@ -353,6 +355,7 @@ def test_fields_tell_every_mistake_at_once() -> None:
         "PM112 nodes[3]: size is true\n      An integer >= 1 is wanted.",
         "PM113 nodes[3]: pj is -1\n      A finite number >= 0 is wanted.",
         "PM113 nodes[3]: rate is 0\n      A finite number > 0 is wanted.",
+        "PM113 nodes[3]: much is too large: a number over 1e300\n      A number of at most 10^100 is wanted.",
         "PM112 nodes[3]: flag is 1\n      true or false is wanted.",
         "PM114 nodes[3]: name is 'a b'\n      "
         "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters).",
