@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, TypeVar
 
 from polymap.errors import OptionError, Problem, did_you_mean
-from polymap.inputs import as_fraction, is_name, parse_integer, shown
+from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
 
 MAX_WORKERS = 256
 Default = TypeVar("Default")
@@ -41,6 +41,18 @@ class Options:
     json: str | None = None
     certificate: str | None = None
     accept_word: bool = False
+
+
+class MisreadOptions(OptionError):
+    """Mistakes in the words; `options` holds what could be read, so that the inputs' own are told with them.
+
+    WORKLOAD is left out where it or its sizes are in doubt.
+    """
+
+    def __init__(self, problems: Sequence[Problem], options: Options) -> None:
+        super().__init__(problems)
+        in_doubt = any(problem.code in ("PM552", "PM553", "PM557", "PM558", "PM559") for problem in problems)
+        self.options = replace(options, workload="") if in_doubt else options
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +152,9 @@ constraints, each of them optional:
    "intrinsic": {"m": 16, "n": 16}, "min_utilization": 0.5, "limits": {"latency": 40000}}
 """
 _EXIT_HELP = """\
-exit code: 0 answered, 2 bad input, 3 no answer (infeasible, out of time, a certificate that does not hold), 4 the
-output cannot be written, 130 interrupted (the best so far is printed)
+exit code: 0 answered, 1 an illegal mapping (of `check`; otherwise a bug of polymap, which is said), 2 bad input, 3 no
+answer (infeasible, out of time, a certificate that does not hold), 4 the output cannot be written, 130 interrupted (the
+best so far is printed)
 """
 
 
@@ -211,7 +224,7 @@ def parse(words: Sequence[str]) -> Options:
         _check_verify(options, given, problems)
     _check_together(options, given, problems)
     if problems:
-        raise OptionError(problems)
+        raise MisreadOptions(problems, options)
     return options
 
 
@@ -349,10 +362,12 @@ class _Reader:
                 continue
             value = parse_integer(digits)
             if value is None or value < 1:
-                what = f"the size of {name} is {shown(digits)}"
-                self.problems.append(Problem("PM558", what, "An integer >= 1 is wanted."))
+                found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
+                hint = "An integer >= 1 (at most 10^100) is wanted."
+                self.problems.append(Problem("PM558", f"the size of {name} is {found}", hint))
             elif name in sizes:
-                self.problems.append(Problem("PM559", f"the size of {name} is given twice", "Give it once."))
+                what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"
+                self.problems.append(Problem("PM559", what, "Give it once."))
             else:
                 sizes[name] = value
         return tuple(sizes.items())

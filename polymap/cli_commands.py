@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch, preset_names
 from polymap.cli_arguments import Options
-from polymap.cli_inputs import Inputs, keep_inputs
+from polymap.cli_inputs import Inputs, check_outputs
 from polymap.cli_interrupt import INTERRUPTED, interrupts_wait
-from polymap.cli_output import Document, check_writable, say, warnings_said, write_documents
+from polymap.cli_output import Document, say, warnings_said, write_documents
 from polymap.cli_progress import ProgressLine
 from polymap.errors import InputError, OptionError, Problem
 from polymap.explore import explore
@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     from polymap.search.result import SearchResult
 
 ANSWERED = 0
-BUG = 1
+BUG = ILLEGAL = 1
 NO_ANSWER = 3
 
 
 def run_command(options: Options) -> int:
     """Run one command; return its exit code. Raises PolymapError for what the user must mend."""
-    keep_inputs(options)
-    outputs = (options.output, options.json, options.certificate)
-    check_writable([path for path in outputs if path is not None])
+    check_outputs(options)
     commands: dict[str, Callable[[Options], int]] = {
         "explore": _explore,
         "evaluate": _evaluate,
@@ -164,7 +162,7 @@ def _check(options: Options) -> int:
 
     found = checkup(workload, mapping)
     _answer(options, answers.checkup_document(found), lambda: summary.checkup_text(found))
-    return ANSWERED
+    return ILLEGAL if found.violations else ANSWERED
 
 
 def _list(options: Options) -> int:
@@ -179,6 +177,7 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
     inputs = Inputs(options)
     workload, arch, mapping = inputs.workload(), inputs.arch(), inputs.mapping()
     inputs.constraints()
+    inputs.objective()
     inputs.check()
     assert workload is not None and arch is not None, "inputs.check() raises otherwise"
     return workload, arch, mapping

@@ -25,7 +25,9 @@ ROWS = (
     ("schedules",),
     ("arch", "workload"),
     ("poly",),
+    ("parsing",),
     ("inputs", "display"),
+    ("texts",),
     ("errors",),
     ("checker",),
 )

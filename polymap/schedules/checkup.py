@@ -57,7 +57,7 @@ def checkup(workload: Workload, mapping: Mapping | None = None) -> Checkup:
     loops = band(workload)
     violations: tuple[Violation, ...] | None = None
     if mapping is not None:
-        _check_readable(workload, mapping)
+        check_readable(workload, mapping)
         violations = dependence_violations(workload, mapping)
     return Checkup(
         dependences(workload),
@@ -93,18 +93,19 @@ def _parallel(workload: Workload, loop: str) -> bool | str:
     return answer.value if answer is Parallel.REDUCTION else answer is Parallel.YES
 
 
-def _check_readable(workload: Workload, mapping: Mapping) -> None:
-    """Raise MappingError where the loops and computes of the tree are no program; storage nodes are not looked at."""
+def check_readable(workload: Workload, mapping: Mapping) -> None:
+    """Raise MappingError where the tree's loops and computes are no program, whatever the machine."""
     anywhere = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
     check_mapping(workload, anywhere, Mapping(_loops_only(mapping.nodes)))
 
 
 def _loops_only(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+    """Return the tree without what needs a machine: levels, tensors, fan-outs."""
     kept: list[MappingNode] = []
     for node in nodes:
         match node:
-            case Storage():
-                pass
+            case Storage():  # it keeps its place: messages name nodes by it
+                kept.append(Storage("memory", ()))
             case Spatial(dim, tile, _):
                 kept.append(Temporal(dim, tile))
             case Branch(children):

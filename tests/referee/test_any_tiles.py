@@ -15,7 +15,8 @@ import pytest
 from polymap.arch.document import arch_from_document
 from polymap.arch.machine import Architecture
 from polymap.costmodel.evaluate import evaluate, simulate
-from polymap.inputs import parse_json, read_text
+from polymap.inputs import read_text
+from polymap.parsing import parse_json
 from polymap.search.any_engine import AnySearch
 from polymap.search.exhaustive import exhaustive
 from polymap.search.goals import parse_objective
