@@ -256,14 +256,12 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
             given.popleft()
 
 
-def _begun(
-    problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None
-) -> _State:
+def _begun(problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one."""
     if rest is not None:
         queue = list(rest.queue)
         heapify(queue)
-        return _State(rest.structures, queue, True, incumbent, deepcopy(rest.tally))
+        return _State(rest.structures, queue, known=True, incumbent=incumbent, tally=deepcopy(rest.tally))
     found, complete = enumerate_structures(problem, incumbent.out_of_time)
     structures = _grouped(problem, distinct_structures(problem, found))
     _first_trees(problem, measure, structures, incumbent)

@@ -54,7 +54,9 @@ class Arithmetic:
 
     @property
     def dtype(self) -> type:
-        return {Kind.NARROW: np.int64, Kind.WIDE: np.complex128, Kind.LONG: object}[self.kind]
+        if self.kind is Kind.NARROW:
+            return np.int64
+        return np.complex128 if self.kind is Kind.WIDE else object
 
     def scalar(self, number: int) -> int | complex:
         """Return a number as arrays compare with it; any that is beyond the limit is as good as the limit."""
@@ -76,6 +78,12 @@ class Arithmetic:
         halves = zip(array.real.tolist(), array.imag.tolist(), strict=True)
         return [(int(high) << _LOW_BITS) + int(low) for high, low in halves]
 
+    def floats(self, array: Numbers) -> NDArray[np.float64] | None:
+        """Return the entries, each rounded (None: they may be too long for that)."""
+        if self.kind is Kind.LONG:
+            return None
+        return array.astype(np.float64) if self.kind is Kind.NARROW else array.real * _BASE + array.imag
+
     def possible(self, array: Numbers) -> NDArray[np.bool_]:
         """Return where an array has numbers."""
         if self.kind is Kind.WIDE:
@@ -88,8 +96,10 @@ class Arithmetic:
 
     def plus(self, first: Numbers, second: Numbers | int) -> Numbers:
         """Return the sums."""
-        if self.kind is not Kind.WIDE:
-            return np.asarray(first + second, dtype=self.dtype)
+        if self.kind is Kind.NARROW:
+            return np.asarray(first + second)
+        if self.kind is Kind.LONG:
+            return np.asarray(first + second, dtype=object)
         total = np.asarray(first + (self.scalar(second) if isinstance(second, int) else second))
         low = total.imag
         carry = low * (1 / _BASE)
@@ -103,8 +113,7 @@ class Arithmetic:
         """Return the sum of counts x weight, of one term or more; entries may be anything where the true sum, or one
         of its terms, is beyond the limit."""
         if self.kind is Kind.LONG:
-            total = np.asarray(sum(counts.astype(object) * weight for counts, weight in terms), dtype=object)
-            return total
+            return np.asarray(sum(counts.astype(object) * weight for counts, weight in terms), dtype=object)
         if self.kind is Kind.NARROW:
             return np.asarray(sum(np.multiply(counts, weight) for counts, weight in terms), dtype=np.int64)
         return _limbs(terms)
