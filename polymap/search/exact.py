@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ _BASE = float(1 << _LOW_BITS)
 _LOW = np.uint64((1 << _LOW_BITS) - 1)
 _SHIFT = np.uint64(_LOW_BITS)
 _TOP = float(1 << 64 - _LOW_BITS)
+INT64: np.dtype[Any] = np.dtype(np.int64)
+PYTHON: np.dtype[Any] = np.dtype(object)
+_LIMBS: np.dtype[Any] = np.dtype(np.complex128)
 COUNT_LIMIT = 1 << 62  # counts below it are int64
 
 
@@ -53,10 +56,10 @@ class Arithmetic:
         return complex(np.inf, 0) if self.kind is Kind.WIDE else 4 * self.limit
 
     @property
-    def dtype(self) -> type:
+    def dtype(self) -> np.dtype[Any]:
         if self.kind is Kind.NARROW:
-            return np.int64
-        return np.complex128 if self.kind is Kind.WIDE else object
+            return INT64
+        return _LIMBS if self.kind is Kind.WIDE else PYTHON
 
     def scalar(self, number: int) -> int | complex:
         """Return a number as arrays compare with it; any that is beyond the limit is as good as the limit."""
@@ -75,19 +78,22 @@ class Arithmetic:
         """Return the entries of a flat array, none of which may be one that cannot be."""
         if self.kind is not Kind.WIDE:
             return array.tolist()
-        halves = zip(array.real.tolist(), array.imag.tolist(), strict=True)
-        return [(int(high) << _LOW_BITS) + int(low) for high, low in halves]
+        high, low = _halves(array)
+        return [(int(h) << _LOW_BITS) + int(w) for h, w in zip(high.tolist(), low.tolist(), strict=True)]
 
     def floats(self, array: Numbers) -> NDArray[np.float64] | None:
         """Return the entries, each rounded (None: they may be too long for that)."""
         if self.kind is Kind.LONG:
             return None
-        return array.astype(np.float64) if self.kind is Kind.NARROW else array.real * _BASE + array.imag
+        if self.kind is Kind.NARROW:
+            return array.astype(np.float64)
+        high, low = _halves(array)
+        return high * _BASE + low
 
     def possible(self, array: Numbers) -> NDArray[np.bool_]:
         """Return where an array has numbers."""
         if self.kind is Kind.WIDE:
-            return np.isfinite(array.real)
+            return np.isfinite(_halves(array)[0])
         return np.asarray(array < self.limit, dtype=np.bool_)
 
     def where(self, allowed: NDArray[np.bool_], array: Numbers) -> Numbers:
@@ -101,10 +107,10 @@ class Arithmetic:
         if self.kind is Kind.LONG:
             return np.asarray(first + second, dtype=object)
         total = np.asarray(first + (self.scalar(second) if isinstance(second, int) else second))
-        low = total.imag
+        high, low = _halves(total)  # views
         carry = low * (1 / _BASE)
         np.floor(carry, out=carry)
-        total.real += carry
+        high += carry
         carry *= _BASE
         low -= carry
         return total
@@ -122,6 +128,11 @@ class Arithmetic:
         """Make every entry that cannot be the same, in place."""
         if self.kind is not Kind.WIDE:
             np.minimum(array, np.array(self.never, dtype=self.dtype), out=array)
+
+
+def _halves(array: Numbers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    limbs = cast("NDArray[np.complex128]", array)
+    return limbs.real, limbs.imag
 
 
 def _limbs(terms: Sequence[Term]) -> Numbers:
@@ -151,6 +162,6 @@ def arithmetic_for(most: int) -> Arithmetic:
     return Arithmetic(Kind.LONG, 1 << bits)
 
 
-def count_type(most: int) -> type:
+def count_type(most: int) -> np.dtype[Any]:
     """Return the dtype of arrays of counts up to `most`."""
-    return np.int64 if most < COUNT_LIMIT else object
+    return INT64 if most < COUNT_LIMIT else PYTHON
