@@ -121,6 +121,8 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
             "distinct": number(result.space.distinct),
             "evaluated": number(result.space.evaluated),
             "pruned": number(result.space.pruned),
+            "listed": number(result.space.listed),
+            "infeasible": number(result.space.infeasible),
         },
         "work": number(result.work),
     }

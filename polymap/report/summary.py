@@ -73,6 +73,8 @@ def space_text(result: SearchResult) -> str:
         ("with different costs", space.distinct),
         ("evaluated", space.evaluated),
         ("pruned", space.pruned),
+        ("infeasible", space.infeasible),
+        ("structures listed", space.listed),
     )
     return "space: " + ", ".join(f"{_exact(count)} {what}" for what, count in parts if count is not None)
 

@@ -168,4 +168,9 @@ def gap_of(value: Fraction, bound: Fraction) -> float:
 def number_of(objective: Objective, value: Fraction) -> int | float:
     """Return a value as it is shown: an integer where the objective counts."""
     counts = objective.goal in (Goal.LATENCY, Goal.TRAFFIC, Goal.CAPACITY)
-    return int(value) if counts and value.denominator == 1 else float(value)
+    if counts and value.denominator == 1:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:  # above 1.8e308, where a fraction of a pJ is none too many
+        return round(value)

@@ -15,7 +15,7 @@ import numpy as np
 
 from polymap.arch.machine import Multicast
 from polymap.search.components import Component
-from polymap.search.exact import Arithmetic, Kind, arithmetic_for, count_type
+from polymap.search.exact import INT64, Arithmetic, Kind, arithmetic_for, count_type
 from polymap.search.lattice import IntArray
 from polymap.search.magnitudes import most_costed, most_counted
 from polymap.search.objective import Measure
@@ -52,7 +52,7 @@ def _plain(problem: Problem, component: Component) -> Arithmetic:
     """Return the arithmetic without limbs: an array has but one entry per structure."""
     found = arithmetic_for(most_costed(problem.workload, problem.arch, component))
     counts = count_type(most_counted(problem.workload))
-    return found if found.kind is Kind.NARROW and counts is np.int64 else Arithmetic(Kind.LONG, found.limit)
+    return found if found.kind is Kind.NARROW and counts == INT64 else Arithmetic(Kind.LONG, found.limit)
 
 
 class _Several:

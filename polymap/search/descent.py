@@ -26,6 +26,7 @@ from polymap.search.bound import (
     usable_bits,
 )
 from polymap.search.chain import ChainNode, ordered_chain
+from polymap.search.estimate import lowered_sum, may_win, surely_below
 from polymap.search.exact import Arithmetic, Numbers
 from polymap.search.incumbent import Incumbent
 from polymap.search.leaf import Leaf, best_leaves, separated_leaves
@@ -267,15 +268,36 @@ class Descent:
             wins = wins & _less(view.insides[0].arithmetic, totals[0], room - spot.parts[0] - tables.start[0])
             if view.priced is not None:
                 wins = wins & self._priced_wins(view.priced, spot, move, limit)
+        else:
+            wins = wins & self._estimated(view, spot, totals)
         where = np.argwhere(wins)
-        parts = [inside.arithmetic.numbers(total[wins]) for inside, total in zip(view.insides, totals, strict=True)]
-        here = _sum(spot.parts, tables.start)
+        if not len(where):
+            return []
+        parts = [
+            inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
+            for inside, total, here in zip(view.insides, totals, _sum(spot.parts, tables.start), strict=True)
+        ]
         found: list[Child] = []
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
-            value = measure.value(_sum(vector, here), tables.compute_cycles)
+            value = measure.value(vector, tables.compute_cycles)
             if self._beats(value):
                 found.append(Child(value, move.tensor, edge, move.after, tuple(row)))
         return found
+
+    def _estimated(self, view: View, spot: Spot, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
+        """Return where an estimate does not rule out that the bound is better than the incumbent."""
+        measure, value = self.tables.measure, self.incumbent.value
+        if value is None or measure.is_front:
+            return True
+        parts: list[NDArray[np.float64]] = []
+        here = _sum(spot.parts, self.tables.start)
+        for inside, total, own in zip(view.insides, totals, here, strict=True):
+            floats = inside.arithmetic.floats(total)
+            if floats is None:
+                return True
+            parts.append(lowered_sum(floats, own))
+        least = surely_below(measure, parts, self.tables.compute_cycles)
+        return True if least is None else may_win(least, value)
 
     def _priced_wins(self, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]) -> NDArray[np.bool_]:
         """Return where the priced bound still allows something better than the incumbent (linear objectives)."""

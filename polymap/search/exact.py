@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ _BASE = float(1 << _LOW_BITS)
 _LOW = np.uint64((1 << _LOW_BITS) - 1)
 _SHIFT = np.uint64(_LOW_BITS)
 _TOP = float(1 << 64 - _LOW_BITS)
+INT64: np.dtype[Any] = np.dtype(np.int64)
+PYTHON: np.dtype[Any] = np.dtype(object)
+_LIMBS: np.dtype[Any] = np.dtype(np.complex128)
 COUNT_LIMIT = 1 << 62  # counts below it are int64
 
 
@@ -53,8 +56,10 @@ class Arithmetic:
         return complex(np.inf, 0) if self.kind is Kind.WIDE else 4 * self.limit
 
     @property
-    def dtype(self) -> type:
-        return {Kind.NARROW: np.int64, Kind.WIDE: np.complex128, Kind.LONG: object}[self.kind]
+    def dtype(self) -> np.dtype[Any]:
+        if self.kind is Kind.NARROW:
+            return INT64
+        return _LIMBS if self.kind is Kind.WIDE else PYTHON
 
     def scalar(self, number: int) -> int | complex:
         """Return a number as arrays compare with it; any that is beyond the limit is as good as the limit."""
@@ -73,13 +78,22 @@ class Arithmetic:
         """Return the entries of a flat array, none of which may be one that cannot be."""
         if self.kind is not Kind.WIDE:
             return array.tolist()
-        halves = zip(array.real.tolist(), array.imag.tolist(), strict=True)
-        return [(int(high) << _LOW_BITS) + int(low) for high, low in halves]
+        high, low = _halves(array)
+        return [(int(h) << _LOW_BITS) + int(w) for h, w in zip(high.tolist(), low.tolist(), strict=True)]
+
+    def floats(self, array: Numbers) -> NDArray[np.float64] | None:
+        """Return the entries, each rounded (None: they may be too long for that)."""
+        if self.kind is Kind.LONG:
+            return None
+        if self.kind is Kind.NARROW:
+            return array.astype(np.float64)
+        high, low = _halves(array)
+        return high * _BASE + low
 
     def possible(self, array: Numbers) -> NDArray[np.bool_]:
         """Return where an array has numbers."""
         if self.kind is Kind.WIDE:
-            return np.isfinite(array.real)
+            return np.isfinite(_halves(array)[0])
         return np.asarray(array < self.limit, dtype=np.bool_)
 
     def where(self, allowed: NDArray[np.bool_], array: Numbers) -> Numbers:
@@ -88,13 +102,15 @@ class Arithmetic:
 
     def plus(self, first: Numbers, second: Numbers | int) -> Numbers:
         """Return the sums."""
-        if self.kind is not Kind.WIDE:
-            return np.asarray(first + second, dtype=self.dtype)
+        if self.kind is Kind.NARROW:
+            return np.asarray(first + second)
+        if self.kind is Kind.LONG:
+            return np.asarray(first + second, dtype=object)
         total = np.asarray(first + (self.scalar(second) if isinstance(second, int) else second))
-        low = total.imag
+        high, low = _halves(total)  # views
         carry = low * (1 / _BASE)
         np.floor(carry, out=carry)
-        total.real += carry
+        high += carry
         carry *= _BASE
         low -= carry
         return total
@@ -103,8 +119,7 @@ class Arithmetic:
         """Return the sum of counts x weight, of one term or more; entries may be anything where the true sum, or one
         of its terms, is beyond the limit."""
         if self.kind is Kind.LONG:
-            total = np.asarray(sum(counts.astype(object) * weight for counts, weight in terms), dtype=object)
-            return total
+            return np.asarray(sum(counts.astype(object) * weight for counts, weight in terms), dtype=object)
         if self.kind is Kind.NARROW:
             return np.asarray(sum(np.multiply(counts, weight) for counts, weight in terms), dtype=np.int64)
         return _limbs(terms)
@@ -113,6 +128,11 @@ class Arithmetic:
         """Make every entry that cannot be the same, in place."""
         if self.kind is not Kind.WIDE:
             np.minimum(array, np.array(self.never, dtype=self.dtype), out=array)
+
+
+def _halves(array: Numbers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    limbs = cast("NDArray[np.complex128]", array)
+    return limbs.real, limbs.imag
 
 
 def _limbs(terms: Sequence[Term]) -> Numbers:
@@ -142,6 +162,6 @@ def arithmetic_for(most: int) -> Arithmetic:
     return Arithmetic(Kind.LONG, 1 << bits)
 
 
-def count_type(most: int) -> type:
+def count_type(most: int) -> np.dtype[Any]:
     """Return the dtype of arrays of counts up to `most`."""
-    return np.int64 if most < COUNT_LIMIT else object
+    return INT64 if most < COUNT_LIMIT else PYTHON

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ class Setting:
     context: Context
     whole: dict[str, int]
     steps: int
-    counts: type
+    counts: np.dtype[Any]
     arithmetics: tuple[Arithmetic, ...]
 
 

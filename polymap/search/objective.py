@@ -93,8 +93,8 @@ class Measure:
 
     energy_scale: component 0 of ENERGY and EDP is energy x energy_scale, without `fixed_energy` (compute, scaled); the
     same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted sum
-    (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED. digit: bits of each
-    part's value in one of an order or a front.
+    (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED. digit: bits of
+    each part's value in one of an order or a front.
     """
 
     goal: Goal
@@ -109,13 +109,17 @@ class Measure:
 
     def latency(self, parts: tuple[int, ...], compute_cycles: int) -> int:
         """Return the cycles for the component values `parts` (one per component)."""
-        by_level: dict[str, Fraction] = {}
-        for part, component in zip(parts, self.components, strict=True):
-            if component.busiest:
-                cycles = Fraction(part) / component.bandwidth
-                by_level[component.name] = max(cycles, by_level.get(component.name, cycles))
+        limited = [
+            (part * component.bandwidth.denominator, component.bandwidth.numerator, component.name)
+            for part, component in zip(parts, self.components, strict=True)
+            if component.busiest
+        ]
         if self.overlap:
-            return max([compute_cycles, *(ceil(cycles) for cycles in by_level.values())])
+            return max([compute_cycles, *(-(-bits // each) for bits, each, _ in limited)])
+        by_level: dict[str, Fraction] = {}
+        for bits, each, name in limited:
+            cycles = Fraction(bits, each)
+            by_level[name] = max(cycles, by_level.get(name, cycles))
         return ceil(compute_cycles + sum(by_level.values(), Fraction(0)))
 
     def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from polymap.search.components import Component
 from polymap.search.constraints import Intrinsic
-from polymap.search.exact import Arithmetic, Kind, Numbers, arithmetic_for, count_type
+from polymap.search.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.lattice import IntArray, Lattice, lattice_below, restricted
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
 from polymap.search.loop_orders import standing_tiles
@@ -94,7 +94,7 @@ def arithmetic_of(problem: Problem, component: Component) -> Arithmetic:
     """Return the arithmetic in which a component's costs, summed over any chain, are exact."""
     found = arithmetic_for(most_costed(problem.workload, problem.arch, component))
     counts = count_type(most_counted(problem.workload))
-    return found if counts is np.int64 else Arithmetic(Kind.LONG, found.limit)
+    return found if counts == INT64 else Arithmetic(Kind.LONG, found.limit)
 
 
 def tables_below(tables: Tables, context: Context) -> Tables:

@@ -122,7 +122,7 @@ def test_explore_proves_and_its_answer_is_a_mapping(capsys: Captured, tmp_path: 
     answer = answer_of(capsys, "explore", *SMALL, "--arch", "flat3", "--tiles", "divide")
     assert (answer["status"], answer["objective"], answer["gap"]) == ("OPTIMAL", "energy", 0)
     assert answer["value"] == answer["bound"] == answer["cost"]["energy_pj"]  # type: ignore[index]
-    assert set(answer["space"]) == {"syntactic", "legal", "distinct", "evaluated", "pruned"}  # type: ignore[call-overload]
+    assert set(answer["space"]) == {"syntactic", "legal", "distinct", "evaluated", "pruned", "listed", "infeasible"}  # type: ignore[call-overload]
     (tmp_path / "best.json").write_text(json.dumps(answer))
     cost = answer_of(capsys, "evaluate", *SMALL, "--arch", "flat3", "--mapping", str(tmp_path / "best.json"))
     assert cost == answer["cost"]
