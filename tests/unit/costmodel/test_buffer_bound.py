@@ -72,11 +72,10 @@ def theorem(workload: Workload, held: int) -> int:
 
 
 TINY = (
-    ("C[m,n] += A[m,k] * B[k,n]", {"m": 2, "n": 2, "k": 2}, (3, 4, 5)),
-    ("C[m,n] += A[m] * B[n]", {"m": 3, "n": 4}, (3, 4, 5)),
-    ("O[p] += I[p+r] * W[r]", {"p": 4, "r": 3}, (3, 4)),
-    ("y[m] += A[m,k] * x[k]", {"m": 3, "k": 3}, (3, 4)),
-    ("C[m,n] += A[m,k] * B[k,n]", {"m": 2, "n": 3, "k": 2}, (3,)),
+    ("C[m,n] += A[m,k] * B[k,n]", {"m": 2, "n": 2, "k": 2}, (3,)),
+    ("C[m,n] += A[m] * B[n]", {"m": 2, "n": 3}, (3, 4)),
+    ("O[p] += I[p+r] * W[r]", {"p": 3, "r": 2}, (3, 4)),
+    ("y[m] += A[m,k] * x[k]", {"m": 2, "k": 3}, (3, 4)),
 )
 
 
@@ -89,7 +88,7 @@ def test_no_schedule_at_all_moves_less_than_the_theorem(
         least = least_of_all_schedules(workload, held)
         bound = theorem(workload, held)
         assert bound <= least
-        assert bound > 0.45 * least, "a bound that says little cannot be wrong"
+        assert bound > 0.6 * least, "a bound that says little cannot be wrong"
 
 
 def machine(capacity_bits: int) -> Architecture:
@@ -98,8 +97,8 @@ def machine(capacity_bits: int) -> Architecture:
 
 TREES = (
     ("C[m,n] += A[m,k] * B[k,n]", {"m": 4, "n": 4, "k": 4}),
-    ("C[m,n] += A[m,k] * B[k,n]", {"m": 6, "n": 4, "k": 2}),
-    ("O[k,p] += I[p+r] * W[k,r]", {"k": 4, "p": 4, "r": 3}),
+    ("C[m,n] += A[m,k] * B[k,n]", {"m": 4, "n": 4, "k": 2}),
+    ("O[k,p] += I[c,p+r] * W[k,c,r]", {"k": 4, "c": 2, "p": 4, "r": 2}),
 )
 
 
