@@ -115,12 +115,19 @@ def _has_mapping(workload: Workload, arch: Architecture, rules: Rules, out_of_ti
 
 
 def _facts_that_matter(workload: Workload, arch: Architecture, chosen: Rules, out_of_time: Stop) -> Iterator[str]:
-    """Yield the facts of the machine of which none can be left out of the clash with the chosen rules."""
-    kept = list(_facts(workload, arch, chosen))
+    """Yield the facts of the machine of which none can be left out of the clash with the chosen rules.
+
+    A share of the busy compute units is a share of the fan-outs' sizes, which are then part of that rule.
+    """
+    tested = list(_facts(workload, arch))
+    fixed: list[Fact] = [Size(fanout.name) for fanout in arch.fanouts]
+    if not any(isinstance(rule, Utilization) for rule in chosen):
+        tested, fixed = [*tested, *fixed], []
+    kept = list(tested)
     unsure: set[Fact] = set()
-    for fact in list(kept):
+    for fact in tested:
         others = [one for one in kept if one != fact]
-        weaker = _only(workload, arch, others)
+        weaker = _only(workload, arch, [*others, *fixed])
         answer = None if _is_wide(workload, weaker) else _has_mapping(workload, weaker, chosen, out_of_time)
         if answer is False:
             kept = others
@@ -130,9 +137,8 @@ def _facts_that_matter(workload: Workload, arch: Architecture, chosen: Rules, ou
         yield _fact_text(arch, fact) + ("; whether it takes part was not found out" if fact in unsure else "")
 
 
-def _facts(workload: Workload, arch: Architecture, chosen: Rules) -> Iterator[Fact]:
-    """Yield what the machine limits. The share of busy compute units is a share of the fan-outs' sizes, which are then
-    part of the rule."""
+def _facts(workload: Workload, arch: Architecture) -> Iterator[Fact]:
+    """Yield what the machine limits, the sizes of fan-outs left out."""
     for level in arch.levels[1:]:
         if level.capacity_bits is not None:
             yield Capacity(level.name)
@@ -145,8 +151,6 @@ def _facts(workload: Workload, arch: Architecture, chosen: Rules) -> Iterator[Fa
     for fanout in arch.fanouts:
         if fanout.dims is not None:
             yield Spreads(fanout.name)
-    if not any(isinstance(rule, Utilization) for rule in chosen):
-        yield from (Size(fanout.name) for fanout in arch.fanouts)
 
 
 def _only(workload: Workload, arch: Architecture, facts: list[Fact]) -> Architecture:
