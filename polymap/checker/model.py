@@ -135,6 +135,7 @@ class Problem:
         wide = [sum(abs(c) * self.extents[d] for d, c in axis) for axis in axes if len(axis) > 1]
         need(all(length < 1 << 23 for length in wide), "a window is too long")
         groups = tuple(tuple(axis) if len(axis) > 1 else ((axis[0][0], 1),) for axis in axes if axis)
+        need(role in ("input", "weight", "output"), "a role is unknown")
         own, (forced, barred) = {name, f"@{role}"}, self.rules.held(name)
         may = frozenset(i for i, one in enumerate(levels) if i and (one["holds"] is None or own & set(one["holds"])))
         must = frozenset(i for i, one in enumerate(levels) if i and own & set(one["must_hold"]))

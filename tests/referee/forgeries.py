@@ -76,7 +76,7 @@ class Forger:
         """Return a forgery of the kind; None where this certificate has none."""
         for _ in range(20):
             text = self.kinds[kind]()
-            if text is not None and text != _finished(self.lines):
+            if text is not None and text != finished(self.lines):
                 return text
         return None
 
@@ -89,7 +89,7 @@ class Forger:
 
     def _with(self, changes: dict[int, str | None]) -> str:
         kept = [changes.get(i, line) for i, line in enumerate(self.lines)]
-        return _finished([line for line in kept if line is not None])
+        return finished([line for line in kept if line is not None])
 
     def _bound(self, sign: int) -> str | None:
         at = self._any(r" (apart|joint|search) ")
@@ -102,7 +102,7 @@ class Forger:
 
     def _recounted(self, lines: list[str], change: int) -> str:
         count = int(lines[self.start].split(" ")[1]) + (change if self.rng.random() < 0.7 else 0)
-        return _finished([*lines[: self.start], f"structures {count}", *lines[self.start + 1 :]])
+        return finished([*lines[: self.start], f"structures {count}", *lines[self.start + 1 :]])
 
     def _dropped(self) -> str:
         at = self.rng.choice(self._body())
@@ -173,7 +173,7 @@ class Forger:
         label = self.lines[spread].split(" ")[0]
         lines = [*self.lines]
         lines[spread] = f"{label} as 1 {number}"
-        return _finished([*lines[: self.start], f"symmetry {','.join(image)}", *lines[self.start :]])
+        return finished([*lines[: self.start], f"symmetry {','.join(image)}", *lines[self.start :]])
 
     def _head(self, word: str) -> int:
         return next(i for i, line in enumerate(self.lines) if line.startswith(f"{word} "))
@@ -232,7 +232,7 @@ class Forger:
         machine, workload, rules = (parsed(self._named(word)) for word in ("machine", "workload", "constraints"))
         prover = Prover(Checked(workload, machine, rules, self.objective), 0)
         proofs = [f"{label(rows)} word {prover.apart(rows)}" for rows in prover.structures]
-        return _finished([*lines[: self.start + 1], *(one for one in proofs if not one.endswith("None"))])
+        return finished([*lines[: self.start + 1], *(one for one in proofs if not one.endswith("None"))])
 
     def _unconstrained(self) -> str | None:
         rules = json.loads(self._named("constraints"))
@@ -278,7 +278,7 @@ class Forger:
         # In the head another number asks another question, which the proof may answer as well.
         in_head = found.start() < text.index("\nsha256 ")
         other = self.rng.choice(odd if in_head else (*odd, "0", "9" * 40))
-        return _finished((text[: found.start()] + other + text[found.end() :]).split("\n"))
+        return finished((text[: found.start()] + other + text[found.end() :]).split("\n"))
 
     def _machine(self, *, repaired: bool = False, huge: bool = False) -> str | None:
         """Dearer or cheaper accesses at the outermost level, which every mapping pays for."""
@@ -324,15 +324,15 @@ class Forger:
 
     def _cut(self) -> str:
         lines = self.lines[: self.rng.randrange(len(self.lines))]
-        return _finished(lines) if self.rng.random() < 0.7 else _finished(self.lines)[: self.rng.randrange(1, 500)]
+        return finished(lines) if self.rng.random() < 0.7 else finished(self.lines)[: self.rng.randrange(1, 500)]
 
     def _broken_hash(self) -> str:
-        text = _finished(self.lines)
+        text = finished(self.lines)
         place = self.rng.choice([m.start() for m in re.finditer("[0-9a-f]", text) if _in_hash(text, m.start())])
         return text[:place] + ("0" if text[place] != "0" else "1") + text[place + 1 :]
 
     def _byte(self) -> str:
-        text = _finished(self.lines)
+        text = finished(self.lines)
         place = self.rng.randrange(len(text))
         return text[:place] + chr(self.rng.randrange(32, 127)) + text[place + 1 :]
 
@@ -350,7 +350,7 @@ def _hash(lines: list[str]) -> str:
     return sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
-def _finished(lines: list[str]) -> str:
+def finished(lines: list[str]) -> str:
     """Return the text of the lines with both hashes repaired."""
     head = [line for line in lines if line.startswith(HEAD)]
     lines = [f"sha256 {_hash(head)}" if line.startswith("sha256 ") else line for line in lines]
