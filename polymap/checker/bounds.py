@@ -183,7 +183,7 @@ class Tables:
         own = [value if whole > 1 else 1 for value, whole in zip(self.structure.top, self.grid.top, strict=True)]
         tops = np.stack(np.broadcast_arrays(*map(np.ravel, (*own, self.structure.steps))), axis=1).tolist()
         at = [sum(i * axis[2] for i, axis in zip(self.grid.index(top), self.grid.axes, strict=True)) for top in tops]
-        found = list[list[int]]()
+        at, found = at * (prod(self.shape) // prod(self.grid.shape) // len(at)), list[list[int]]()
         for part, start in enumerate(self.start):
             reach = self.inside(part)
             inner = np.minimum.reduce([reach(state) for state in self.firsts]).reshape(len(at), -1)

@@ -103,6 +103,8 @@ class Problem:
         )
         bits = [(level["capacity_bits"], whole(level["buffering"])) for level in levels]
         self.room = [None if capacity is None else whole(capacity) // buffering for capacity, buffering in bits]
+        bands = [level[key] for level in levels for key in BANDS if level[key] is not None]
+        need(all(rational(band) > 0 for band in bands), "a bandwidth is 0")
         fans = [node for node in nodes[:-1] if "fanout" in node]
         self.rules = Rules(constraints, self.dims, names, self.levels, [fan["fanout"] for fan in fans])
         self.tensors = [self._tensor(row, number, levels) for number, row in enumerate(tensors)]
@@ -133,6 +135,7 @@ class Problem:
         wide = [sum(abs(c) * self.extents[d] for d, c in axis) for axis in axes if len(axis) > 1]
         need(all(length < 1 << 23 for length in wide), "a window is too long")
         groups = tuple(tuple(axis) if len(axis) > 1 else ((axis[0][0], 1),) for axis in axes if axis)
+        need(role in ("input", "weight", "output"), "a role is unknown")
         own, (forced, barred) = {name, f"@{role}"}, self.rules.held(name)
         may = frozenset(i for i, one in enumerate(levels) if i and (one["holds"] is None or own & set(one["holds"])))
         must = frozenset(i for i, one in enumerate(levels) if i and own & set(one["must_hold"]))
@@ -178,7 +181,7 @@ class Problem:
         for i, level in enumerate(() if linear else levels):
             for key, read, write in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
                 if level[key] is not None:
-                    parts.append(Part(self._bits(read), self._bits(write), i, 1 / (1 / rational(level[key]))))
+                    parts.append(Part(self._bits(read), self._bits(write), i, rational(level[key])))
         self.parts += [part for part in dict.fromkeys(parts) if part not in self.parts]
         own, limit = tuple(map(self.parts.index, parts)), None if most is None else int(most * scale // 1)
         return Measure(own, scale, int(fixed * scale), int(slope * scale), power, linear, limit)

@@ -35,9 +35,10 @@ def flag(value: Any) -> bool:
 
 
 def rational(value: Any) -> Fraction:
-    """Return the non-negative number that "a/b" says."""
+    """Return the non-negative number that "a/b" says, in lowest terms."""
     need(isinstance(value, str) and re.fullmatch("[0-9]{1,1000}(/[1-9][0-9]{0,999})?", value), "a number is not a/b")
-    return Fraction(value)
+    need(str(number := Fraction(value)) == value, "a number is not in lowest terms")
+    return number
 
 
 class Rules:
