@@ -143,7 +143,8 @@ def relax(
     chain = walk.chain(first)
     room = capacities(tables)
     worth = sum(p * r for p, r in zip(prices, room, strict=True) if p)
-    net = least - worth - MARGIN * (abs(least) + worth + abs(tables.start[component]))
+    sizes = abs(least) + worth + abs(tables.start[component]) + tables.least_cost(component)
+    net = least - worth - MARGIN * sizes
     excess = tuple(u - r for u, r in zip(walk.held(chain), room, strict=True))
     return Relaxed(net + tables.start[component], chain, excess)
 
@@ -164,7 +165,8 @@ class _Walk:
                 for unit, (cost, bits) in enumerate(zip(edge.costs, edge.bits, strict=True)):
                     price, own = prices[edge.level], cost[component]
                     priced = own + bits * price if price else own
-                    self.costs[t, number, unit] = np.where(bits <= room[edge.level], priced, np.inf)
+                    fits = bits <= room[edge.level] * (1 + MARGIN)
+                    self.costs[t, number, unit] = np.where(fits, priced, np.inf)
         self.barred = {(u, v): _barred(tables, (u, v)) for u in range(self.units) for v in range(u + 1, self.units)}
         self.inward = {
             (u, v): tuple(_inward(tables, (u, v), d) for d in range(len(tables.ends[u])))

@@ -11,6 +11,7 @@ from polymap.arch.machine import Architecture
 from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.mapping import Mapping
 from polymap.search.any_engine import AnyOutcome, AnySearch, Entry
+from polymap.search.any_tables import floats_suffice
 from polymap.search.constraints import AtMost, Rules, narrowed, rule_text
 from polymap.search.demands import refusals
 from polymap.search.exhaustive import ExhaustiveResult, exhaustive
@@ -140,6 +141,8 @@ def solve_regions(
     def told(best: Mapping | None, value: Fraction | None, bound: int) -> None:
         report(best, value, measure.unscaled(bound))
 
+    if not floats_suffice(problem, measure):
+        return AnyAnswer(first and first[0], Fraction(0), 0, 0)
     search = AnySearch(problem, objective, measure, limits.share, first, limits.work, annealer)
     if before is not None and len(before.queue) > 1:  # less is no more than a beginning
         return _answer(measure, search.go_on(list(before.queue), told))
