@@ -65,7 +65,7 @@ def roofline_plot(figure: RooflineFigure) -> Figure:
             where = (point.operations_per_byte, point.operations_per_cycle)
             axes.annotate(point.label, where, textcoords="offset points", xytext=(6, -12), fontsize=8)
     if figure.compulsory is not None:
-        axes.axvline(figure.compulsory, color="#9ca3af", linestyle="--", linewidth=1, label="every element once")
+        axes.axvline(figure.compulsory, color="#9ca3af", linestyle="--", linewidth=1, label="compulsory traffic only")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("operations per byte moved")

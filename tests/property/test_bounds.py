@@ -23,11 +23,13 @@ from polymap.explore import explore
 from polymap.report.explain import explain
 from polymap.schedules.mapping import Mapping
 from polymap.search import fallback
+from polymap.search.exhaustive import scored_trees
 from polymap.search.fallback import program_order
 from polymap.search.floor import floor_of
 from polymap.search.goals import parse_objective
 from polymap.search.infeasible import clashes
 from polymap.search.objective import objective_values
+from polymap.search.search import search
 from polymap.studies import buffer_curve
 from polymap.workload.c import from_c
 from polymap.workload.loopnest import Operator, Workload, is_plain
@@ -35,6 +37,9 @@ from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload
 from tests.cases import random_case, random_general_case
 from tests.nests import instances, touched
+from tests.referee.demands import meets, random_demands
+from tests.referee.problems import random_problem
+from tests.unit.search.ticks import Ticks
 
 SEEDS = 60
 
@@ -173,8 +178,10 @@ def test_written_elements_counted_as_touched_ones_would_be_seen(monkeypatch: pyt
     for name in ("elements_read_first", "written_elements"):
         with monkeypatch.context() as patch:
             patch.setattr(bounds, name, touched_only)
+            bounds.compulsory_traffic.cache_clear()
             with pytest.raises(AssertionError):
                 tally(range(SEEDS))
+    bounds.compulsory_traffic.cache_clear()
 
 
 STENCIL = """
@@ -210,3 +217,23 @@ def test_a_curve_of_a_recurrence_stays_above_its_bounds() -> None:
         assert point.gap is not None
         assert point.gap >= 0
         assert point.bound_bits == least_traffic_bits(wave, two_levels(point.capacity_bits))
+
+
+def test_what_a_search_tells_is_below_every_tree_that_meets_the_constraints() -> None:
+    rng = random.Random(21)
+    unfinished = 0
+    for number in range(14):
+        problem = random_problem(rng, most=2_000, tiles="divide")
+        workload, arch = problem.workload, long_energies(rng, problem.arch)
+        demands = random_demands(rng, workload, arch) if number % 2 else {}
+        objective = rng.choice(("energy", "edp", "latency", f"traffic:{arch.levels[0].name}"))
+        every = [tree for tree in scored_trees(workload, arch, objective, "divide") if tree.fits]
+        own = [tree.value for tree in every if meets(demands, workload, arch, tree.mapping, tree.steps)]
+        for tiles in ("divide", "any"):
+            limit = rng.choice((2, 6, 20, 60))
+            found = search(workload, arch, objective, tiles, limit, 1, 0, None, Ticks(), demands or None)
+            unfinished += found.status in ("FEASIBLE", "TIMEOUT")
+            if own and found.bound is not None:
+                assert found.bound <= float(min(own)) * (1 + 1e-12), (problem, demands, objective, tiles, limit)
+            assert not (own and found.status == "INFEASIBLE"), (problem, demands)
+    assert unfinished >= 5
