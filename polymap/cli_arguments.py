@@ -22,7 +22,6 @@ class Options:
     for stdout, or None."""
 
     command: str
-    proof: str = ""
     workload: str = ""
     sizes: tuple[tuple[str, int], ...] = ()
     arch: str = ""
@@ -41,6 +40,7 @@ class Options:
     json: str | None = None
     certificate: str | None = None
     accept_word: bool = False
+    proof: str = ""
 
 
 class MisreadOptions(OptionError):

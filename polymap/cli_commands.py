@@ -79,8 +79,7 @@ def _verify(options: Options) -> int:
     workload, arch, _ = _read(options) if options.workload else (None, None, None)
     text = read_text(options.proof)
     with interrupts_wait():
-        from polymap.checker.check import what_is_not
-        from polymap.proofs import verify
+        from polymap.proofs import verify, what_is_not
 
     wrong = what_is_not(text)
     if wrong:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, cast
 
-from polymap.checker.check import HEAD, Verdict, digest, verify as check, what_is_not
+from polymap.checker.check import FORMAT, HEAD, Verdict, digest, verify as check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +43,16 @@ def verify(
         raise OptionError(Problem("PM519", what, "Give workload and arch together, or neither of them."))
     asked = asked_head(workload, arch, objective or "energy", constraints)
     return _compared(text, asked) or check(text, seconds)
+
+
+def what_is_not(text: str) -> str:
+    """Return why a text is no certificate that is read here, judged by its first line ("": it is one)."""
+    first = text[: len(FORMAT) + 1].split("\n")[0]
+    if first == FORMAT:
+        return ""
+    if re.fullmatch("polymap certificate [0-9]+", first):
+        return f"its format is '{first[:40]}', and '{FORMAT}' is read here: write it again with this version"
+    return f"its first line is not '{FORMAT}'"
 
 
 def _compared(text: str, asked: Table) -> Verdict | None:

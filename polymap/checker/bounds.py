@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from polymap.checker.grids import Array, divisors, grid_of, kind_of, never_above, within
-from polymap.checker.model import Structure, Tensor, Tile, need, tick
-from polymap.checker.windows import Crossing, window
+from polymap.checker.model import Rows, Structure, Tensor, Tile, need, tick
+from polymap.checker.windows import Blocks, Crossing, Seen, window
 
 Places = tuple[tuple[tuple[int, int], int], ...]  # ((level below the fan-outs, dim), temporal extent inside them)
 # A node: state before, state after, level; over the grid: cost per part (never where it cannot be), bits.
@@ -19,19 +19,11 @@ Edge = tuple[int, int, int, list[Array], Array]
 class Tables:
     """What the nodes of the tensors `only` cost over the grid of all tiles of the last of `marks`, their bits priced.
     prices: a unit, and the price of a bit per level. Where the structure stands for many, arrays have a first axis for
-    them, and `places` are theirs, one after the other.
-
-    edges: per tensor. ends: per tensor and state what the compute units cost, per part, or None. firsts: the joint
-    states before any node. start: the cost before any node.
-    """
+    them, and `places` are theirs. edges: per tensor. ends: per tensor and state what the compute units cost, per part,
+    or None. firsts: the joint states before any node. start: the cost before any node."""
 
     def __init__(
-        self,
-        structure: Structure,
-        only: Tile,
-        marks: tuple[Tile, ...],
-        places: Sequence[Places] = ((),),
-        prices: Tile = (),
+        self, structure: Structure, only: Tile, marks: Rows, places: Sequence[Places] = ((),), prices: Tile = ()
     ) -> None:
         self.structure, self.problem = structure, structure.problem
         self.unit, *self.prices = prices or (1, *(0 for _ in self.problem.room))
@@ -106,7 +98,7 @@ class Tables:
             if level == structure.last:
                 return held, np.asarray(structure.steps, self.kind), messages
             return held, np.asarray(prod(outside, start=held), self.kind), messages
-        lacks, blocks = [d for d in structure.all if d not in tensor.dims], list[tuple[Tile, int, int, int]]()
+        lacks, blocks = [d for d in structure.all if d not in tensor.dims], list[Any]()
         ends = [(1,) * len(grid.top), *self.marks[::-1]]
         for inner, outer in pairwise(ends if len(self.marks) > 1 else ()):
             again, trips = (prod(outer[d] // inner[d] for d in dims) for dims in (lacks, own))
@@ -126,12 +118,12 @@ class Tables:
         return np.where(never, -1, held * size), loads, messages * np.maximum(apart[self.which, where], 1)
 
     def _window(
-        self, tensor: Tensor, parent: int, level: int, blocks: tuple[tuple[Tile, int, int, int], ...]
+        self, tensor: Tensor, parent: int, level: int, blocks: Blocks
     ) -> tuple[tuple[Array, Array], Array, Array]:
         """Return the tables of the tensor's axes of several dims as a node sees them, a first axis for the places."""
         groups = [group for group in tensor.groups if len(group) > 1]
         axes = [(tuple(tensor.window.index(d) for d, _ in one), tuple(weight for _, weight in one)) for one in groups]
-        top, each = tuple(self.marks[0][d] for d in tensor.window), list[tuple[tuple[Crossing, ...], ...]]()
+        top, each = tuple(self.marks[0][d] for d in tensor.window), list[Seen]()
         for places in map(dict, self.places):
             seen: list[tuple[Crossing, ...]] = []
             for d in tensor.window:

@@ -1,11 +1,7 @@
-"""Exact numbers of any length, their divisors, and grids of the tiles that divide an extent.
-
-Arrays hold 64-bit integers where every number that can occur fits, else Python's integers. `never`, above all of them,
-stands for what cannot be; it tells which kind of numbers is in use.
-"""
+"""Exact numbers of any length: divisors, and grids of tiles. Arrays hold 64-bit integers where every number that can
+occur fits, else Python's. `never`, above all of them, stands for what cannot be, and tells which kind is in use."""
 
 from functools import cache, lru_cache
-from itertools import count
 from math import gcd, isqrt, prod
 from typing import Any
 
@@ -46,15 +42,14 @@ def factor_of(number: int) -> int:
     """Return a proper factor of a number that is not prime, by Pollard's rho."""
     if isqrt(number) ** 2 == number:
         return isqrt(number)
-    for shift in count(1):
-        slow, fast, common = 2, 2, 1
+    common, shift = number, 0
+    while common == number:
+        slow, fast, common, shift = 2, 2, 1, shift + 1
         while common == 1:
             tick()
             slow, fast = (slow * slow + shift) % number, ((fast * fast + shift) ** 2 + shift) % number
             common = gcd(slow - fast, number)
-        if common < number:
-            return common
-    raise AssertionError  # count() has no end
+    return common
 
 
 @cache

@@ -103,8 +103,7 @@ class Problem:
         )
         bits = [(level["capacity_bits"], whole(level["buffering"])) for level in levels]
         self.room = [None if capacity is None else whole(capacity) // buffering for capacity, buffering in bits]
-        bands = [level[key] for level in levels for key in BANDS if level[key] is not None]
-        need(all(rational(band) > 0 for band in bands), "a bandwidth is 0")
+        need(all(rational(one[key] or "1") > 0 for one in levels for key in BANDS), "a bandwidth is 0")
         fans = [node for node in nodes[:-1] if "fanout" in node]
         self.rules = Rules(constraints, self.dims, names, self.levels, [fan["fanout"] for fan in fans])
         self.tensors = [self._tensor(row, number, levels) for number, row in enumerate(tensors)]
@@ -119,10 +118,8 @@ class Problem:
                 self.fanouts.append(Fanout(name, level, merge, flag(adds), whole(size), free))
         self.classes = [list(own) for _, own in groupby(self.fanouts, lambda fan: fan[1:4])]
         compute, self.per_cycle, pj = fields(nodes[-1], "compute", "per_cycle", "pj")
-        places = [*self.levels, *(fan.name for fan in self.fanouts), compute]
-        for known in ([*self.dims, *names], places):
-            texts = all(isinstance(one, str) for one in known)
-            need(texts and len(set(known)) == len(known), "names are wanted, each once")
+        for known in ([*self.dims, *names], [*self.levels, *(fan.name for fan in self.fanouts), compute]):
+            need({type(one) for one in known} == {str} and len({*known}) == len(known), "names are wanted, each once")
         self.lanes = whole(self.per_cycle) * prod(fan.size for fan in self.fanouts)
         self._measure(levels, rational(pj), objective)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import islice, product
 from math import lcm, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,18 +14,10 @@ from polymap.checker.model import Problem, Rows, Structure, Tile, tick
 from polymap.checker.rules import need
 
 Reach = list[Callable[[Tile], Array]]
+Move = tuple[int, Edge, Tile]  # position of the tensor, node, joint state after it
+# A chain: joint state, tile, priced cost so far per part, bits per level, tiles passed, last (level, tensor).
+Spot = tuple[Tile, Tile, list[int], list[int], tuple[Tile, ...], tuple[int, int]]
 TOGETHER = 1 << 15  # tiles whose costs are derived at once
-
-
-class Spot(NamedTuple):
-    """A chain: joint state, tile, priced cost so far per part, bits per level, tiles passed, last (level, tensor)."""
-
-    state: Tile
-    tile: Tile
-    parts: list[int]
-    used: list[int]
-    marks: tuple[Tile, ...]
-    last: tuple[int, int]
 
 
 class Prover:
@@ -39,8 +31,7 @@ class Prover:
 
     @cached_property
     def structures(self) -> list[Rows]:
-        """Return every structure that the constraints allow, ascending: per class of fan-outs the factor of every
-        dim."""
+        """Return every structure allowed, ascending: per class of fan-outs the factor of every dim."""
         extents, found = self.problem.extents, {()}
         for own in self.problem.classes:
             known = {(1,) * len(extents)}
@@ -103,8 +94,8 @@ class Prover:
 
     def _many(self, each: list[Rows], top: Tile, same: Iterable[int]) -> Structure:
         """Return structures that spread the dims `same` alike as one, whose arrays have a first axis for them."""
-        shape = (len(each), *(1 for _ in grid_of(top, self.kind).shape), -1, len(top))
-        factors = np.array(each, self.kind).reshape(*shape[:-2], len(each[0]), len(top))
+        ones = [1] * len(grid_of(top, self.kind).shape)
+        factors = np.array(each, self.kind).reshape(len(each), *ones, len(each[0]), len(top))
         rows: list[list[Any]] = [[factors[..., c, d] for d in range(len(top))] for c in range(len(each[0]))]
         for d, (row, fixed) in product(same, zip(rows, each[0], strict=True)):
             row[d] = fixed[d]
@@ -166,13 +157,11 @@ class Prover:
         return visited
 
     def meets_better(self, rows: Rows, places: Places, most: int) -> bool:
-        """Return whether one of the first `most` chains is a mapping that costs less than the value. Of windows that is
-        not known: their chains cost at least what is derived."""
+        """Return whether one of the first `most` chains is a mapping that costs less (not known of windows)."""
         return not self.windows and any(less for _, less in islice(self._chains(rows, places, ()), most))
 
     def _chains(self, rows: Rows, places: Places, prices: Tile) -> Iterator[tuple[Spot, bool]]:
-        """Yield every chain that may still be part of a mapping below the value, the most promising first, and whether
-        it is complete and costs less."""
+        """Yield every chain that may be part of a mapping below the value, and whether it is one, best bound first."""
         problem, start = self.problem, self.tables(rows, places, prices)
 
         def reaches(tables: Tables) -> Reach:
@@ -180,48 +169,47 @@ class Prover:
 
         def below(tables: Tables, reach: Reach, spot: Spot) -> Iterator[tuple[Spot, bool]]:
             tick()
-            end, costs_less = tables.end(spot.state), False
-            if end is not None and problem.rules.order(start.marks[0], spot.tile, (1,) * len(spot.tile)) is not None:
-                priced = sum(p * bits for p, bits in zip(tables.prices, spot.used, strict=True))
-                total = [part + int(own) for part, own in zip(spot.parts, end, strict=True)]
+            state, tile, parts, used, marks, _ = spot
+            end, costs_less = tables.end(state), False
+            if end is not None and problem.rules.order(start.marks[0], tile, (1,) * len(tile)) is not None:
+                priced = sum(p * bits for p, bits in zip(tables.prices, used, strict=True))
+                total = [part + int(own) for part, own in zip(parts, end, strict=True)]
                 total = [(part - priced * (not i)) // tables.unit for i, part in enumerate(total)]
-                steps = tables.structure.steps
-                costs_less = problem.value(total, steps) < self.value and problem.allowed(total, steps)
+                costs_less = problem.value(total, start.structure.steps) < self.value
+                costs_less = costs_less and problem.allowed(total, start.structure.steps)
             yield spot, costs_less
-            if [*spot.marks] != tables.marks and any(problem.tensors[i].window for i, _, _ in tables.moves(spot.state)):
-                tables = self.tables(rows, places, prices, spot.marks)
+            if [*marks] != tables.marks and any(problem.tensors[i].window for i, _, _ in tables.moves(state)):
+                tables = self.tables(rows, places, prices, marks)
                 reach = reaches(tables)
-            children = [one for move in tables.moves(spot.state) for one in self._next(tables, reach, spot, move)]
+            children = [one for move in tables.moves(state) for one in self._next(tables, reach, spot, move)]
             for _, child in sorted(children, key=lambda one: one[0]):
                 yield from below(tables, reach, child)
 
         reach, none = reaches(start), [0] * len(problem.room)
         for state in start.firsts:
-            yield from below(start, reach, Spot(state, start.grid.top, start.start, none, tuple(start.marks), (-1, -1)))
+            yield from below(start, reach, (state, start.grid.top, start.start, none, tuple(start.marks), (-1, -1)))
 
-    def _next(
-        self, tables: Tables, reach: Reach, spot: Spot, move: tuple[int, Edge, Tile]
-    ) -> Iterator[tuple[int, Spot]]:
+    def _next(self, tables: Tables, reach: Reach, spot: Spot, move: Move) -> Iterator[tuple[int, Spot]]:
         """Yield the chains with one more node that may still cost less than the value, with what they cost at least."""
         (i, (_, _, level, costs, bits), after), problem, shape = move, self.problem, tables.grid.shape
-        steps = tables.structure.steps
-        region = tuple(slice(0, place + 1) for place in tables.grid.index(spot.tile))
-        parts = [cost[region] + part for cost, part in zip(costs, spot.parts, strict=True)]
+        (_, outer, before, used, marks, last), steps = spot, tables.structure.steps
+        region = tuple(slice(0, place + 1) for place in tables.grid.index(outer))
+        parts = [cost[region] + part for cost, part in zip(costs, before, strict=True)]
         totals = [part + inside(after)[region] for part, inside in zip(parts, reach, strict=True)]
         bits, room, limit = np.broadcast_to(bits, shape)[region], problem.room[level], tables.never // 2
         if problem.measures[0].linear:
             limit = (self.value - problem.measures[0].fixed) * tables.unit + self.free((1, *tables.prices))
-        wins = (totals[0] < limit) & (bits <= (tables.never if room is None else room - spot.used[level]))
+        wins = (totals[0] < limit) & (bits <= (tables.never if room is None else room - used[level]))
         for place in map(tuple, np.argwhere(wins & (totals[0] < tables.never // 2)).tolist()):
             all_parts = [int(total[place]) for total in totals]
             least = [-((self.free((1, *tables.prices)) * (not k) - x) // tables.unit) for k, x in enumerate(all_parts)]
             if problem.value(least, steps) >= self.value or not problem.allowed(least, steps):
                 continue
             tile = tuple(int(np.broadcast_to(value, shape)[place]) for value in tables.grid.values)
-            if tile == spot.tile and (level, i) <= spot.last:  # nodes of one tile stand in one order
+            if tile == outer and (level, i) <= last:  # nodes of one tile stand in one order
                 continue
-            if tile != spot.tile and problem.rules.order(tables.marks[0], spot.tile, tile) is None:
+            if tile != outer and problem.rules.order(tables.marks[0], outer, tile) is None:
                 continue
-            now = [own + int(bits[place]) * (number == level) for number, own in enumerate(spot.used)]
-            passed = (*spot.marks, tile) if tile != spot.tile else spot.marks
-            yield all_parts[0], Spot(after, tile, [int(part[place]) for part in parts], now, passed, (level, i))
+            now = [own + int(bits[place]) * (number == level) for number, own in enumerate(used)]
+            passed = (*marks, tile) if tile != outer else marks
+            yield all_parts[0], (after, tile, [int(part[place]) for part in parts], now, passed, (level, i))

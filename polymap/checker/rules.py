@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+Names = list[str]
+
 
 class Refused(Exception):
     """The text proves nothing; the reason is a sentence."""
@@ -47,9 +49,7 @@ class Rules:
     factors: (fan-out, dim, least, most). multiples: (dim, size of which every tile is a multiple). share: of what the
     compute units could do. limits: (objective, most). named: dims that some rule treats in its own way."""
 
-    def __init__(
-        self, rows: list[Any], dims: list[str], tensors: list[str], levels: list[str], fanouts: list[str]
-    ) -> None:
+    def __init__(self, rows: list[Any], dims: Names, tensors: Names, levels: Names, fanouts: Names) -> None:
         self.pairs, self.factors = list[tuple[int, int, str]](), list[tuple[str, int, int, int | None]]()
         self.multiples, self.limits, self.share = list[tuple[int, int]](), list[tuple[str, str]](), Fraction(0)
         self._held, ends = list[tuple[str, int, bool]](), list[list[int]]([[], []])

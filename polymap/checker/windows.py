@@ -11,6 +11,9 @@ from polymap.checker.model import Tile, spread, sums, tick
 from polymap.checker.rules import need
 
 Crossing = tuple[tuple[tuple[int, str], ...], bool, int]  # (factor, merge) from inside; above the node; place or 0
+Groups = tuple[tuple[Tile, Tile], ...]  # dims and weights of every axis
+Seen = tuple[tuple[Crossing, ...], ...]  # per dim
+Blocks = tuple[tuple[Tile, int, int, int], ...]
 Climb = tuple[int, int, Array, Array]  # a loop over a dim: the dim, its iterations; pairs with it, pairs inside it
 
 
@@ -58,7 +61,7 @@ def form(weights: Tile, masks: Tile) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def axis(weights: Tile, top: Tile, crossings: tuple[tuple[Crossing, ...], ...]) -> tuple[Array, Array]:
+def axis(weights: Tile, top: Tile, crossings: Seen) -> tuple[Array, Array]:
     """Return of an axis of several dims, over the flat tiles of these: (size, messages) [2, T] at least, and the part
     of T that is kept at most across a loop around loops that reach X [dim, X, T]; last dim: any other. -1: never."""
     tiles: list[Tile] = list(map(tuple, grid_of(top).tiles.tolist()))
@@ -101,9 +104,7 @@ def pairs(top: Tile) -> tuple[Array, Array, list[tuple[slice, list[Climb]]]]:
 
 
 @lru_cache(maxsize=10_000)
-def seams(
-    groups: tuple[tuple[Tile, Tile], ...], top: Tile, crossings: tuple[tuple[Crossing, ...], ...], never: int
-) -> tuple[Array, Array]:
+def seams(groups: Groups, top: Tile, crossings: Seen, never: int) -> tuple[Array, Array]:
     """Return of a window tensor's axes of several dims: (size, messages) [2, T] at least, over the flat tiles of these,
     and the part of T that is kept at most across a loop [dim, pair]; last dim: one that the tensor lacks."""
     grid, (t, x, _), kind = grid_of(top), pairs(top), kind_of(never)
@@ -140,13 +141,7 @@ def climb(top: Tile, kept: Array, above: Array, start: Array, repeats: Tile, nev
 
 
 @lru_cache(maxsize=10_000)
-def window(
-    groups: tuple[tuple[Tile, Tile], ...],
-    top: Tile,
-    seen: tuple[tuple[tuple[Crossing, ...], ...], ...],
-    blocks: tuple[tuple[Tile, int, int, int], ...],
-    never: int,
-) -> tuple[Array, Array, Array]:
+def window(groups: Groups, top: Tile, seen: tuple[Seen, ...], blocks: Blocks, never: int) -> tuple[Array, Array, Array]:
     """Return, for every choice of places in `seen`, sizes and messages, and the least loads [place, number of divisor
     of repeats in the first block, T] in that block and in the whole run. blocks, innermost first: outer end, iterations
     over dims that the tensor lacks, over its dims of one axis, of all loops outside."""
