@@ -12,7 +12,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import RLock
+from threading import RLock, get_ident
 from typing import cast
 
 import islpy as isl
@@ -35,6 +35,7 @@ class _Limits:
     """What the outermost budget allows, and how many budgets are open."""
 
     depth: int = 0
+    thread: int = 0
     operations: int = UNLIMITED
     seconds: float = math.inf
     until: float = math.inf
@@ -63,6 +64,7 @@ def budget(
             CONTEXT.set_max_operations(operations)
             _limits.operations, _limits.seconds, _limits.what = operations, seconds, what
             _limits.until = time.monotonic() + seconds
+            _limits.thread = get_ident()
         _limits.depth += 1
         try:
             yield
@@ -74,6 +76,11 @@ def budget(
             if _limits.depth == 0:
                 CONTEXT.set_max_operations(UNLIMITED)
                 _limits.until = math.inf
+
+
+def is_open() -> bool:
+    """Return whether this thread is inside a budget (which then decides)."""
+    return _limits.depth > 0 and _limits.thread == get_ident()
 
 
 def check_clock() -> None:

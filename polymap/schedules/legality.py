@@ -12,7 +12,7 @@ from contextlib import suppress
 from enum import Enum
 
 from polymap.errors import BudgetError, Problem
-from polymap.poly.budget import budget, is_exhausted
+from polymap.poly.budget import budget, is_exhausted, is_open
 from polymap.poly.relations import Clock, at_same_time, not_in_order
 from polymap.poly.sets import Map, first_pair
 from polymap.poly.within import within
@@ -92,7 +92,7 @@ def schedule_violations(
     try:
         return within(until - time.monotonic(), what, _schedule_violations, workload, dict(schedule), strict=strict)
     except BudgetError as error:
-        if not is_exhausted(error):
+        if is_open() or not is_exhausted(error):
             raise
         hint = "Smaller extents, or fewer floors and modulos in subscripts and tiles that divide, would help."
         raise BudgetError(Problem("PM518", f"{what} takes more than {seconds:.3g} s to decide", hint)) from None
