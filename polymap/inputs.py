@@ -142,7 +142,8 @@ def shown(value: object, *, longest: int = 60) -> str:
         digits = int(value.bit_length() * 0.30103) + 1
         return str(value) if digits <= 40 else f"an integer of about {digits} digits"
     if isinstance(value, Fraction | float):
-        return str(float(value)) if abs(value) < 1e300 else "a number over 1e300"
+        endless = isinstance(value, Fraction) and abs(value) > 10**300  # no float holds 10^309
+        return "a number over 1e300" if endless else str(float(value))
     if isinstance(value, Mapping):
         return "a table"
     return "a list" if is_list(value) else f"a value of type {type(value).__name__}"
