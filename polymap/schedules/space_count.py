@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from polymap.schedules.primes import split
 from polymap.schedules.space_chains import (
     Table,
     TileRule,
@@ -86,6 +87,8 @@ def _unless(stop: Callable[[], bool], items: Iterable[Item]) -> Iterator[Item]:
 
 def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
     """Return the exact number of trees, or None where it would take too many operations, or `stop` ends it."""
+    if space.rule is TileRule.DIVIDE and not all(split(dim.extent)[1] for dim in space.dims):
+        return None  # the divisors of an extent are not known
     try:
         return _counted(space, stop)
     except _Stopped:
