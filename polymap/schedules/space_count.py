@@ -23,7 +23,7 @@ from polymap.schedules.space_chains import (
     unlimited_table,
 )
 from polymap.schedules.space_fanouts import Share, shared_product, shares_of
-from polymap.schedules.space_orders import Quadrature, UnitBlock, evaluation_points, quadrature
+from polymap.schedules.space_orders import NoPrimesLeft, Quadrature, UnitBlock, evaluation_points, quadrature
 from polymap.schedules.space_placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
@@ -91,7 +91,7 @@ def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
         return None  # the divisors of an extent are not known
     try:
         return _counted(space, stop)
-    except _Stopped:
+    except (_Stopped, NoPrimesLeft):
         return None
 
 

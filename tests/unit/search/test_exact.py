@@ -60,7 +60,7 @@ def test_what_cannot_be_stays_so_whatever_is_added(kind: Kind) -> None:
 
 def test_long_counts_are_python_ints() -> None:
     assert count_type((1 << 62) - 1) == np.int64
-    assert count_type(1 << 62) == object
+    assert count_type(1 << 62).kind == "O"
 
 
 def test_factors_multiply_to_the_number_and_are_prime() -> None:
