@@ -108,11 +108,9 @@ class Arithmetic:
             return np.asarray(first + second, dtype=object)
         total = np.asarray(first + (self.scalar(second) if isinstance(second, int) else second))
         high, low = _halves(total)  # views
-        carry = low * (1 / _BASE)
-        np.floor(carry, out=carry)
+        carry = np.floor(low * (1 / _BASE))
         high += carry
-        carry *= _BASE
-        low -= carry
+        low -= carry * _BASE
         return total
 
     def sum_of(self, terms: Sequence[Term]) -> Numbers:

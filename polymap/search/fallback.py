@@ -13,6 +13,7 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.errors import BudgetError
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.search.goals import Objective
+from polymap.search.lattice import divisors
 from polymap.search.objective import objective_value
 from polymap.workload.dependences import shared_dims
 from polymap.workload.loopnest import Statement, Tensor, Workload, accesses_of
@@ -134,7 +135,7 @@ def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping
     inner = list(outer)
     rng.shuffle(outer)
     rng.shuffle(inner)
-    tiles = {dim: rng.choice([t for t in range(1, extents[dim] + 1) if extents[dim] % t == 0]) for dim in outer}
+    tiles = {dim: rng.choice(divisors(extents[dim])) for dim in outer}
     nodes: list[MappingNode] = [Temporal(dim, tiles[dim]) for dim in outer if tiles[dim] < extents[dim]]
     for level in arch.levels[1:]:
         held = [t for t in workload.tensors if _held(t, level.holds, level.must_hold, rng)]

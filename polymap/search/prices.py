@@ -120,13 +120,9 @@ def improve_prices(
     bound, first = root_bound(tables, inside)
     assert bound is not None  # the structure's own bound was taken before
     unit = _unit(tables)
-    wanted = dict.fromkeys(levels, 0.0)
-    trial: _Trial | None = None
-    if start is not None and limit is not None and any(start.per_level):
-        wanted = {level: start.per_level[level] / start.unit for level in levels}
-        trial = _tried(tables, wanted, unit)
-        if trial.bound >= limit:
-            return trial.prices, False, trial.bound
+    wanted, trial = _started(tables, levels, None if limit is None else start, unit)
+    if trial is not None and limit is not None and trial.bound >= limit:
+        return trial.prices, False, trial.bound
     spot = cheapest_chain(descent, inside, 1, first)
     excess = _excess(tables, spot, levels)
     if all(bits <= 0 for bits in excess.values()):
@@ -162,6 +158,16 @@ def improve_prices(
             break
         trial = None
     return (best if best_bound > bound else None), False, best_bound
+
+
+def _started(
+    tables: Tables, levels: tuple[int, ...], start: Prices | None, unit: int
+) -> tuple[dict[int, float], _Trial | None]:
+    """Return the prices per bit to begin with, and what those that served another structure give."""
+    if start is None or not any(start.per_level):
+        return dict.fromkeys(levels, 0.0), None
+    wanted = {level: start.per_level[level] / start.unit for level in levels}
+    return wanted, _tried(tables, wanted, unit)
 
 
 def _excess(tables: Tables, spot: Spot, levels: tuple[int, ...]) -> dict[int, int]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.schedules.primes import split
 from polymap.search.constraints import Rules, narrowed
-from polymap.search.primes import split
 from polymap.workload.loopnest import Operator, Tensor, Workload, accesses_of, is_box
 
-MOST_REACH = 1 << 24  # of a window, which is kept as a bit per element
+MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element
 MOST_WINDOWED = 1 << 48  # points of all window dims together, so that what is counted of them stays below UNREACHED
 MOST_AXES = 60  # of a table: numpy allows 64
 MOST_CELLS = 1 << 28  # of the tables of all states: 2 GiB of int64

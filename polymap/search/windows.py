@@ -146,6 +146,9 @@ def form_set(coefficients: tuple[int, ...], index_sets: tuple[int, ...]) -> int:
         if indices == (1 << last + 1) - 1:  # without gaps, it is its own mirror image
             total = _spread(total, last + 1, size)
             continue
+        if coefficient == 1 and total.bit_count() < indices.bit_count():
+            total, indices = indices, total  # the sum of two sets, by the elements of the smaller one
+            last = indices.bit_length() - 1
         spread = 0
         for position in range(last + 1):
             if indices >> position & 1:
