@@ -289,8 +289,8 @@ def test_a_signal_while_the_command_is_loaded_prints_one_line(number: int) -> No
         "import sys, os; sys.argv = ['/bin/polymap']\n"
         "class Sends:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'polymap.explore': os.kill(os.getpid(), %d)\n"
-        "sys.meta_path.insert(0, Sends()); import polymap" % number
+        f"        if name == 'polymap.explore': os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Sends()); import polymap"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "polymap: interrupted\n")
