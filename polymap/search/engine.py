@@ -110,10 +110,8 @@ def solve(
     least = 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    rest = None if before is None else before.rest
-    structures, queue, bounded = _begun(problem, measure, incumbent, report, rest)
-    state = _State(structures, queue, bounded, incumbent)
-    known = state.known
+    state = _State(*_begun(problem, measure, incumbent, report, before and before.rest), incumbent)
+    structures, queue, known = state.structures, state.queue, state.known
     for turn in count():
         if turn == STEPS_ALONE and hands.count > 1:
             return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
