@@ -355,6 +355,7 @@ class AnySearch:
         item = Item(points, None, (-inf,), 0, prices, prices, 1.0)
         for _ in range(POLISH):
             try:
+                self._work.add()
                 near = relax(tables, 0, item.prices, moves, self.out_of_time)
             except TimeIsUp:
                 return

@@ -285,13 +285,28 @@ def test_a_terminal_that_knows_only_ascii() -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_obeyed() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_are_obeyed(number: int) -> None:
     words = [sys.executable, "-m", "polymap", "explore", "resnet50.conv2_x", "--arch", "simba_like", "--json", "-"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(6)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert err == "polymap: interrupted\n"
     # On a busy machine there may be no mapping yet.
     assert out == "" or json.loads(out)["status"] in ("FEASIBLE", "TIMEOUT")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_command_is_loaded_prints_one_line(number: int) -> None:
+    """The package stops itself, as a signal would that comes right after its first lines."""
+    code = (
+        "import sys, os; sys.argv = ['/bin/polymap']\n"
+        "class Sends:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == 'polymap.explore': os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Sends()); import polymap"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "polymap: interrupted\n")
