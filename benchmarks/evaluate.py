@@ -10,11 +10,13 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
 import polymap as pm
+from polymap.arch.machine import MemoryLevel
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
@@ -64,6 +66,65 @@ def convolution(p: int = 7) -> Case:
     layer = pm.conv2d(K=64, C=64, H=56, W=56, R=3, S=3, padding=1, bits=16)
     name = "convolution 3x3, 64x64x56x56, eyeriss_like"
     return Case(name, layer, pm.load_arch("eyeriss_like"), Mapping(tuple(nodes)), "300,000 per second")
+
+
+def shapes() -> list[Case]:
+    """Return the shapes that were slow: windows with both dims spread, windows in outputs, long energies, chains."""
+    t, fan, held, end = Temporal, Spatial, Storage, Compute("S")
+    flat, every = pm.load_arch("flat3"), ("I", "W", "O")
+    both: tuple[MappingNode, ...] = (
+        t("k", 4), t("p", 8), t("c", 4), held("GLB", every), t("r", 2), t("p", 4), fan("p", 2, "X"), fan("r", 1, "Y"),
+        t("c", 1), held("RF", every), t("k", 1), t("p", 1), end,
+    )  # fmt: skip
+    output: tuple[MappingNode, ...] = (
+        t("p", 8), t("r", 8), held("GLB", ("W", "O")), t("q", 1), fan("r", 2, "X"), t("p", 2), held("RF", ("O",)),
+        t("r", 1), t("p", 1), end,
+    )  # fmt: skip
+    transposed: tuple[MappingNode, ...] = (
+        t("k", 4), t("p", 7), t("q", 7), t("c", 4), held("GLB", every), fan("k", 2, "X"), fan("c", 2, "Y"), t("p", 1),
+        held("RF", every), t("r", 1), t("q", 1), t("s", 1), t("c", 1), t("k", 1), end,
+    )  # fmt: skip
+    chains: tuple[MappingNode, ...] = (
+        t("m", 8), t("r", 20), t("c", 10), t("r", 9), held("GLB", ("O",)), t("c", 7), t("r", 4), fan("r", 1, "X"),
+        fan("c", 2, "Y"), held("RF", ("O",)), t("m", 1), t("c", 1), end,
+    )  # fmt: skip
+    aim = "100,000 per second"
+    found: list[Case] = []
+    for form in ("p+r", "2*p+r", "p-r+8"):
+        workload = pm.einsum(f"O[k,p] += I[c,{form}] * W[k,c,r]", k=16, c=16, p=56, r=5, bits=8)
+        found.append(Case(f"{form}, p and r spread", workload, flat, Mapping(both), aim))
+    distinct = pm.einsum("O[2*p+q] += W[q,r]", p=28, q=2, r=56, bits=8)
+    found.append(Case("O[2p+q], r spread", distinct, flat, Mapping(output), aim))
+    text = "O[k,2*p+r,2*q+s] += I[c,p,q] * W[k,c,r,s]"
+    layer = pm.einsum(text, k=16, c=16, p=28, q=28, r=3, s=3, bits=8)
+    found.append(Case("transposed convolution, k and c spread", layer, flat, Mapping(transposed), aim))
+    sums = pm.einsum("O[m] += A[r] * B[m,c]", m=64, r=50, c=40, bits=8)
+    found.append(Case("partial sums below chains of four", sums, flat, Mapping(chains), aim))
+    picture = convolution()
+    nodes = (
+        replace(node, read_pj=Fraction(2123457 + at, 10**4)) if isinstance(node, MemoryLevel) else node
+        for at, node in enumerate(picture.arch.nodes)
+    )
+    arch = replace(picture.arch, nodes=tuple(nodes))
+    found.append(
+        Case("VGG conv3_1, energies of 4 decimals", pm.load_workload("vgg16.conv3_1"), arch, picture.tree, aim)
+    )
+    return found
+
+
+def shape_rates(rows: int = 2000) -> None:
+    """Print the rates of tables of these shapes, dividing tiles and any."""
+    sys.stdout.write(f"\n{f'evaluate_many by shape, tables of {rows:,}':62} {'dividing':>14} {'any size':>14}\n")
+    for case in shapes():
+        rates: list[float] = []
+        for partial in (False, True):
+            table = np.array(random_table(case, rows, partial=partial), dtype=np.int64)
+            check(case, table[:20])
+            start = time.process_time()
+            pm.evaluate_many(case.workload, case.arch, case.tree, table)
+            rates.append(rows / (time.process_time() - start))
+        sys.stdout.write(f"{case.name:62} {rates[0]:14,.0f} {rates[1]:14,.0f}   aim: {case.target}\n")
+        sys.stdout.flush()
 
 
 def best_seconds(work: Callable[[], object], times: int) -> float:
@@ -138,6 +199,7 @@ def main() -> None:
             lambda case=case, table=table: pm.evaluate_many(case.workload, case.arch, case.tree, table), 1
         )
         write(f"{case.name:62} {len(table) / seconds:14,.0f}   aim: 100,000 per second\n")
+    shape_rates()
 
 
 if __name__ == "__main__":

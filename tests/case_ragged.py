@@ -10,8 +10,8 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture, MemoryLevel
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Temporal
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 from tests import cases
@@ -101,3 +101,27 @@ def _innermost_spread(rng: random.Random, arch: Architecture, loops: list[cases.
         else Temporal(loop.dim, loop.tile)
         for number, loop in enumerate(loops)
     ]
+
+
+def tower_case(rng: random.Random) -> Case:
+    """Return a sum held below ragged loops over two dims, siblings innermost: they idle and come back often."""
+    workload = einsum("S += A[r] * B[k]", r=rng.randrange(6, 16), k=rng.randrange(2, 6))
+    if rng.random() < 0.3:
+        workload = _initial(workload)
+    slow = Fraction(1, 9)
+    fanouts = (Fanout("X", 1, reduction=rng.random() < 0.5), Fanout("Y", 1, reduction=rng.random() < 0.5))
+    levels = [MemoryLevel(name, bandwidth_bits_per_cycle=slow) for name in ("DRAM", "RF")]
+    arch = Architecture("tower", (levels[0], *fanouts, levels[1], ComputeUnit("MAC")))
+    spread = {"r": Spatial("r", rng.choice((1, 1, 2)), "X"), "k": Spatial("k", 1, rng.choice("XY"))}
+    chains = {
+        "r": [Temporal("r", tile) for tile in _ragged(rng, workload.extents()["r"], 5)[:-1]],
+        "k": [Temporal("k", tile) for tile in _ragged(rng, workload.extents()["k"], rng.choice((2, 3)))[:-1]],
+    }
+    if rng.random() < 0.5:
+        chains["k"].append(Temporal("k", 1))
+    loops: list[cases.Loop] = []
+    while any(chains.values()):
+        loops.append(chains[rng.choice([dim for dim, chain in chains.items() for _ in chain])].pop(0))
+    inner = [loop for loop in (spread["r"], spread["k"]) if not any(each == Temporal(loop.dim, 1) for each in loops)]
+    nodes = (*loops, *inner, Storage("RF", ("S",)), Temporal("r", 1), Compute("S"))
+    return cases._finished(rng, workload, arch, Mapping(nodes))

@@ -13,7 +13,7 @@ from polymap.costmodel.digits import NOTHING, Cut, Part, Track, changes_with_pas
 from polymap.costmodel.nest import Loop, Nest
 from polymap.costmodel.progression import too_large
 from polymap.costmodel.scene import JudgedIdle, Scene, none_starts, none_stops
-from polymap.costmodel.window_tables import Axis, WindowTable
+from polymap.costmodel.window_tables import Axis, WindowTable, window_table
 
 Label = TypeVar("Label")
 Kind = tuple[Label, bool, int, bool]  # label, whether none stops, position of the past's loop, whether one started
@@ -86,8 +86,8 @@ def shared_changes(scene: Scene, nest: Nest) -> Iterator[tuple[int, tuple[Change
 
 def _tables(scene: Scene, nest: Nest) -> list[WindowTable]:
     return [
-        WindowTable(
-            [Axis(factor, scene.extents[dim], scene.chains[dim], nest.chains[dim]) for dim, factor in each.terms]
+        window_table(
+            tuple(Axis(factor, scene.extents[dim], scene.chains[dim], nest.chains[dim]) for dim, factor in each.terms)
         )
         for each in scene.tensor.windows
     ]

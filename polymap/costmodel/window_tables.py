@@ -7,6 +7,7 @@ few, those of the window's dims alone: they are written out, and meet the other 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -26,10 +27,12 @@ AMONG = (Part.MERGED, Part.UNITED)
 
 
 class WindowKind(NamedTuple):
-    """Elements and steps of one carry at which the same happens. often: how many. stops, starts: whether a sibling drops
-    the element, or another one takes it. place: position of the
+    """Elements and steps of one carry at which the same happens, of those held before and at them.
+
+    often: how many. stops, starts: whether a sibling drops the element, or another one takes it. place: position of the
     outermost loop that has moved since the last change before, inside the carry, NOTHING where there was none. started:
-    whether another sibling took it then."""
+    whether another sibling took it then.
+    """
 
     often: int
     stops: bool
@@ -51,10 +54,10 @@ class WindowTable:
     """held: [step, sibling that counts on its own, sibling of those that one step compares, element]. digits: of the
     window's TIME loops, per step, outermost loop first; positions: of these loops."""
 
-    __slots__ = ("_digits", "_held", "_positions")
+    __slots__ = ("_digits", "_held", "_kinds", "_positions")
 
     def __init__(self, axes: Sequence[Axis]) -> None:
-        self._positions: list[int] = []
+        self._kinds: dict[tuple[int, bool], list[WindowKind]] = {}
         columns: list[tuple[int, Integers]] = []  # position, digit of every index of its dim, as one axis of a grid
         apart: Integers = np.zeros((1,) * len(axes), dtype=np.int64)
         among, element = apart, apart
@@ -79,7 +82,7 @@ class WindowTable:
                 elif part is Part.EACH:
                     apart, sizes[0] = apart * trips + digit, sizes[0] * trips
         columns.sort(key=lambda column: column[0])
-        self._positions = [position for position, _ in columns]
+        self._positions: list[int] = [position for position, _ in columns]
         points = [axis.extent for axis in axes]
         if prod(points) > _MAX_CELLS:
             raise too_large()
@@ -99,18 +102,23 @@ class WindowTable:
         """Return the elements that any of the compared siblings holds, over all steps."""
         return int(self._held.any(axis=2).sum())
 
-    def kinds(self, carry: int, *, moved: bool) -> Iterator[WindowKind]:
-        """Yield the kinds of elements held before and at the steps of a carry. carry: position of its loop; moved:
-        whether that is one of the window's."""
+    def kinds(self, carry: int, *, moved: bool) -> list[WindowKind]:
+        """Return the kinds of elements and steps of a carry. carry: position of its loop; moved: whether that is one of
+        the window's."""
+        if (carry, moved) not in self._kinds:
+            self._kinds[carry, moved] = list(self._all_kinds(carry, moved=moved))
+        return self._kinds[carry, moved]
+
+    def _all_kinds(self, carry: int, *, moved: bool) -> Iterator[WindowKind]:
         before, now, since = self._steps(carry, moved=moved)
         was, is_now = self._held[before], self._held[now]
         stops, starts = (was & ~is_now).any(axis=2), (is_now & ~was).any(axis=2)
         held = was.any(axis=2) & is_now.any(axis=2)
         place, started = self._past(before, since)
-        table = np.stack([stops, starts, place, started])[:, held]
-        kinds, often = np.unique(table, axis=1, return_counts=True)
-        for (stop, start, at, grew), times in zip(kinds.T.tolist(), often.tolist(), strict=True):
-            yield WindowKind(times, bool(stop), bool(start), at, bool(grew))
+        codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
+        for code, often in enumerate(np.bincount(codes[held]).tolist()):
+            if often:
+                yield WindowKind(often, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
 
     def _steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
         """Return the numbers of the steps before and at a carry, and of the first ones of the loops inside it that end
@@ -126,8 +134,8 @@ class WindowTable:
         return ends[follows], starts[follows + 1], starts[follows]
 
     def _past(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
-        """Return the place of the last change in the steps since .. before, per pair of them, sibling that counts on its
-        own and element, and whether a sibling started at it."""
+        """Return where the last change in the steps since .. before was, and whether a sibling started at it: per pair
+        of these, sibling that counts on its own and element."""
         steps = len(self._digits)
         changed: Booleans = np.zeros((steps, *self._held.shape[1::2]), dtype=np.bool_)
         grew = np.zeros_like(changed)
@@ -146,6 +154,12 @@ class WindowTable:
             )
         started = np.take_along_axis(grew, last, axis=0)
         return np.where(inside, place, NOTHING), started & inside
+
+
+@lru_cache(maxsize=1 << 6)
+def window_table(axes: tuple[Axis, ...]) -> WindowTable:
+    """Return the table of a window of these dims; remembered."""
+    return WindowTable(axes)
 
 
 def _numbered(columns: Sequence[Integers], points: int) -> Integers:
