@@ -278,8 +278,9 @@ def main() -> int:
             options.state.write_text(json.dumps(document), encoding="utf-8")
         sys.stdout.write(
             f"{tally.programs} programs: {tally.compared} compared with {' and '.join(compilers())}, "
-            f"{len(tally.wrong)} wrong, {len(tally.split)} split, {sum(tally.refused.values())} refused {dict(tally.refused)}, "
-            f"{tally.undefined} undefined; {seconds:.0f} CPU s\n"
+            f"{len(tally.wrong)} wrong, {len(tally.split)} split, "
+            f"{sum(tally.refused.values())} refused {dict(tally.refused)}, {tally.undefined} undefined; "
+            f"{seconds:.0f} CPU s\n"
         )
         sys.stdout.flush()
     for line in (*(f"wrong: {each}" for each in tally.wrong), *(f"split: {each}" for each in tally.split)):

@@ -44,7 +44,11 @@ def test_random_programs_compute_what_their_text_computes() -> None:
 
 def without_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
     """No conversion is written down: what the front end did for years."""
-    monkeypatch.setattr(Typed, "to", lambda self, kind, written=False: replace(self, kind=kind))
+
+    def wrong(value: Typed, kind: str, **_: bool) -> Typed:
+        return replace(value, kind=kind)
+
+    monkeypatch.setattr(Typed, "to", wrong)
 
 
 def registers_of_the_targets_type(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +66,9 @@ def casts_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     emit: Callable[..., Expr] = expressions.c_expression
 
     def wrong(expression: object, *rest: object) -> Expr:
-        return emit(expression.value if isinstance(expression, Convert) else expression, *rest)
+        while isinstance(expression, Convert):
+            expression = expression.value
+        return emit(expression, *rest)
 
     monkeypatch.setattr(expressions, "c_expression", wrong)
     monkeypatch.setattr(steps, "c_expression", wrong)
@@ -75,7 +81,11 @@ def fractions_added_to_integers_in_any_order(monkeypatch: pytest.MonkeyPatch) ->
 
 def extremes_of_any_types(monkeypatch: pytest.MonkeyPatch) -> None:
     """`m = m < x ? m : x` is a minimum whatever the types are."""
-    monkeypatch.setattr(c_assign, "keeps_values", lambda source, target: True)
+
+    def wrong(source: str, target: str) -> bool:
+        return bool(source and target)
+
+    monkeypatch.setattr(c_assign, "keeps_values", wrong)
 
 
 def an_if_is_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,16 +99,24 @@ def an_if_is_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def functions_of_double_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """sqrtf and fmaxf compute in double."""
-    monkeypatch.setattr(c_values, "function_type", lambda name: "float64")
+
+    def wrong(name: str) -> str:
+        return "float64" if name else ""
+
+    monkeypatch.setattr(c_values, "function_type", wrong)
 
 
 def unsigned_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unsigned operands compute as signed ones."""
     usual: Callable[[str, str], str] = c_values.common
-    monkeypatch.setattr(c_values, "common", lambda left, right: usual(left, right).removeprefix("u"))
+
+    def wrong(left: str, right: str) -> str:
+        return usual(left, right).removeprefix("u")
+
+    monkeypatch.setattr(c_values, "common", wrong)
 
 
-BUGS = {
+BUGS: dict[Callable[[pytest.MonkeyPatch], None], tuple[str, ...]] = {
     without_conversions: ("a fraction becomes an integer", "integers divide", "a cast wraps"),
     registers_of_the_targets_type: ("a fraction becomes an integer", "integers divide"),
     casts_are_not_printed: ("a cast cuts off", "a cast wraps"),
