@@ -11,7 +11,7 @@ help:
 	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
 	@echo "make quick      the tests that take under a minute"
 	@echo "make test       every test"
-	@echo "make soak       the long tallies: 100,000 random cases through every counter"
+	@echo "make soak       the long tallies: 100,000 random cases through every counter; interrupted, it goes on where it was"
 	@echo "make mutants    how many of 240 deliberate mistakes in the cost model the tests notice (an hour)"
 	@echo "make lint       ruff and pyright"
 	@echo "make notebooks  execute the notebooks"
@@ -36,7 +36,8 @@ test: $(READY)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 soak: $(READY)
-	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES)
+	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES) --sets-every 10 --tally out
+	$(BIN)/python -m tests.c_tally 2000 --first 20000 --state out/c_tally.json
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m soak --hypothesis-profile=soak
 
 mutants: $(READY)

@@ -3,6 +3,15 @@
 The public names, each loaded when it is first used, so that `import polymap` costs next to nothing.
 """
 
+import sys
+
+# `python -m polymap` (its words come after "-m" when packages are imported) or the installed command: a signal that
+# comes while modules are loaded ends it with one line. Who imports the package keeps their own signals.
+if (sys.argv[:1] == ["-m"] and "polymap" in sys.orig_argv) or "".join(sys.argv[:1]).endswith("/polymap"):
+    from polymap.cli_interrupt import end_at_once
+
+    end_at_once()
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -21,7 +30,7 @@ if TYPE_CHECKING:
         Multicast as Multicast,
     )
     from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
-    from polymap.checker.check import Verdict as Verdict, verify as verify
+    from polymap.checker.check import Verdict as Verdict
     from polymap.codegen.lower import Form as Form
     from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
     from polymap.costmodel.batch import CostArrays as CostArrays, evaluate_many as evaluate_many
@@ -45,6 +54,7 @@ if TYPE_CHECKING:
         SolverError as SolverError,
         WorkloadError as WorkloadError,
     )
+    from polymap.proofs import verify as verify
     from polymap.report.explain import explain as explain
     from polymap.report.front import front_svg as front_svg
     from polymap.report.history import history_svg as history_svg
@@ -87,7 +97,7 @@ _HOME = {
     "polymap.arch.document": ("arch_from_document", "arch_to_document"),
     "polymap.arch.machine": ("Architecture", "ComputeUnit", "Fanout", "MemoryLevel", "Multicast"),
     "polymap.arch.presets": ("load_arch", "preset_names"),
-    "polymap.checker.check": ("Verdict", "verify"),
+    "polymap.checker.check": ("Verdict",),
     "polymap.codegen.lower": ("Form",),
     "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
     "polymap.costmodel.batch": ("CostArrays", "evaluate_many"),
@@ -101,6 +111,7 @@ _HOME = {
         "ArchError", "BudgetError", "CompilerError", "InputError", "MappingError", "MissingPackageError",
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
     ),
+    "polymap.proofs": ("verify",),
     "polymap.report.explain": ("explain",),
     "polymap.report.front": ("front_svg",),
     "polymap.report.history": ("history_svg",),

@@ -1,6 +1,7 @@
 """The command line: words in, exit code out. No traceback ever leaves it.
 
-0 answered, 2 bad input, 3 no answer, 4 the output cannot be written, 130 interrupted; 1 is a bug of polymap.
+0 answered, 2 bad input, 3 no answer, 4 the output cannot be written, 130 interrupted; 1 an illegal mapping (check
+only), or a bug of polymap, which is said on stderr.
 """
 
 from __future__ import annotations
@@ -12,21 +13,24 @@ import traceback
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
-from polymap.cli_arguments import parse, wanted_help
-from polymap.cli_interrupt import interrupts_wait
+from polymap.cli_arguments import MisreadOptions, parse, wanted_help
+from polymap.cli_interrupt import INTERRUPTED, interrupts_wait, raise_interrupts
 from polymap.cli_output import STDOUT_FAILED, print_text, say
-from polymap.errors import BudgetError, OutputError, PolymapError, SolverError
+from polymap.errors import BudgetError, OptionError, OutputError, PolymapError, SolverError
 
 ANSWERED = 0
 BUG = 1
 BAD_INPUT = 2
 NO_ANSWER = 3
 NOT_WRITTEN = 4
-INTERRUPTED = 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command that the words say (those of the process by default) and return its exit code."""
+    """Run the command that the words say (those of the process by default) and return its exit code.
+
+    SIGTERM ends it as Ctrl-C does.
+    """
+    raise_interrupts()
     return guarded(lambda: _run(tuple(sys.argv[1:] if words is None else words)))
 
 
@@ -74,7 +78,12 @@ def _run(words: tuple[str, ...]) -> int:
 
         print_text(f"polymap {__version__}")
         return ANSWERED
-    options = parse(words)
+    try:
+        options = parse(words)
+    except MisreadOptions as error:
+        with interrupts_wait():
+            from polymap.cli_inputs import mistakes_of_inputs
+        raise OptionError((*error.problems, *mistakes_of_inputs(error.options))) from None
     # After the words are known to be good: this loads the rooms that do the work.
     with interrupts_wait():
         from polymap.cli_commands import run_command

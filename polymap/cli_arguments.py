@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, TypeVar
 
 from polymap.errors import OptionError, Problem, did_you_mean
-from polymap.inputs import as_fraction, is_name, parse_integer, shown
+from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
 
 MAX_WORKERS = 256
 Default = TypeVar("Default")
@@ -18,7 +18,8 @@ Default = TypeVar("Default")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for. sizes: as given, each name once. json and output: a path, "-" for stdout, or None."""
+    """What the user asked for. proof: the file to verify. sizes: as given, each name once. json and output: a path, "-"
+    for stdout, or None."""
 
     command: str
     workload: str = ""
@@ -30,6 +31,7 @@ class Options:
     tiles: str = "any"
     time_limit_s: float = 60
     memory_limit_mb: int | None = None
+    work_limit: int | None = None
     workers: int = 1
     seed: int = 0
     simulate: bool = False
@@ -38,6 +40,19 @@ class Options:
     json: str | None = None
     certificate: str | None = None
     accept_word: bool = False
+    proof: str = ""
+
+
+class MisreadOptions(OptionError):
+    """Mistakes in the words; `options` holds what could be read, so that the inputs' own are told with them.
+
+    WORKLOAD is left out where it or its sizes are in doubt.
+    """
+
+    def __init__(self, problems: Sequence[Problem], options: Options) -> None:
+        super().__init__(problems)
+        in_doubt = any(problem.code in ("PM552", "PM553", "PM557", "PM558", "PM559") for problem in problems)
+        self.options = replace(options, workload="") if in_doubt else options
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,7 @@ _OPTIONS = {
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
     "--memory-limit": _Option("MB", "memory of all processes at which the best so far is the answer (default: none)"),
+    "--work-limit": _Option("N", "steps after which the best so far is the answer, on any machine (default: none)"),
     "--workers": _Option("N", "processes that share a long search (default 1)"),
     "--seed": _Option("I", "the seed of every random choice (default 0)"),
     "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),
@@ -64,10 +80,20 @@ _OPTIONS = {
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
     "--certificate": _Option("FILE", "write the proof of the optimum, which `polymap verify` checks (--tiles divide)"),
-    "--accept-word": _Option("", "also accept structures for which the certificate only has the solver's word"),
+    "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
-_SEARCH = ("--objective", "--constraints", "--tiles", "--time-limit", "--memory-limit", "--workers", "--seed")
+_TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
+_SEARCH = (
+    "--objective",
+    "--constraints",
+    "--tiles",
+    "--time-limit",
+    "--memory-limit",
+    "--work-limit",
+    "--workers",
+    "--seed",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +112,7 @@ _COMMANDS = {
     "evaluate": _Command(
         "tell what a mapping costs: traffic, energy, latency, legality",
         "WORKLOAD --arch ARCH --mapping FILE",
-        ("--arch", "--mapping", "--simulate", "--size", "--json"),
+        ("--arch", "--mapping", "--simulate", "--time-limit", "--size", "--json"),
     ),
     "codegen": _Command(
         "write the C program of a mapping (the given one, or the best)",
@@ -100,8 +126,8 @@ _COMMANDS = {
     ),
     "verify": _Command(
         "check the certificate of an optimum, sharing no code with the search",
-        "FILE",
-        ("--time-limit", "--accept-word", "--json"),
+        "FILE [WORKLOAD --arch ARCH]",
+        ("--arch", "--objective", "--constraints", "--size", "--time-limit", "--accept-word", "--json"),
     ),
     "list": _Command("print the built-in workloads and machines", ""),
 }
@@ -126,8 +152,9 @@ constraints, each of them optional:
    "intrinsic": {"m": 16, "n": 16}, "min_utilization": 0.5, "limits": {"latency": 40000}}
 """
 _EXIT_HELP = """\
-exit code: 0 answered, 2 bad input, 3 no answer (infeasible, out of time, a certificate that does not hold), 4 the
-output cannot be written, 130 interrupted (the best so far is printed)
+exit code: 0 answered, 1 an illegal mapping (of `check`; otherwise a bug of polymap, which is said), 2 bad input, 3 no
+answer (infeasible, out of time, a certificate that does not hold), 4 the output cannot be written, 130 interrupted (the
+best so far is printed)
 """
 
 
@@ -169,9 +196,11 @@ def parse(words: Sequence[str]) -> Options:
     problems: list[Problem] = []
     given, others = _split(name, rest, problems)
     reader = _Reader(given, problems)
+    proof, others = (others[0], others[1:]) if name == "verify" and others else ("", others)
     workload, sizes = _workload_words(name, others, reader)
     options = Options(
         command=name,
+        proof=proof,
         workload=workload,
         sizes=sizes,
         arch=reader.text("--arch") or "",
@@ -179,8 +208,9 @@ def parse(words: Sequence[str]) -> Options:
         constraints=reader.text("--constraints"),
         objective=reader.text("--objective") or "energy",
         tiles=reader.choice("--tiles", ("any", "divide")),
-        time_limit_s=reader.seconds("--time-limit", 600 if name == "verify" else 60),
+        time_limit_s=reader.seconds("--time-limit", _TIME_LIMITS_S.get(name, 60)),
         memory_limit_mb=reader.integer("--memory-limit", None, least=1, most=2**31 - 1),
+        work_limit=reader.integer("--work-limit", None, least=1, most=2**63 - 1),
         workers=reader.integer("--workers", 1, least=1, most=MAX_WORKERS),
         seed=reader.integer("--seed", 0, least=0, most=2**31 - 1),
         simulate="--simulate" in given,
@@ -190,9 +220,11 @@ def parse(words: Sequence[str]) -> Options:
         certificate=reader.text("--certificate"),
         accept_word="--accept-word" in given,
     )
+    if name == "verify":
+        _check_verify(options, given, problems)
     _check_together(options, given, problems)
     if problems:
-        raise OptionError(problems)
+        raise MisreadOptions(problems, options)
     return options
 
 
@@ -239,11 +271,7 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
             reader.problems.append(Problem("PM554", f"list takes no argument, found {shown(words[0])}"))
         return "", ()
     unknown_option = any(problem.code == "PM552" for problem in reader.problems)
-    if name == "verify":
-        if len(words) != 1 and not unknown_option:
-            reader.problems.append(Problem("PM553", f"verify takes one FILE, found {len(words)}"))
-        return words[0] if words else "", ()
-    if not words and not unknown_option:
+    if not words and not unknown_option and name != "verify":
         reader.problems.append(Problem("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
     needed = {"explore": ("--arch",), "evaluate": ("--arch", "--mapping"), "codegen": ("--arch",)}.get(name, ())
     for option in needed:
@@ -251,6 +279,19 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
             hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
             reader.problems.append(Problem("PM553", f"{name} needs {option} {_OPTIONS[option].value}", hint))
     return words[0] if words else "", reader.sizes((*words[1:], *reader.given.get("--size", ())))
+
+
+def _check_verify(options: Options, given: dict[str, tuple[str, ...]], problems: list[Problem]) -> None:
+    """Note what is missing of a certificate's file, and of the question that it is compared with."""
+    compared = [option for option in ("--arch", "--objective", "--constraints", "--size") if option in given]
+    if not options.proof and not problems:
+        problems.append(Problem("PM553", "verify needs a FILE", "The one that explore wrote with --certificate."))
+    elif options.workload and "--arch" not in given:
+        what = f"verify compares the certificate with {shown(options.workload)} on a machine"
+        problems.append(Problem("PM553", what, "Add --arch ARCH."))
+    elif compared and not options.workload:
+        what = f"verify compares {', '.join(compared)} with the certificate of a workload"
+        problems.append(Problem("PM553", what, "Give WORKLOAD after the FILE."))
 
 
 def _check_together(options: Options, given: dict[str, tuple[str, ...]], problems: list[Problem]) -> None:
@@ -321,10 +362,12 @@ class _Reader:
                 continue
             value = parse_integer(digits)
             if value is None or value < 1:
-                what = f"the size of {name} is {shown(digits)}"
-                self.problems.append(Problem("PM558", what, "An integer >= 1 is wanted."))
+                found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
+                hint = "An integer >= 1 (at most 10^100) is wanted."
+                self.problems.append(Problem("PM558", f"the size of {name} is {found}", hint))
             elif name in sizes:
-                self.problems.append(Problem("PM559", f"the size of {name} is given twice", "Give it once."))
+                what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"
+                self.problems.append(Problem("PM559", what, "Give it once."))
             else:
                 sizes[name] = value
         return tuple(sizes.items())

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch, preset_names
 from polymap.cli_arguments import Options
-from polymap.cli_inputs import Inputs, keep_inputs
-from polymap.cli_interrupt import interrupts_wait
-from polymap.cli_output import Document, check_writable, say, warnings_said, write_documents
+from polymap.cli_inputs import Inputs, check_outputs
+from polymap.cli_interrupt import INTERRUPTED, interrupts_wait
+from polymap.cli_output import Document, say, warnings_said, write_documents
 from polymap.cli_progress import ProgressLine
-from polymap.errors import OptionError
+from polymap.errors import InputError, OptionError, Problem
 from polymap.explore import explore
-from polymap.inputs import read_text
+from polymap.inputs import read_text, shown
 from polymap.report import answers, summary
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
@@ -25,16 +25,13 @@ if TYPE_CHECKING:
     from polymap.search.result import SearchResult
 
 ANSWERED = 0
-BUG = 1
+BUG = ILLEGAL = 1
 NO_ANSWER = 3
-INTERRUPTED = 130
 
 
 def run_command(options: Options) -> int:
     """Run one command; return its exit code. Raises PolymapError for what the user must mend."""
-    keep_inputs(options)
-    outputs = (options.output, options.json, options.certificate)
-    check_writable([path for path in outputs if path is not None])
+    check_outputs(options)
     commands: dict[str, Callable[[Options], int]] = {
         "explore": _explore,
         "evaluate": _evaluate,
@@ -51,8 +48,11 @@ def _explore(options: Options) -> int:
     if options.certificate is not None:
         with interrupts_wait():
             from polymap.search.certificate import check_certifiable
+            from polymap.search.constraints_read import rules_from_document
 
-        check_certifiable(workload, arch, options.objective)
+        constraints = Inputs(options).constraints()
+        rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+        check_certifiable(workload, arch, options.objective, rules)
     result, code = _search(options, workload, arch)
     if result is None:
         return code
@@ -76,13 +76,21 @@ def _certificate(options: Options, result: SearchResult, code: int) -> tuple[lis
 
 
 def _verify(options: Options) -> int:
-    text = read_text(options.workload)
+    workload, arch, _ = _read(options) if options.workload else (None, None, None)
+    text = read_text(options.proof)
     with interrupts_wait():
-        from polymap.checker.check import verify
+        from polymap.proofs import verify, what_is_not
 
-    verdict = verify(text, options.time_limit_s)
+    wrong = what_is_not(text)
+    if wrong:
+        hint = "`polymap explore ... --tiles divide --certificate FILE` writes certificates."
+        raise InputError(Problem("PM518", f"{shown(options.proof)} is no certificate: {wrong}", hint))
+    objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
+    limit = options.time_limit_s
+    verdict = verify(text, limit, workload=workload, arch=arch, objective=objective, constraints=constraints)
     _answer(options, answers.verdict_document(verdict), lambda: summary.verdict_text(verdict))
-    return ANSWERED if verdict.accepted and (options.accept_word or not verdict.words) else NO_ANSWER
+    trusted = options.accept_word and not verdict.reason
+    return ANSWERED if verdict.proven or trusted else NO_ANSWER
 
 
 def _evaluate(options: Options) -> int:
@@ -91,7 +99,10 @@ def _evaluate(options: Options) -> int:
         from polymap.costmodel.evaluate import evaluate, simulate
 
     assert mapping is not None, "parse() demands --mapping"
-    cost = (simulate if options.simulate else evaluate)(workload, arch, mapping)
+    if options.simulate:
+        cost = simulate(workload, arch, mapping)
+    else:
+        cost = evaluate(workload, arch, mapping, time_limit_s=options.time_limit_s)
     _answer(options, answers.cost_document(cost), lambda: summary.cost_text(workload, arch, mapping, cost))
     return ANSWERED
 
@@ -150,7 +161,7 @@ def _check(options: Options) -> int:
 
     found = checkup(workload, mapping)
     _answer(options, answers.checkup_document(found), lambda: summary.checkup_text(found))
-    return ANSWERED
+    return ILLEGAL if found.violations else ANSWERED
 
 
 def _list(options: Options) -> int:
@@ -165,6 +176,7 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
     inputs = Inputs(options)
     workload, arch, mapping = inputs.workload(), inputs.arch(), inputs.mapping()
     inputs.constraints()
+    inputs.objective()
     inputs.check()
     assert workload is not None and arch is not None, "inputs.check() raises otherwise"
     return workload, arch, mapping
@@ -188,11 +200,13 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
                 on_progress=progress,
                 constraints=Inputs(options).constraints(),
                 memory_limit_mb=options.memory_limit_mb,
+                work_limit=options.work_limit,
             )
     except KeyboardInterrupt:
         progress.clear()
         say("polymap: interrupted")
-        return progress.best_so_far(workload, arch, options.objective), INTERRUPTED
+        constraints = Inputs(options).constraints()
+        return progress.best_so_far(workload, arch, options.objective, constraints), INTERRUPTED
     progress.clear()
     if result.best is not None:
         return result, ANSWERED

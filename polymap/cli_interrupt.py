@@ -1,29 +1,55 @@
-"""Ctrl-C while modules are loaded."""
+"""Ctrl-C, and SIGTERM, which means the same: while modules are loaded they wait."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTED = 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def end_at_once() -> None:
+    """Let both signals end the process with one line: while the command itself is loaded there is nothing to print."""
+    for number in SIGNALS:
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, _end)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    os.write(2, b"polymap: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def raise_interrupts() -> None:
+    """Let both signals raise KeyboardInterrupt from now on, unless the process was told what else they do."""
+    if threading.current_thread() is threading.main_thread():
+        for number in SIGNALS:
+            if signal.getsignal(number) in (_end, signal.SIG_DFL):
+                signal.signal(number, signal.default_int_handler)
 
 
 @contextmanager
 def interrupts_wait() -> Generator[None, None, None]:
-    """Let Ctrl-C wait until the block ends, which then raises KeyboardInterrupt.
+    """Let both signals wait until the block ends, which then raises KeyboardInterrupt.
 
     For imports: an extension module that is interrupted while it loads swallows it, or makes it an ImportError.
     """
-    before = signal.getsignal(signal.SIGINT)
-    ours = threading.current_thread() is threading.main_thread() and callable(before)
-    if not ours:  # only the main thread has signals; a process told to ignore Ctrl-C goes on ignoring it
-        yield
-        return
+    # Only the main thread has signals; a process told to ignore Ctrl-C goes on ignoring it.
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in SIGNALS if main}
+    ours = [number for number, handler in before.items() if callable(handler)]
     seen: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _frame: seen.append(number))
+    for number in ours:
+        signal.signal(number, lambda which, _frame: seen.append(which))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in ours:
+            signal.signal(number, before[number])
         if seen:
             raise KeyboardInterrupt

@@ -43,17 +43,28 @@ def check_writable(paths: Sequence[str]) -> None:
     """Raise OutputError where a file could clearly not be written later, before any work is done for it."""
     problems: list[Problem] = []
     for name in paths:
-        path = Path(name)
-        if name == "-":
-            continue
-        if path.is_dir():
-            problems.append(_problem(name, "it is a folder"))
-        elif not path.parent.is_dir():
-            problems.append(_problem(name, "its folder does not exist"))
-        elif not os.access(path if path.exists() else path.parent, os.W_OK):
-            problems.append(_problem(name, "permission denied"))
+        reason = None if name == "-" else _obstacle(name)
+        if reason is not None:
+            problems.append(_problem(name, reason))
     if problems:
         raise OutputError(problems)
+
+
+def _obstacle(name: str) -> str | None:
+    """Return why a file of this name could not be written, as far as can be seen; None where nothing speaks against."""
+    path = Path(name)
+    if "\0" in name:
+        return "its name holds a null byte"
+    try:
+        if path.is_dir() or name.endswith(("/", os.sep)):
+            return "it names a folder"
+        if not path.parent.is_dir():
+            return "its folder does not exist"
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            return "permission denied"
+    except OSError as error:  # a name that is too long
+        return error.strerror or str(error)
+    return None
 
 
 def write_documents(documents: Sequence[Document]) -> None:

@@ -35,14 +35,18 @@ class ProgressLine:
             self._show("")
             say("\r", end="")
 
-    def best_so_far(self, workload: Workload, arch: Architecture, objective: str) -> SearchResult | None:
+    def best_so_far(
+        self, workload: Workload, arch: Architecture, objective: str, constraints: object = None
+    ) -> SearchResult | None:
         """Return what an interrupted search has found, as its result; None where it has nothing yet."""
         if self.last is None or self.last.best is None:
             return None
         from polymap.search.answer import best_so_far
+        from polymap.search.constraints_read import rules_from_document
         from polymap.search.goals import parse_objective
 
-        return best_so_far(workload, arch, parse_objective(objective, arch), self.last)
+        rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+        return best_so_far(workload, arch, parse_objective(objective, arch), self.last, rules)
 
     def _show(self, text: str) -> None:
         say("\r" + text.ljust(self._width), end="")

@@ -24,6 +24,7 @@ def explore(
     on_progress: Callable[[Progress], None] | None = None,
     constraints: Mapping[str, object] | None = None,
     memory_limit_mb: int | None = None,
+    work_limit: int | None = None,
 ) -> SearchResult:
     """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched.
 
@@ -31,6 +32,8 @@ def explore(
     "store": {"GLB": {"must": ["W"]}}, "intrinsic": {"m": 16}, "min_utilization": 0.5, "limits": {"latency": 20000}}.
     workers: processes that share a long search; the value is the same for any number.
     memory_limit_mb: resident memory (of all processes) at which the search ends, as it does at the time limit.
+    work_limit: steps (structures and regions bounded, nodes visited, mappings scored) after which it ends; the answer
+    is then the same on a busy machine. With tiles "any" the dividing ones go first: `dividing` of the result.
     """
     # Here and not above: `import polymap` holds this function, and must not load a solver.
     from polymap.search.search import search
@@ -46,4 +49,5 @@ def explore(
         on_progress,
         constraints=constraints,
         memory_limit_mb=memory_limit_mb,
+        work_limit=work_limit,
     )

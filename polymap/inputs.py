@@ -1,7 +1,6 @@
-"""The one door for what users write: files, JSON, TOML, names, numbers.
+"""The door for what users write: files, then (JSON and TOML: polymap.parsing) names and numbers by ASCII rules.
 
-Python's own parsers raise RecursionError, merge duplicate keys, take NaN, and `True` is an integer to them; here size
-and depth are checked first, then syntax, then names and numbers by ASCII rules. Meaning is checked by the rooms below.
+To Python's own rules `True` is an integer and a ligature a name. Meaning is checked by the rooms below.
 
     problems: list[Problem] = []
     fields = Fields.of(parse_json(read_text(path), path), "machine", problems, known=("size",), required=("size",))
@@ -12,15 +11,13 @@ and depth are checked first, then syntax, then names and numbers by ASCII rules.
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
 from polymap.errors import InputError, Problem, did_you_mean
@@ -33,19 +30,8 @@ MAX_LABEL_LENGTH = 200
 MAX_INTEGER = 10**100
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_JSON_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
-_TOML_TOKEN = re.compile(
-    r'"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*+(?:""")?'
-    r"|'''[^']*+(?:'(?!'')[^']*+)*+(?:''')?"
-    r'|"(?:[^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"?'
-    r"|'[^'\n]*+'?"
-    r"|\#[^\n]*+"
-    r"|[A-Za-z0-9_-]++(?:[ \t]*\.[ \t]*[A-Za-z0-9_-]++)*+"
-    r"|[\[\]{}.=,\n]",
-    re.DOTALL,
-)
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 Default = TypeVar("Default")
 Value = TypeVar("Value")
@@ -70,61 +56,25 @@ def read_text(path: str | Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         what = f"{name} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}"
-        raise InputError(Problem("PM103", what)) from None
+        hint = "It looks like UTF-16: save it as UTF-8." if data[:2] in _UTF16_MARKS else "Save it as UTF-8."
+        raise InputError(Problem("PM103", what, hint)) from None
 
 
-def parse_json(text: str, where: str) -> object:
-    """Return the value of a JSON text; `where` names it in messages. Numbers with a point or exponent become Fraction.
-
-    Raises InputError: too deep, bad syntax (with line and column), duplicate keys, NaN, Infinity, endless numbers.
-    """
-    _check_depth(_JSON_TOKEN, text, where)
-
-    def integer(digits: str) -> int:
-        if len(digits) > MAX_DIGITS:
-            raise _too_long(where)
-        return int(digits)
-
-    def number(digits: str) -> Fraction:  # NaN and Infinity too, which it refuses
-        return _fraction(digits, where)
-
-    def table(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        return _without_duplicates(pairs, where)
-
-    try:
-        loaded = json.loads(text, parse_int=integer, parse_float=number, parse_constant=number, object_pairs_hook=table)
-        return cast(object, loaded)
-    except json.JSONDecodeError as error:
-        what = f"{where} is not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
-        raise InputError(Problem("PM105", what)) from None
-    except RecursionError:
-        raise _too_deep(where) from None
-
-
-def parse_toml(text: str, where: str) -> object:
-    """Return the table of a TOML text, under the same rules as `parse_json`."""
-    _check_depth(_TOML_TOKEN, text, where)
-
-    def number(digits: str) -> Fraction:
-        return _fraction(digits.replace("_", ""), where)
-
-    try:
-        value = tomllib.loads(text, parse_float=number)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(Problem("PM106", f"{where} is not TOML: {error}")) from None
-    except InputError:
-        raise
-    except ValueError:
-        raise _too_long(where) from None
-    except RecursionError:
-        raise _too_deep(where) from None
-    _check_value_depth(value, where)
-    return cast(object, value)
+def refuse_yaml(path: str | PurePath, what: str) -> None:
+    """Raise InputError where the file's name says that it is YAML, which is not read."""
+    if PurePath(path).suffix.lower() in (".yaml", ".yml"):
+        hint = f"Write the {what} as JSON: the same tables and lists, in a file whose name ends in .json."
+        raise InputError(Problem("PM118", f"{shown(str(path))} is a YAML file, and YAML is not read", hint))
 
 
 def parse_integer(text: str) -> int | None:
     """Return the integer that an ASCII text says (`8`, `-3`), or None: no underscores, spaces, points or words."""
     return int(text) if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS else None
+
+
+def is_long_integer(text: str) -> bool:
+    """Return whether an ASCII text says a positive integer that is too long to be read."""
+    return len(text) > MAX_DIGITS and _INTEGER.fullmatch(text) is not None and not text.startswith("-")
 
 
 def as_integer(value: object) -> int | None:
@@ -171,6 +121,14 @@ def is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, list | tuple)
 
 
+def kinds_found(kinds: Sequence[str], item: Mapping[str, object]) -> str:
+    """Return which of the fields that say what a node is it has: none of them, or several."""
+    if kinds:
+        return f"has {' and '.join(shown(kind) for kind in kinds)}, which exclude each other"
+    others = ", ".join(shown(key, longest=20) for key in list(item)[:5])
+    return f"does not say what it is: it has only {others}" if others else "is an empty table"
+
+
 def shown(value: object, *, longest: int = 60) -> str:
     """Return the value as it may stand in a message: quoted if text, short, on one line."""
     if value is None:
@@ -184,7 +142,8 @@ def shown(value: object, *, longest: int = 60) -> str:
         digits = int(value.bit_length() * 0.30103) + 1
         return str(value) if digits <= 40 else f"an integer of about {digits} digits"
     if isinstance(value, Fraction | float):
-        return str(float(value))
+        endless = isinstance(value, Fraction) and abs(value) > 10**300  # no float holds 10^309
+        return "a number over 1e300" if endless else str(float(value))
     if isinstance(value, Mapping):
         return "a table"
     return "a list" if is_list(value) else f"a value of type {type(value).__name__}"
@@ -237,9 +196,13 @@ class Fields:
         if (value := as_integer(self.table[name])) is None:
             self.refuse("PM112", name, f"An integer >= {least} is wanted.")
             return default
-        if not least <= value <= most:
-            above = f" and <= {most}" if most < MAX_INTEGER else " and at most 10^100"
-            self.refuse("PM113", name, f"An integer >= {least}{above if value >= least else ''} is wanted.")
+        if value > most:
+            at_most = f"<= {most}" if most < MAX_INTEGER else "at most 10^100"
+            what = f"{self.where}: {name} is too large: {shown(value)}"
+            self.problems.append(Problem("PM113", what, f"An integer >= {least} and {at_most} is wanted."))
+            return default
+        if value < least:
+            self.refuse("PM113", name, f"An integer >= {least} is wanted.")
             return default
         return value
 
@@ -252,7 +215,11 @@ class Fields:
         if value is None:
             self.refuse("PM112", name, wanted)
             return default
-        if value < 0 or (positive and value == 0) or value > MAX_INTEGER:
+        if value > MAX_INTEGER:
+            what = f"{self.where}: {name} is too large: {shown(value)}"
+            self.problems.append(Problem("PM113", what, "A number of at most 10^100 is wanted."))
+            return default
+        if value < 0 or (positive and value == 0):
             self.refuse("PM113", name, wanted)
             return default
         return value
@@ -327,71 +294,3 @@ def _as_text(value: object) -> str | None:
 
 NAME_RULE = "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters)."
 LABEL_RULE = "A label is a text of at most 200 printable characters."
-
-
-def _check_depth(token: re.Pattern[str], text: str, where: str) -> None:
-    """Raise InputError where the text is over 16 MiB or its brackets (not those in texts) nest over 100 deep."""
-    if len(text) > MAX_FILE_BYTES:
-        raise InputError(Problem("PM102", f"{where} is larger than 16 MiB", "Inputs are smaller."))
-    depth = dots = 0  # dots: those of a chain of dotted keys
-    for match in token.finditer(text):
-        first = match.group()[0]
-        if first in "[{":
-            depth += 1
-        elif first in "]}":
-            depth -= 1
-        elif first in "=,\n":
-            dots = 0
-        elif first not in "\"'#":
-            dots += match.group().count(".")
-        if depth > MAX_DEPTH or dots > MAX_DEPTH:
-            raise _too_deep(where)
-
-
-def _check_value_depth(value: object, where: str) -> None:
-    """Raise InputError where tables and lists nest over 100 deep (TOML's headers and quoted dotted keys can)."""
-    layer: list[object] = [value]
-    for _ in range(MAX_DEPTH + 1):
-        below: list[object] = []
-        for item in layer:
-            if is_table(item):
-                below.extend(item.values())
-            elif is_list(item):
-                below.extend(item)
-        layer = below
-    if any(is_table(item) or is_list(item) for item in layer):
-        raise _too_deep(where)
-
-
-def _without_duplicates(pairs: list[tuple[str, object]], where: str) -> dict[str, object]:
-    table = dict(pairs)
-    if len(table) == len(pairs):
-        return table
-    seen: set[str] = set()
-    twice: dict[str, None] = {}
-    for key, _ in pairs:
-        if key in seen:
-            twice[key] = None
-        seen.add(key)
-    raise InputError([Problem("PM107", f"{where}: the key {shown(key)} stands twice in one table") for key in twice])
-
-
-def _fraction(digits: str, where: str) -> Fraction:
-    match = _DECIMAL.fullmatch(digits)
-    if match is None:  # nan and inf in TOML
-        raise InputError(Problem("PM108", f"{where}: {shown(digits)} is not a finite number", "Write a finite number."))
-    exponent = match.group(1) or "0"
-    if len(digits) > MAX_DIGITS:
-        raise _too_long(where)
-    if len(exponent.lstrip("+-0")) > 4 or abs(int(exponent)) > MAX_EXPONENT:
-        what = f"{where}: the exponent of {shown(digits)} is too large"
-        raise InputError(Problem("PM109", what, f"Exponents of at most {MAX_EXPONENT} are read."))
-    return Fraction(digits)
-
-
-def _too_long(where: str) -> InputError:
-    return InputError(Problem("PM109", f"{where}: a number has more than {MAX_DIGITS:,} digits"))
-
-
-def _too_deep(where: str) -> InputError:
-    return InputError(Problem("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))

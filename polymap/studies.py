@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import ceil
 
 from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.buffer_bound import BufferCurve, CurvePoint, least_traffic_bits
 from polymap.errors import OptionError, Problem, did_you_mean
 from polymap.inputs import as_integer
-from polymap.schedules.mapping import Mapping
+from polymap.search.problem import analyse
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
 
@@ -27,11 +28,13 @@ def buffer_curve(
     seed: int = 0,
     clock: Callable[[], float] = time.monotonic,
 ) -> BufferCurve:
-    """Return the traffic at the outermost level against the size of `level`: what no mapping beats, and the best found.
+    """Return the traffic at the outermost level against the size of `level`: what no schedule and no loop tree beats,
+    and the best mapping found.
 
-    The sizes share the time limit. A mapping found for a smaller size is kept where the search of a larger one ended
-    with a worse one; a bound for a larger size holds for a smaller one. Raises OptionError for an unknown level and
-    sizes that are no integers of at least 1.
+    The sizes share the time limit; with dividing tiles half of it goes to the bound over tiles of any size, where the
+    best dividing mapping is not yet known to be the best of all. A mapping found for a smaller size is kept where the
+    search of a larger one ended with a worse one; a bound for a larger size holds for a smaller one. Raises OptionError
+    for an unknown level and sizes that are no integers of at least 1.
     """
     _check(arch, level, capacities_bits)
     sizes = sorted(set(capacities_bits))
@@ -40,31 +43,51 @@ def buffer_curve(
     found: list[CurvePoint] = []
     for number, size in enumerate(sizes):
         machine = _with_capacity(arch, level, size)
-        share = max(0.05, (end - clock()) / (len(sizes) - number))
-        result = search(workload, machine, f"traffic:{outermost}", tiles, share, 1, seed)
-        best, mapping, status = result.value, result.best, result.status
-        bound = least_traffic_bits(workload, machine)
-        if tiles == "any" and result.bound is not None:
-            bound = max(bound, int(result.bound))
-        if found:
-            best, mapping, status = _better(found[-1], best, mapping, status)
-        found.append(CurvePoint(size, bound, None if best is None else int(best), mapping, status))
-    least = 0
+        share = max(0.1, (end - clock()) / (len(sizes) - number))
+        found.append(_kept(found, _point(workload, machine, size, tiles, share, seed)))
     points: list[CurvePoint] = []
     for point in reversed(found):
-        least = max(least, point.bound_bits)
-        points.insert(0, replace(point, bound_bits=least))
+        after = points[0] if points else point
+        trees = max(after.bound_bits, point.bound_bits)
+        points.insert(0, replace(point, schedule_bits=max(after.schedule_bits, point.schedule_bits), bound_bits=trees))
+    for point in points:
+        if point.best_bits is not None and point.best_bits < point.bound_bits:
+            raise AssertionError("a mapping moves less than what no mapping can beat")
     compulsory = compulsory_bits(workload)
     return BufferCurve(workload.name, arch.name, level, outermost, tiles, compulsory, tuple(points))
 
 
-def _better(
-    before: CurvePoint, best: int | float | None, mapping: Mapping | None, status: str
-) -> tuple[int | float | None, Mapping | None, str]:
-    """Return the search's answer, or that of the smaller size where it moves less: it still fits."""
-    if before.best_bits is None or (best is not None and best <= before.best_bits):
-        return best, mapping, status
-    return before.best_bits, before.best, "FEASIBLE"
+def _point(
+    workload: Workload, machine: Architecture, size: int, tiles: str, time_limit_s: float, seed: int
+) -> CurvePoint:
+    """Return what is known of one size."""
+    objective = f"traffic:{machine.levels[0].name}"
+    scheduled = bound = least_traffic_bits(workload, machine)
+    share = time_limit_s / 2 if tiles == "divide" else time_limit_s
+    result = search(workload, machine, objective, tiles, share, 1, seed)
+    covered = analyse(workload, machine).reason is None
+    if covered and tiles == "divide" and result.value is not None and result.value > bound:
+        free = search(workload, machine, objective, "any", share, 1, seed)
+        bound = max(bound, _whole(free.bound or 0))
+    elif tiles == "any" and result.bound is not None:
+        bound = max(bound, _whole(result.bound))
+    best = None if result.value is None else int(result.value)
+    return CurvePoint(size, scheduled, bound, best, result.best, result.status)
+
+
+def _whole(bound: int | float) -> int:
+    """Return the least whole number of bits that a bound allows; a float may be its rounding."""
+    return bound if isinstance(bound, int) else ceil(bound * (1 - 1e-12))
+
+
+def _kept(before: Sequence[CurvePoint], point: CurvePoint) -> CurvePoint:
+    """Return the point; with the mapping of the next smaller size where that moves less: it still fits."""
+    if not before or before[-1].best_bits is None:
+        return point
+    smaller = before[-1]
+    if point.best_bits is not None and point.best_bits <= before[-1].best_bits:
+        return point
+    return replace(point, best_bits=smaller.best_bits, best=smaller.best, status="FEASIBLE")
 
 
 def _with_capacity(arch: Architecture, level: str, capacity_bits: int) -> Architecture:

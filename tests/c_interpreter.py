@@ -8,7 +8,18 @@ from collections.abc import Mapping
 
 from pycparser import c_ast, c_parser
 
-from polymap.workload.loopnest import Access, Apply, Expression, Index, Number, Operator, Read, Statement, Workload
+from polymap.workload.loopnest import (
+    Access,
+    Apply,
+    Convert,
+    Expression,
+    Index,
+    Number,
+    Operator,
+    Read,
+    Statement,
+    Workload,
+)
 from tests.nests import instances
 
 Store = dict[tuple[str, tuple[int, ...]], float]
@@ -19,7 +30,12 @@ def first_value(tensor: str, element: tuple[int, ...]) -> float:
     seed = sum(map(ord, tensor))
     for index in element:
         seed = seed * 31 + index + 7
-    return (seed * 2654435761 % 97) / 8 + 1
+    return seed * 2654435761 % 97 + 1
+
+
+def kept(value: float, kind: str) -> float:
+    """Return the value in an element type; fractions are not rounded to float, integers are small here."""
+    return float(value) if kind.startswith("float") else math.trunc(value)
 
 
 def cut(a: int, b: int) -> int:
@@ -50,14 +66,25 @@ def apply(operation: str, *args: float) -> float:
             return min(a, b)
         case "fabs":
             return abs(a)
+        case "<":
+            return a < b
+        case "<=":
+            return a <= b
+        case "==":
+            return a == b
+        case "!=":
+            return a != b
+        case "%":
+            return a - cut(int(a), int(b)) * b
         case _:
             return getattr(math, operation)(*args)
 
 
 class CProgram:
-    """Runs the C text, statement by statement."""
+    """Runs the C text, statement by statement. kinds: element types of variables, int32 where none is told."""
 
-    def __init__(self, source: str, sizes: Mapping[str, int]) -> None:
+    def __init__(self, source: str, sizes: Mapping[str, int], kinds: Mapping[str, str]) -> None:
+        self.kinds = kinds
         text = re.sub(r"#define (MIN|MAX).*|#pragma.*|#include.*", "", source)
         for name, value in re.findall(r"#define (\w+) (\w+)", text):
             text = re.sub(rf"\b{name}\b", value, re.sub(rf"#define {name} .*", "", text))
@@ -86,7 +113,7 @@ class CProgram:
                     self.do(each)
             case c_ast.Decl():
                 if node.init is not None:
-                    self.names[node.name] = self.value(node.init)
+                    self.names[node.name] = kept(self.value(node.init), self.kinds.get(node.name, "int32"))
             case c_ast.For():
                 self.do(node.init)
                 while self.value(node.cond):
@@ -113,6 +140,7 @@ class CProgram:
 
     def write(self, node: c_ast.Node, value: float) -> None:
         name, index = self.place(node)
+        value = kept(value, self.kinds.get(name, "int32"))
         if index or name not in self.names:
             self.executed += bool(index)
             self.store[name, index] = value
@@ -127,7 +155,7 @@ class CProgram:
                 place = self.place(node)
                 if not place[1] and place[0] in self.names:
                     return self.names[place[0]]
-                return self.store.setdefault(place, first_value(*place))
+                return self.store.setdefault(place, kept(first_value(*place), self.kinds.get(place[0], "int32")))
             case c_ast.UnaryOp():
                 operand = self.value(node.expr)
                 return not operand if node.op == "!" else -operand
@@ -158,12 +186,13 @@ class CProgram:
 def run_workload(work: Workload) -> Store:
     """Return what every element holds after the workload's statements ran in program order."""
     store: Store = {}
+    kinds = {tensor.name: tensor.element_type or "int32" for tensor in work.tensors}
     for statement, point in instances(work):
         values = dict(zip(statement.dims, point, strict=True))
 
         def element(access: Access, values: dict[str, int] = values) -> tuple[str, tuple[int, ...]]:
             place = access.tensor, tuple(index.evaluate(values) for index in access.index)
-            store.setdefault(place, first_value(*place))
+            store.setdefault(place, kept(first_value(*place), kinds[access.tensor]))
             return place
 
         result = _value(
@@ -173,7 +202,7 @@ def run_workload(work: Workload) -> Store:
         operation = {Operator.ADD: "+", Operator.MULTIPLY: "*", Operator.MAX: "max", Operator.MIN: "min"}
         if statement.operator in operation:
             result = apply(operation[statement.operator], store[target], result)
-        store[target] = result
+        store[target] = kept(result, kinds[statement.target.tensor])
     return store
 
 
@@ -191,6 +220,8 @@ def _value(
             return number(text)
         case Index(value):
             return value.evaluate(values)
+        case Convert(kind, inner):
+            return kept(_value(inner, statement, values, elements, store), kind)
         case Apply("?:", (asked, then, other)):
             chosen = then if _value(asked, statement, values, elements, store) else other
             return _value(chosen, statement, values, elements, store)

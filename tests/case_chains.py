@@ -1,127 +1,112 @@
-"""Random cases of what general draws meet too rarely: long ragged chains over one dim, windows in outputs, bandwidths.
-
-case = chain_case(random.Random(seed))
-case = output_window_case(random.Random(seed))
-"""
+"""Random cases with many ragged loops over one dim, and with windows in the output."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from fractions import Fraction
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.schedules.mapping import Compute, Mapping, Spatial
 from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 from tests import cases
+from tests.case_machines import wide_machine
 from tests.cases import Case
 
-Ranges = dict[str, tuple[int, int]]
-
-CHAINS: tuple[tuple[str, Ranges], ...] = (
-    ("S += A[r]", {"r": (9, 30)}),
-    ("S += A[r] * B[k]", {"r": (6, 14), "k": (2, 6)}),
-    ("O[m] += A[m,r]", {"m": (2, 6), "r": (6, 16)}),
-    ("O[m] += A[r] * B[m,c]", {"m": (2, 4), "r": (4, 9), "c": (3, 7)}),
+# The first dim of each text gets the chain. Letters in capitals are coefficients.
+CHAINED = (
+    ("r", "O += A[r]"),
+    ("r", "O[m] += A[r] * B[m]"),
+    ("r", "O += A[r] * B[r]"),
+    ("r", "O[m] += A[S*r] * B[m,r]"),
+    ("p", "O[p] += I[p+D*r] * W[r]"),
+    ("r", "O[p] += I[p+D*r] * W[r]"),
+    ("p", "O[p] += A[p] * B[q]"),
+    ("p", "O[S*p+q] += I[p] * W[q]"),
+    ("q", "O[S*p+q] += W[q,r]"),
+    ("r", "O[S*p+q] += W[q,r]"),
 )
-OUTPUT_WINDOWS: tuple[tuple[str, Ranges], ...] = (
-    ("O[2*p+q] += W[q,r]", {"p": (2, 5), "q": (2, 5), "r": (2, 6)}),
-    ("O[p+q] += A[p,r] * W[q,r]", {"p": (2, 6), "q": (2, 5), "r": (2, 5)}),
-    ("O[2*p+q,m] += I[p,c] * W[q,c,m]", {"p": (2, 4), "q": (2, 3), "c": (2, 5), "m": (2, 4)}),
-    ("O[3*p+q] += W[q,r]", {"p": (2, 5), "q": (2, 6), "r": (2, 6)}),
-    ("O[k,2*p+r] += I[c,p] * W[k,c,r]", {"k": (2, 4), "p": (2, 5), "c": (2, 4), "r": (2, 4)}),
-    ("O[2*p+r,2*q+s] += I[p,q] * W[r,s]", {"p": (2, 4), "q": (2, 4), "r": (2, 4), "s": (2, 4)}),
+WINDOWED = (
+    "O[2*p+q] += W[q,r]",
+    "O[3*p+q] += A[p,r] * W[q]",
+    "O[k,2*p+q] += A[p,r] * W[k,q,r]",
+    "O[S*p+D*q] += W[q,r]",
+    "O[S*p+D*r] += I[p] * W[r]",
+    "O[k,S*p+r] += I[c,p] * W[k,c,r]",
+    "O[S*p+r,S*q+s] += I[p,q] * W[r,s]",
+    "O[k,p-r+6] += I[k,p] * W[r]",
+    "O[p+q,r] += A[p,r] * B[q]",
+    "O[S*p+q,p] += A[p,r] * B[q]",
+    "O[3*p+5*r] += I[p] * W[r]",
 )
+MOST_INSTANCES = 200
 
 
-def chain_case(rng: random.Random) -> Case:
-    """Return an accumulation whose dims have one to five loops each, most of their tiles partial."""
-    return _case(rng, CHAINS)
+def random_chain_case(rng: random.Random) -> Case:
+    """Return a case with three to six loops that do something over one dim, most of them ragged."""
+    chained, text = rng.choice(CHAINED)
+    extent = rng.randrange(9, 65)
+    workload = _workload(rng, text, {chained: extent}, MOST_INSTANCES // extent)
+    tiles = {chained: _chain(rng, extent, rng.choice((3, 3, 4, 5, 5, 6)))}
+    return _mapped(rng, workload, tiles, chained if rng.random() < 0.7 else None)
 
 
-def output_window_case(rng: random.Random) -> Case:
-    """Return an accumulation into a window, of all-distinct elements or of overlapping ones."""
-    return _case(rng, OUTPUT_WINDOWS)
-
-
-def _case(rng: random.Random, texts: tuple[tuple[str, Ranges], ...]) -> Case:
-    text, ranges = rng.choice(texts)
-    workload = einsum(text, **{dim: rng.randrange(*each) for dim, each in ranges.items()})
-    if rng.random() < 0.4:
-        workload = _initial(workload)
-    arch = _machine(rng)
+def random_output_window_case(rng: random.Random) -> Case:
+    """Return a case whose output's index is a window: a transposed convolution, or sums of dims."""
+    workload = _workload(rng, rng.choice(WINDOWED), {}, MOST_INSTANCES)
     extents = workload.extents()
-    tiles = {dim: _ragged(rng, extent, rng.choice((1, 2, 3, 4, 5))) for dim, extent in extents.items()}
-    loops = cases._loops(rng, workload, arch, tuple(extents), spreadable=frozenset(extents), tiles=tiles)
-    if rng.random() < 0.4:
-        loops = _innermost_spread(rng, arch, loops)
-    nodes = (*cases._placed(rng, arch, loops, cases._held(rng, workload, arch)), Compute("S"))
-    return cases._finished(rng, workload, arch, Mapping(nodes))
+    kept = {dim for index in workload.statements[0].target.index for dim in index.dims}
+    reduced = [dim for dim in extents if extents[dim] > 2 and dim not in kept]
+    any_dim = [dim for dim in extents if extents[dim] > 2]
+    if not any_dim or rng.random() < 0.3:
+        return _mapped(rng, workload, {}, None)
+    spread = rng.choice(reduced if reduced and rng.random() < 0.7 else any_dim)
+    return _mapped(rng, workload, {spread: _chain(rng, extents[spread], rng.choice((1, 2, 2, 3)))}, spread)
 
 
-def _initial(workload: Workload) -> Workload:
-    target = workload.statements[0].target.tensor
-    return replace(workload, tensors=tuple(replace(each, initial=each.name == target) for each in workload.tensors))
+def _workload(rng: random.Random, text: str, extents: dict[str, int], room: int) -> Workload:
+    for letter in ("S", "D"):
+        text = text.replace(f"{letter}*", rng.choice(("", "2*", "2*", "3*")))
+    dims = [letter for letter in dict.fromkeys(text) if letter.islower()]
+    for dim in rng.sample(dims, len(dims)):
+        if dim not in extents:
+            extents[dim] = max(1, min(rng.choice((1, 2, 2, 3, 3, 4, 5, 6, 7)), room))
+            room //= extents[dim]
+    text = text.replace("+=", rng.choice(("+=", "+=", "+=", "max=", "min=")))
+    names = [letter for letter in dict.fromkeys(text) if letter.isupper()]
+    bits = {name: rng.choice((4, 8, 16)) for name in names} if rng.random() < 0.4 else 8
+    return einsum(text, bits=bits, initial=["O"] if rng.random() < 0.3 else [], sizes=extents)
 
 
-def _machine(rng: random.Random) -> Architecture:
-    """Return a random machine with a fan-out, half the time with a bandwidth at every level."""
-    arch = cases.random_machine(rng)
-    while not arch.fanouts:
-        arch = cases.random_machine(rng)
-    if rng.random() < 0.5:
-        return arch
-    slow = Fraction(1, 9)
-    return replace(
-        arch,
-        nodes=tuple(
-            replace(node, bandwidth_bits_per_cycle=slow) if isinstance(node, MemoryLevel) else node
-            for node in arch.nodes
-        ),
-    )
-
-
-def _ragged(rng: random.Random, extent: int, loops: int) -> list[int]:
-    """Return the tiles of up to so many loops, of any size, the last one 1."""
+def _chain(rng: random.Random, extent: int, loops: int) -> list[int]:
+    """Return falling tiles that end at 1, of so many loops where they fit; ragged ones where there are any."""
     tiles: list[int] = []
     enclosing = extent
-    while enclosing > 2 and len(tiles) + 1 < loops:
-        enclosing = rng.randrange(2, enclosing)
-        tiles.append(enclosing)
+    while len(tiles) < loops - 1 and enclosing > 2:
+        fitting = [tile for tile in range(2, enclosing) if -(-enclosing // tile) <= 4]
+        ragged = [tile for tile in fitting if enclosing % tile]
+        tiles.append(rng.choice(ragged if ragged and rng.random() < 0.85 else fitting))
+        enclosing = tiles[-1]
     return [*tiles, 1]
 
 
-def _innermost_spread(rng: random.Random, arch: Architecture, loops: list[cases.Loop]) -> list[cases.Loop]:
-    """Return the loops with the innermost one of each dim spatial, the others temporal."""
-    last = {loop.dim: number for number, loop in enumerate(loops)}
-    return [
-        Spatial(loop.dim, loop.tile, rng.choice(arch.fanouts).name)
-        if last[loop.dim] == number
-        else Temporal(loop.dim, loop.tile)
-        for number, loop in enumerate(loops)
-    ]
-
-
-def tower_case(rng: random.Random) -> Case:
-    """Return a sum held below ragged loops over two dims, siblings innermost: they idle and come back often."""
-    workload = einsum("S += A[r] * B[k]", r=rng.randrange(6, 16), k=rng.randrange(2, 6))
-    if rng.random() < 0.3:
-        workload = _initial(workload)
-    slow = Fraction(1, 9)
-    fanouts = (Fanout("X", 1, reduction=rng.random() < 0.5), Fanout("Y", 1, reduction=rng.random() < 0.5))
-    levels = [MemoryLevel(name, bandwidth_bits_per_cycle=slow) for name in ("DRAM", "RF")]
-    arch = Architecture("tower", (levels[0], *fanouts, levels[1], ComputeUnit("MAC")))
-    spread = {"r": Spatial("r", rng.choice((1, 1, 2)), "X"), "k": Spatial("k", 1, rng.choice("XY"))}
-    chains = {
-        "r": [Temporal("r", tile) for tile in _ragged(rng, workload.extents()["r"], 5)[:-1]],
-        "k": [Temporal("k", tile) for tile in _ragged(rng, workload.extents()["k"], rng.choice((2, 3)))[:-1]],
-    }
-    if rng.random() < 0.5:
-        chains["k"].append(Temporal("k", 1))
-    loops: list[cases.Loop] = []
-    while any(chains.values()):
-        loops.append(chains[rng.choice([dim for dim, chain in chains.items() for _ in chain])].pop(0))
-    inner = [loop for loop in (spread["r"], spread["k"]) if not any(each == Temporal(loop.dim, 1) for each in loops)]
-    nodes = (*loops, *inner, Storage("RF", ("S",)), Temporal("r", 1), Compute("S"))
-    return cases._finished(rng, workload, arch, Mapping(nodes))
+def _mapped(rng: random.Random, workload: Workload, tiles: dict[str, list[int]], spread: str | None) -> Case:
+    """Return the workload in a random tree; of the dim `spread` one loop is spatial, mostly the last, and the tensors
+    are held below it.
+    """
+    arch = wide_machine(rng)
+    dims = tuple(workload.extents())
+    everywhere = frozenset(dims) if spread is None else frozenset[str]()
+    loops = cases._loops(rng, workload, arch, dims, spreadable=everywhere, tiles=tiles)
+    held = cases._held(rng, workload, arch)
+    if spread is not None and arch.fanouts:
+        own = [number for number, loop in enumerate(loops) if loop.dim == spread]
+        chosen = own[-1] if rng.random() < 0.6 else rng.choice(own)
+        fanout = rng.choice(arch.fanouts).name
+        loops[chosen] = Spatial(spread, loops[chosen].tile, fanout)
+        below = [
+            level.name for level in arch.levels[1:] if fanout in [each.name for each in arch.fanouts_above(level.name)]
+        ]
+        held += [(level, tensor.name) for level in below[-1:] for tensor in workload.tensors if rng.random() < 0.8]
+        order = [level.name for level in arch.levels]
+        held = sorted(dict.fromkeys(held), key=lambda pair: order.index(pair[0]))
+    nodes = cases._placed(rng, arch, loops, held)
+    return cases._finished(rng, workload, arch, Mapping((*nodes, Compute(workload.statements[0].name))))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
 from polymap.arch.machine import Architecture, Fanout, Multicast
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Access, Operator, Statement, Workload, accesses_of
+from polymap.workload.loopnest import Access, Apply, Expression, Operator, Statement, Workload, accesses_of
 
 BOX_FEATURES = (
     "window", "stride", "dilation", "negative coefficient", "diagonal", "bypass", "uneven", "interleaved",
@@ -16,6 +17,13 @@ BOX_FEATURES = (
     "bandwidth-limited",
 )  # fmt: skip
 GENERAL_FEATURES = ("constraints", "several accesses", "plain written array", "branch", "temporary")
+# What only the cases of the long tally draw (tests.soak).
+LONG_FEATURES = (
+    "three ragged loops over a dim", "five ragged loops over a dim", "output window", "assignment reads its target",
+    "target read elsewhere", "quotient", "choice", "product kept", "mixed element types", "narrow types",
+    "extent over 1,000", "long energies", "odd bandwidths", "four fan-outs",
+)  # fmt: skip
+MANY_DIGITS = 6  # digits from which an energy is called long
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ def _measured(workload: Workload, statement: Statement, nodes: tuple[Storage | T
 
 def features_of(workload: Workload, arch: Architecture, mapping: Mapping) -> frozenset[str]:
     """Return the features that the case exercises; loops of one iteration exercise nothing."""
-    found = _workload_features(workload)
+    found = _workload_features(workload) | _statement_features(workload) | machine_features(arch)
     if any(level.bandwidth_bits_per_cycle or level.read_bandwidth_bits_per_cycle for level in arch.levels):
         found.add("bandwidth-limited")
     ways = paths(workload, mapping)
@@ -99,6 +107,55 @@ def _workload_features(workload: Workload) -> set[str]:
     return found
 
 
+def _statement_features(workload: Workload) -> set[str]:
+    found: set[str] = set()
+    for statement in workload.statements:
+        elsewhere = [read for read in statement.reads if read.tensor == statement.target.tensor]
+        if statement.target in elsewhere and statement.operator is Operator.ASSIGN:
+            found.add("assignment reads its target")
+        if any(read != statement.target for read in elsewhere):
+            found.add("target read elsewhere")
+        if any(len(index.dims) > 1 for index in statement.target.index):
+            found.add("output window")
+        operations = set(_operations(statement.expression))
+        found |= {"quotient"} if "/" in operations else set()
+        found |= {"choice"} if operations & {"?:", "max", "min", "fmax", "fmin"} else set()
+        found |= {"product kept"} if statement.operator is Operator.MULTIPLY else set()
+    types = {tensor.element_type for tensor in workload.tensors}
+    if len(types) > 1:
+        found.add("mixed element types")
+    if any(kind is not None and kind.endswith(("int8", "int16")) for kind in types):
+        found.add("narrow types")
+    if max(workload.extents().values(), default=1) > 1000:
+        found.add("extent over 1,000")
+    return found
+
+
+def _operations(expression: Expression) -> Iterator[str]:
+    if isinstance(expression, Apply):
+        yield expression.operation
+        for argument in expression.arguments:
+            yield from _operations(argument)
+
+
+def machine_features(arch: Architecture) -> set[str]:
+    found: set[str] = set()
+    energies = [energy for level in arch.levels for energy in (level.read_pj, level.write_pj)]
+    if any(energy.denominator >= 10 ** (MANY_DIGITS - 1) or energy >= 10**MANY_DIGITS for energy in energies):
+        found.add("long energies")
+    widths = [
+        width
+        for level in arch.levels
+        for width in (level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle)
+        if width is not None
+    ]
+    if any(width.denominator % 7 == 0 or width.denominator % 997 == 0 for width in widths):
+        found.add("odd bandwidths")
+    if len(arch.fanouts) > 3:
+        found.add("four fan-outs")
+    return found
+
+
 def _access_features(access: Access, kept: set[str]) -> set[str]:
     found: set[str] = set()
     for index in access.index:
@@ -118,15 +175,20 @@ def _access_features(access: Access, kept: set[str]) -> set[str]:
 def _loop_features(arch: Architecture, path: Path) -> set[str]:
     found: set[str] = set()
     used: dict[str, int] = {}
+    ragged: dict[str, int] = {}
     for node, trips, enclosing in zip(path.nodes, path.trips, path.enclosing, strict=True):
         if isinstance(node, Storage) or trips == 1:
             continue
         if enclosing % node.tile:
             found.add("partial tiles")
+            ragged[node.dim] = ragged.get(node.dim, 0) + 1
             if isinstance(node, Spatial):
                 found.add("spatial partial tiles")
         if isinstance(node, Spatial):
             used[node.fanout] = used.get(node.fanout, 0) + 1
+    most = max(ragged.values(), default=0)
+    found |= {"three ragged loops over a dim"} if most >= 3 else set()
+    found |= {"five ragged loops over a dim"} if most >= 5 else set()
     fanouts: list[Fanout] = [fanout for fanout in arch.fanouts if fanout.name in used]
     if len({fanout.multicast for fanout in fanouts}) > 1:
         found.add("two fan-outs with mixed policies")

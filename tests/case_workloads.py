@@ -206,6 +206,7 @@ def _two_kinds(rng: random.Random) -> Workload:
 def _statement(
     name: str, dims: tuple[str, ...], target: Access, operator: Operator, reads: tuple[Access, ...], number: int
 ) -> Statement:
+    reads = tuple(target if read == target else read for read in reads)  # one object, as the C front end makes it
     expression: Expression = Read(0) if reads else Index(Affine((), 3))
     for operand in range(1, len(reads)):
         expression = Apply("+", (expression, Read(operand)))

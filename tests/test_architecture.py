@@ -18,14 +18,16 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = (
     ("demo",),
     ("cli",),
-    ("explore", "studies"),
+    ("explore", "proofs", "studies"),
     ("report",),
     ("codegen", "search"),
     ("costmodel",),
     ("schedules",),
     ("arch", "workload"),
     ("poly",),
+    ("parsing",),
     ("inputs", "display"),
+    ("texts",),
     ("errors",),
     ("checker",),
 )
@@ -40,7 +42,7 @@ HOME_OF = {
     "numpy": ("polymap.",),
     "matplotlib": ("polymap.report.",),
     "plotly": ("polymap.report.",),
-    "subprocess": ("polymap.codegen.",),
+    "subprocess": ("polymap.codegen.", "polymap.poly."),
 }
 
 

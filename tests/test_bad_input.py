@@ -66,6 +66,16 @@ CASES = {
     "while loop": c_case("void f(int N, float A[N]) { while (1) A[0] = 1; }", "'for'"),
     "subscript that leaves the array": c_case(loops("A[i] = B[i+1];"), "B", "i=7"),
     "C syntax": c_case("void f(int N, float A[N]) { for (int i = 0; i < N; i++) A[i] = ; }", "no C", "k.c"),
+    "size of thousands of digits": Case(
+        ("check", "C[m] += A[m]", "m=1" + "0" * 5000), ("PM558", "the size of m is too large", "5,001 digits")
+    ),
+    "size of hundreds of digits": Case(
+        ("check", "C[m] += A[m]", "m=1" + "0" * 200), ("PM207", "the size of m is too large", "201 digits")
+    ),
+    "size of thousands of digits, in a file": workload_case(
+        '{"einsum": "C[m] += A[m]",\n"sizes": {"m": 1' + "0" * 5000 + "}}", "'w.json', line 2: sizes.m", "too large"
+    ),
+    "size given twice": Case(("check", "C[m] += A[m]", "m=3", "m=4"), ("PM559", "twice: 3 and 4")),
     "size zero": Case(("check", "C[m] += A[m]", "m=0"), ("PM558", "m is '0'")),
     "size that is no integer": Case(("check", "C[m] += A[m]", "m=3.5"), ("PM558", "3.5")),
     "size that is no integer, in a file": workload_case(
@@ -88,7 +98,40 @@ CASES = {
     "too deep": workload_case("[" * 3000, "PM104", "100 levels"),
     "too long a number": workload_case('{"sizes": {"m": 1' + "0" * 5000 + "}}", "PM109", "digits"),
     "NaN": workload_case('{"einsum": "C[m] += A[m]", "sizes": {"m": NaN}}', "PM108", "NaN"),
+    "two keys alike": workload_case(
+        '{"einsum": "C[m] += A[m]",\n"sizes": {"m": 4,\n"m": 5}}', "PM107", "twice", "in line 2 and again in line 3"
+    ),
+    "a trailing comma": workload_case('{"einsum": "C[m] += A[m]",\n"sizes": {"m": 4,}}', "'w.json'", "line 2", "comma"),
+    "a machine as workload": workload_case(ARCH, "PM234", "--arch"),
+    "a YAML workload": Case(("check", "w.yaml"), ("PM118", "YAML", "'w.yaml'"), {"w.yaml": "einsum: C[m]"}),
+    "a YAML machine": Case(("explore", *GEMM, "--arch", "a.yml"), ("PM118", "YAML"), {"a.yml": "nodes:"}),
+    "a YAML mapping": Case(
+        ("evaluate", *GEMM, "--arch", "flat3", "--mapping", "m.yaml"), ("PM118", "YAML"), {"m.yaml": "nodes:"}
+    ),
+    "YAML constraints": Case(
+        ("explore", *GEMM, "--arch", "flat3", "--constraints", "c.yaml"), ("PM118", "YAML"), {"c.yaml": "order: [m]"}
+    ),
+    "YAML in a .json": workload_case("einsum: C[m] += A[m]\nsizes:\n  m: 4\n", "PM105", "looks like YAML"),
+    "constraints with a mistake, in a file": Case(
+        ("explore", *GEMM, "--arch", "flat3", "--constraints", "c.json"),
+        ("PM110", "'ordr'", "'c.json', line 2"),
+        {"c.json": '{"outermost": ["m"],\n"ordr": ["k"]}'},
+    ),
     # Machines.
+    "NaN in a machine": Case(
+        evaluate()[0],
+        ("PM108", "'toy.json', line 3: nodes[0].read_pj", "line 4: nodes[1].pj", "finite"),
+        {
+            "toy.json": '{"nodes": [\n{"level": "DRAM",\n"read_pj": NaN},\n{"compute": "M", "pj": Infinity}]}',
+            "m.json": MAPPING,
+        },
+    ),
+    "a workload as machine": Case(
+        ("explore", *GEMM, "--arch", "a.json"), ("PM313", "'einsum'"), {"a.json": {"einsum": "C[m] += A[m]"}}
+    ),
+    "machine that holds an unknown tensor": arch_case(
+        [NODES[0], {"level": "Buf", "holds": ["Q"]}, NODES[2]], "PM390", "'Q'", "'toy.json'"
+    ),
     "unknown machine": Case(("explore", *GEMM, "--arch", "flat33"), ("PM312", "Did you mean 'flat3'?")),
     "capacity in two units": arch_case(
         [NODES[0], {"level": "Buf", "capacity_bits": 8, "capacity_bytes": 1}, NODES[2]], "capacity", "capacity_bytes"
@@ -96,8 +139,17 @@ CASES = {
     "no outermost level": arch_case([{"fanout": "X", "size": 4}, *NODES[1:]], "X", "first"),
     "limited outermost level": arch_case([{"level": "DRAM", "capacity_bits": 8}, *NODES[1:]], "DRAM", "capacity"),
     "no compute unit": arch_case(NODES[:2], "compute"),
-    "name twice": arch_case([NODES[0], {"level": "DRAM"}, NODES[2]], "DRAM"),
-    "negative energy": arch_case([{"level": "DRAM", "read_pj": -1}, *NODES[1:]], "read_pj", "-1"),
+    "name twice": arch_case(
+        [NODES[0], {"level": "DRAM"}, NODES[2]], "'DRAM' occurs twice: nodes[0] and nodes[1]", "'toy.json', line 1"
+    ),
+    "name twice, in two lines": Case(
+        evaluate()[0],
+        ("occurs twice", "'toy.json', lines 2 and 4"),
+        {"toy.json": '{"nodes": [\n{"level": "DRAM"},\n\n{"level": "DRAM"},\n{"compute": "M"}]}', "m.json": MAPPING},
+    ),
+    "negative energy": arch_case(
+        [{"level": "DRAM", "read_pj": -1}, *NODES[1:]], "read_pj", "-1", "('toy.json', line 1)"
+    ),
     "size zero of a fan-out": arch_case([NODES[0], {"fanout": "X", "size": 0}, NODES[2]], "size", "0"),
     # Mappings.
     "unknown level": mapping_case([STORE, {"store": "Bfu", "tensors": ["A"]}, *TREE], "Bfu", "Did you mean 'Buf'?"),
@@ -105,7 +157,14 @@ CASES = {
     "unknown dim": mapping_case([STORE, {"for": "q", "tile": 1}, *TREE], "'q'"),
     "unknown fan-out": mapping_case([STORE, {"par": "m", "tile": 1, "over": "X"}, *TREE[1:]], "'X'"),
     "unknown statement": mapping_case([STORE, *TREE[:3], {"compute": "T"}], "'T'"),
-    "dim that does not end at 1": mapping_case([STORE, {"for": "m", "tile": 2}, *TREE[1:]], "m", "1"),
+    "dim that does not end at 1": mapping_case(
+        [STORE, {"for": "m", "tile": 2}, *TREE[1:]], "m", "1", "('m.json', line 1)"
+    ),
+    "a tree that is no program, of a check": Case(
+        ("check", *GEMM, "--mapping", "m.json"),
+        ("PM412", "nodes[3]", "'m.json'"),
+        {"m.json": {"nodes": [STORE, *TREE[1:]]}},
+    ),
     "tile zero": mapping_case([STORE, {"for": "m", "tile": 0}, *TREE[1:]], "tile", "0"),
     "levels in the wrong order": Case(
         evaluate()[0],
@@ -170,7 +229,60 @@ def test_all_mistakes_of_all_inputs_at_once(
         assert piece in told
 
 
-# Answered (0) or without an answer (3), and told in the same care.
+def test_bad_options_and_bad_files_are_told_in_one_wave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place({"a.json": {"nodes": [{"level": "DRAM", "read_pj": -1}, {"compute": "MAC"}]}, "c.json": "{,}"})
+    words = ("C[m] += A[q]", "m=4", "--arch", "a.json", "--constraints", "c.json", "--objective", "enrgy")
+    assert main(("explore", *words, "--seed", "x", "--workers", "0", "--json", "no/where.json")) == 2
+    told = capsys.readouterr().err
+    for piece in ("--seed", "--workers", "A[q]", "read_pj", "'c.json'", "enrgy"):
+        assert piece in told
+    assert main(("explore", *words)) == 2
+    told = capsys.readouterr().err
+    for piece in ("A[q]", "read_pj", "'c.json'", "enrgy"):
+        assert piece in told
+
+
+@pytest.mark.parametrize("where", ["no/such/out", "folder", "folder/", "a file/out", "x" * 300, "nul\0"])
+@pytest.mark.parametrize("option", ["-o", "--json", "--certificate"])
+def test_what_cannot_be_written_is_told_before_the_work(
+    option: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    place({"a file": ""})
+    monkeypatch.setattr("polymap.cli_commands.explore", lambda *_, **__: pytest.fail("the search began"))
+    command, tiles = ("codegen", ()) if option == "-o" else ("explore", ("--tiles", "divide"))
+    assert main((command, *GEMM, "--arch", "flat3", *tiles, option, where)) == 4
+    assert "PM701" in capsys.readouterr().err
+    # What is wrong with the inputs is told with it.
+    assert main((command, *GEMM, "--arch", "flat33", *tiles, option, where)) == 4
+    printed = capsys.readouterr().err
+    assert "PM701" in printed
+    assert "PM312" in printed
+
+
+def test_an_outermost_level_inside_a_loop_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, files = evaluate({"nodes": [TREE[0], STORE, *TREE[1:]]})
+    place(files)
+    assert main((*words, "--json", "-")) == 0
+    inside = capsys.readouterr()
+    assert inside.err.startswith("polymap: warning: nodes[1] stores A, B, C in 'DRAM' inside a loop over m")
+    assert "no effect" in inside.err
+    for nodes in ([STORE, *TREE], [{"for": "m", "tile": 4}, STORE, *TREE], TREE):
+        place({"m.json": {"nodes": nodes}})
+        assert main((*words, "--json", "-")) == 0
+        outside = capsys.readouterr()
+        assert outside.err == ""
+        assert outside.out == inside.out
+
+
+# Answered (0; 1 for an illegal mapping of `check`) or without an answer (3), and told in the same care.
 
 
 def test_illegal_order_names_two_instances_and_what_would_work(
@@ -180,7 +292,7 @@ def test_illegal_order_names_two_instances_and_what_would_work(
     source = "void f(int N, float A[N][N]) { for (int i = 1; i < N; i++) for (int j = 0; j < N - 1; j++)\n"
     nodes = [{"for": "j", "tile": 1}, {"for": "i", "tile": 1}, {"compute": "S0"}]
     place({"k.c": source + "A[i][j] = A[i-1][j+1]; }", "m.json": {"nodes": nodes}})
-    assert main(("check", "k.c", "--size", "N=5", "--mapping", "m.json", "--json", "-")) == 0
+    assert main(("check", "k.c", "--size", "N=5", "--mapping", "m.json", "--json", "-")) == 1
     answer = json.loads(capsys.readouterr().out)
     assert answer["orders"] == {"total": 2, "strict": 1, "relaxed": 1, "legal_strict": [["i", "j"]]}
     (violation,) = answer["violations"]
@@ -196,7 +308,7 @@ def test_illegal_parallel_loop_says_that_a_reduction_could_be_declared(
     sizes = {"m": 4, "k": 4}
     nodes = [{"for": "m", "tile": 1}, {"par": "k", "tile": 1, "over": "X"}, {"compute": "S"}]
     place({"w.json": {"einsum": "C[m] += A[m,k]", "sizes": sizes, "associative": False}, "m.json": {"nodes": nodes}})
-    assert main(("check", "w.json", "--mapping", "m.json", "--json", "-")) == 0
+    assert main(("check", "w.json", "--mapping", "m.json", "--json", "-")) == 1
     answer = json.loads(capsys.readouterr().out)
     assert answer["parallel"] == {"m": True, "k": False}
     assert "associative" in answer["violations"][0]["message"]
@@ -227,6 +339,17 @@ def test_an_inner_level_dearer_than_the_outer_one_is_a_warning(
     assert printed.err.startswith("polymap: warning: ")
     assert "Buf" in printed.err
     assert json.loads(printed.out)["legal"] is True
+
+
+def test_a_fan_out_that_no_dim_may_use_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for dims, warned in ((["mm"], True), (["mm", "m"], False), ([], False)):
+        words, files = evaluate(arch={"nodes": [NODES[0], {"fanout": "X", "size": 2, "dims": dims}, *NODES[1:]]})
+        place(files)
+        assert main((*words, "--json", "-")) == 0
+        assert ("the fan-out 'X' may spread only mm" in capsys.readouterr().err) is warned
 
 
 def test_no_c_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

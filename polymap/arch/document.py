@@ -11,10 +11,11 @@ from typing import assert_never
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.errors import ArchError, Problem
-from polymap.inputs import Fields, as_fraction, is_list, is_table, shown
+from polymap.inputs import Fields, as_fraction, is_list, is_table, kinds_found, shown
 
 ROLE_WORDS = ("@input", "@weight", "@output")
 KINDS = ("level", "fanout", "compute")
+UNREADABLE = "?"  # the name of a node whose own cannot be read
 _ARCH_FIELDS = ("name", "source", "overlap", "nodes")
 _LEVEL_FIELDS = (
     "level",
@@ -44,6 +45,9 @@ def arch_from_document(document: object, where: str = "machine") -> Architecture
     compute unit.
     """
     problems: list[Problem] = []
+    if is_table(document) and "einsum" in document and "nodes" not in document:
+        hint = "It stands where WORKLOAD does; a machine has the field 'nodes'."
+        raise ArchError(Problem("PM313", f"{where} is a workload: it has the field 'einsum'", hint))
     fields = Fields.of(document, where, problems, known=_ARCH_FIELDS, required=("nodes",))
     items = fields.items("nodes")
     if len(items) > _MAX_NODES:
@@ -76,7 +80,7 @@ def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> 
         what = f"{where} lacks an outermost level: its first node is {_kind(first)}"
         problems.append(Problem("PM302", what, "Start with a level without capacity, such as DRAM."))
     elif first is not None and first.capacity_bits is not None:
-        what = f"the outermost level '{first.name}' has a capacity of {first.capacity_bits} bits"
+        what = f"nodes[0], the outermost level '{first.name}', has a capacity of {shown(first.capacity_bits)} bits"
         problems.append(Problem("PM303", what, "It must hold the whole workload: leave its capacity out."))
     if isinstance(last, MemoryLevel | Fanout):
         what = f"{where} lacks a compute unit: its last node is {_kind(last)}"
@@ -85,15 +89,19 @@ def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> 
         if isinstance(node, ComputeUnit):
             what = f"nodes[{index}] is the compute unit '{node.name}', and nodes follow it"
             problems.append(Problem("PM305", what, "The one compute unit is the last node."))
-    places: dict[str, int] = {}
+    return [*problems, *_names_used_twice(nodes)]
+
+
+def _names_used_twice(nodes: Sequence[Node | None]) -> Iterator[Problem]:
+    places: dict[str, list[str]] = {}
     for index, node in enumerate(nodes):
-        if node is None:
-            continue
-        if node.name in places:
-            what = f"the name '{node.name}' is used by nodes[{places[node.name]}] and nodes[{index}]"
-            problems.append(Problem("PM306", what, "Levels, fan-outs and the compute unit need names of their own."))
-        places.setdefault(node.name, index)
-    return problems
+        if node is not None:
+            places.setdefault(node.name, []).append(f"nodes[{index}]")
+    for name, users in places.items():
+        if len(users) > 1 and name != UNREADABLE:
+            times = "twice" if len(users) == 2 else f"{len(users)} times"
+            what = f"the name '{name}' occurs {times}: {', '.join(users[:-1])} and {users[-1]} have it"
+            yield Problem("PM306", what, "Levels, fan-outs and the compute unit need names of their own.")
 
 
 def warnings_of(arch: Architecture) -> tuple[str, ...]:
@@ -134,11 +142,9 @@ def _node(item: object, where: str, problems: list[Problem]) -> Node | None:
     """Return the node that a table describes, or None where it does not say what it is."""
     kinds = [kind for kind in KINDS if kind in item] if is_table(item) else []
     if not is_table(item) or len(kinds) != 1:
-        found = shown(item)
-        if is_table(item):
-            found = "a table with " + (" and ".join(f"'{kind}'" for kind in kinds) or "none of them")
+        found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item)
         hint = "A node is a table with one of 'level', 'fanout' and 'compute', which gives its name."
-        problems.append(Problem("PM307", f"{where} is {found}", hint))
+        problems.append(Problem("PM307", f"{where} {found}", hint))
         return None
     if isinstance(item[kinds[0]], str):
         where = f"{where} ({kinds[0]} {shown(item[kinds[0]])})"
@@ -160,7 +166,7 @@ def _level(item: Mapping[str, object], where: str, problems: list[Problem]) -> M
     writing = fields.number("write_bandwidth_bits_per_cycle", None, positive=True, null=True)
     _check_bandwidths(fields)
     return MemoryLevel(
-        name=fields.name("level", "level"),
+        name=fields.name("level", UNREADABLE),
         capacity_bits=fields.integer("capacity_bits", None, null=True),
         word_bits=fields.integer("word_bits", 8),
         read_pj=fields.number("read_pj", Fraction(0)),
@@ -210,7 +216,7 @@ def _check_bandwidths(fields: Fields) -> None:
 def _fanout(item: Mapping[str, object], where: str, problems: list[Problem]) -> Fanout:
     fields = Fields.of(item, where, problems, known=_FANOUT_FIELDS, required=("size",))
     return Fanout(
-        name=fields.name("fanout", "fanout"),
+        name=fields.name("fanout", UNREADABLE),
         size=fields.integer("size", 1),
         multicast=Multicast(fields.choice("multicast", "identical", [option.value for option in Multicast])),
         reduction=fields.flag("reduction", default=True),
@@ -221,7 +227,7 @@ def _fanout(item: Mapping[str, object], where: str, problems: list[Problem]) -> 
 def _compute(item: Mapping[str, object], where: str, problems: list[Problem]) -> ComputeUnit:
     fields = Fields.of(item, where, problems, known=_COMPUTE_FIELDS)
     return ComputeUnit(
-        name=fields.name("compute", "compute"),
+        name=fields.name("compute", UNREADABLE),
         pj=fields.number("pj", Fraction(0)),
         per_cycle=fields.integer("per_cycle", 1),
     )

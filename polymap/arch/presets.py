@@ -10,7 +10,8 @@ from polymap.arch.document import arch_from_document
 from polymap.arch.host import host_cpu
 from polymap.arch.machine import Architecture
 from polymap.errors import ArchError, Problem, did_you_mean
-from polymap.inputs import parse_json, parse_toml, read_text, shown
+from polymap.inputs import read_text, refuse_yaml, shown
+from polymap.parsing import mistakes_in, parse_json, parse_toml
 
 HOST = "host_cpu"
 
@@ -34,11 +35,15 @@ def load_arch(name_or_path: str | Path) -> Architecture:
     path = Path(name_or_path)
     parse = {".json": parse_json, ".toml": parse_toml}.get(path.suffix.lower())
     if parse is None:
+        refuse_yaml(path, "machine")
         what = f"there is no machine {shown(str(name_or_path))}"
         hint = f"{did_you_mean(str(name_or_path)[:64], preset_names())} A file's name ends in .json or .toml."
         raise ArchError(Problem("PM312", what, hint))
     where = shown(path.name)
-    return arch_from_document(parse(read_text(path), where), where)
+    text = read_text(path)
+    document = parse(text, where)
+    with mistakes_in(where, text):
+        return arch_from_document(document)
 
 
 @lru_cache(maxsize=32)

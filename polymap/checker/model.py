@@ -1,27 +1,32 @@
 """What a certificate is about, read strictly, and what its mapping costs, counted exactly (docs/certificate.md)."""
 
 import json
-import re
+import time
 from collections.abc import Iterable
+from contextvars import ContextVar
 from fractions import Fraction
-from itertools import groupby, pairwise
-from math import ceil, lcm, prod
+from itertools import groupby, pairwise, product
+from math import ceil, inf, lcm, prod
 from typing import Any, NamedTuple
+
+from polymap.checker.rules import Refused, Rules, fields, flag, need, rational, whole
 
 Tile = tuple[int, ...]
 Rows = tuple[Tile, ...]
 BANDS = [f"{kind}bandwidth_bits_per_cycle" for kind in ("", "read_", "write_")]
 FIELDS = ("buffering", "capacity_bits", "holds", "leak_pj_per_cycle", "level", "must_hold", "read_pj", "word_bits")
+PRODUCTS = {"edp": 1}  # objectives energy x latency^power, by the power
+DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # on the CPU's clock
 
 
-class Refused(Exception):
-    """The text proves nothing; the reason is a sentence."""
+class OutOfTime(Refused):
+    """The time ended before the answer was known."""
 
 
-def need(holds: object, reason: str) -> None:
-    """Raise Refused unless something holds."""
-    if not holds:
-        raise Refused(reason)
+def tick() -> None:
+    """Raise OutOfTime where the deadline has passed; whatever can take long calls it."""
+    if time.process_time() > DEADLINE.get():
+        raise OutOfTime("time is up before the end of the check")
 
 
 def parsed(text: str) -> Any:
@@ -29,24 +34,6 @@ def parsed(text: str) -> Any:
     value = json.loads(text)
     need(json.dumps(value, sort_keys=True, separators=(",", ":")) == text, "JSON is not canonical")
     return value
-
-
-def fields(table: Any, *names: str) -> list[Any]:
-    """Return the values of a table that has just these fields."""
-    need(isinstance(table, dict) and {*table} == {*names}, f"the fields {', '.join(names)} are wanted")
-    return [table[name] for name in names]
-
-
-def whole(value: Any, most: int = 10**15) -> int:
-    """Return an integer from 1 to `most`."""
-    need(type(value) is int and 1 <= value <= most, f"a number is no integer from 1 to {most}")
-    return value
-
-
-def rational(value: Any) -> Fraction:
-    """Return the non-negative number that "a/b" says."""
-    need(isinstance(value, str) and re.fullmatch("[0-9]{1,30}(/[1-9][0-9]{0,29})?", value), "a number is not a/b")
-    return Fraction(value)
 
 
 class Tensor(NamedTuple):
@@ -84,23 +71,41 @@ class Part(NamedTuple):
     band: Fraction | None
 
 
-class Problem:
-    """The head's workload, machine and objective. room: usable bits per level. classes: fan-outs that count alike.
-    scale: value units per unit of the objective; fixed: of compute; slope: per cycle."""
+class Measure(NamedTuple):
+    """An objective of one value. own: its parts among the problem's, the weighted sum over all instances first. scale:
+    units of the value per unit of the objective; fixed: of compute; slope: per cycle, times latency^power. linear: the
+    value is the first part and `fixed`. most: the highest value allowed, in these units."""
 
-    def __init__(self, workload: Any, machine: Any, objective: str) -> None:
-        (dims, tensors), (nodes, self.overlap) = (
-            fields(workload, "dims", "tensors"),
-            fields(machine, "nodes", "overlap"),
-        )
-        need(len(dims) <= 12 and len(tensors) <= 6 and len(nodes) <= 20, "the problem is too large")
-        self.dims, self.extents = [dim for dim, _ in dims], [whole(extent, 1 << 22) for _, extent in dims]
+    own: Tile
+    scale: int
+    fixed: int
+    slope: int
+    power: int
+    linear: bool
+    most: int | None
+
+
+class Problem:
+    """The head's workload, machine, constraints and objective. room: usable bits per level. classes: fan-outs that
+    count alike. measures: the objective, then what constraints limit; parts: the components of all of them."""
+
+    def __init__(self, workload: Any, machine: Any, constraints: Any, objective: str) -> None:
+        (dims, tensors), (nodes, overlap) = fields(workload, "dims", "tensors"), fields(machine, "nodes", "overlap")
+        need(len(dims) <= 24 and 1 <= len(tensors) <= 6 and len(nodes) <= 20, "the problem is too large")
+        self.dims, self.extents = [dim for dim, _ in dims], [whole(extent) for _, extent in dims]
         levels = [node for node in nodes if "level" in node and fields(node, *FIELDS, "write_pj", *BANDS)]
-        self.levels = [level["level"] for level in levels]
         need(len(levels) <= 8, "the machine has too many levels")
         need("level" in nodes[0] and levels[0]["capacity_bits"] is None, "the outermost level is limited")
+        self.overlap, self.levels, names = (
+            flag(overlap),
+            [level["level"] for level in levels],
+            [row["name"] for row in tensors],
+        )
         bits = [(level["capacity_bits"], whole(level["buffering"])) for level in levels]
         self.room = [None if capacity is None else whole(capacity) // buffering for capacity, buffering in bits]
+        need(all(rational(one[key] or "1") > 0 for one in levels for key in BANDS), "a bandwidth is 0")
+        fans = [node for node in nodes[:-1] if "fanout" in node]
+        self.rules = Rules(constraints, self.dims, names, self.levels, [fan["fanout"] for fan in fans])
         self.tensors = [self._tensor(row, number, levels) for number, row in enumerate(tensors)]
         windows = [number for number, tensor in enumerate(self.tensors) if tensor.window]
         need(len(windows) < 2 and 0 not in windows, "such windows are not certified")
@@ -110,9 +115,13 @@ class Problem:
                 over, name, merge, adds, size = fields(node, "dims", "fanout", "multicast", "reduction", "size")
                 need(merge in ("identical", "union", "none"), "a multicast is unknown")
                 free = frozenset(d for d, dim in enumerate(self.dims) if over is None or dim in over)
-                self.fanouts.append(Fanout(name, level, merge, bool(adds), whole(size), free))
+                self.fanouts.append(Fanout(name, level, merge, flag(adds), whole(size), free))
         self.classes = [list(own) for _, own in groupby(self.fanouts, lambda fan: fan[1:4])]
-        self._measure(levels, fields(nodes[-1], "compute", "per_cycle", "pj"), objective)
+        compute, self.per_cycle, pj = fields(nodes[-1], "compute", "per_cycle", "pj")
+        for known in ([*self.dims, *names], [*self.levels, *(fan.name for fan in self.fanouts), compute]):
+            need({type(one) for one in known} == {str} and len({*known}) == len(known), "names are wanted, each once")
+        self.lanes = whole(self.per_cycle) * prod(fan.size for fan in self.fanouts)
+        self._measure(levels, rational(pj), objective)
 
     def _tensor(self, row: Any, number: int, levels: list[Any]) -> Tensor:
         bits, index, initial, name, role = fields(row, "bits", "index", "initial", "name", "role")
@@ -120,58 +129,84 @@ class Problem:
         axes = [sorted(pair for pair in axis if self.extents[pair[0]] > 1) for axis in axes]
         used = [d for axis in axes for d, _ in axis]
         need(len(set(used)) == len(used), "a tensor has a dim in two axes, which is not certified")
-        need(all(sum(abs(c) * self.extents[d] for d, c in axis) < 1 << 23 for axis in axes), "an axis is too long")
+        wide = [sum(abs(c) * self.extents[d] for d, c in axis) for axis in axes if len(axis) > 1]
+        need(all(length < 1 << 23 for length in wide), "a window is too long")
         groups = tuple(tuple(axis) if len(axis) > 1 else ((axis[0][0], 1),) for axis in axes if axis)
-        own = {name, f"@{role}"}
+        need(role in ("input", "weight", "output"), "a role is unknown")
+        own, (forced, barred) = {name, f"@{role}"}, self.rules.held(name)
         may = frozenset(i for i, one in enumerate(levels) if i and (one["holds"] is None or own & set(one["holds"])))
         must = frozenset(i for i, one in enumerate(levels) if i and own & set(one["must_hold"]))
         window = tuple(d for axis in axes if len(axis) > 1 for d, _ in axis)
-        return Tensor(name, whole(bits, 1 << 12), not number, bool(initial), groups, frozenset(used), window, may, must)
+        may, must, dims = may - barred, must | forced, frozenset(used)
+        need(must <= may, "a level must hold what it may not hold")
+        return Tensor(name, whole(bits), not number, flag(initial), groups, dims, window, may, must)
 
-    def _measure(self, levels: list[Any], compute_node: list[Any], objective: str) -> None:
-        compute, per_cycle, pj = compute_node
-        places = [*self.levels, *(fan.name for fan in self.fanouts), compute]
-        for names in ([*self.dims, *(tensor.name for tensor in self.tensors)], places):
-            need(len({str(one) for one in names}) == len(names), "names are wanted, each once")
-        self.per_cycle, leak = whole(per_cycle), sum(rational(one["leak_pj_per_cycle"]) for one in levels)
+    def _measure(self, levels: list[Any], pj: Fraction, objective: str) -> None:
+        """Compile the objective and the limits."""
+        self.parts: list[Part] = []
+        self.measures = [self._compiled(levels, pj, objective, None)]
+        for text, most in self.rules.limits:
+            kind, _, name = text.partition(":")
+            if kind == "capacity" and name in self.levels[1:]:
+                at = self.levels.index(name)
+                self.room[at] = min(room for room in (int(rational(most)), self.room[at]) if room is not None)
+            else:
+                self.measures.append(self._compiled(levels, pj, text, rational(most)))
+        self.scale = self.measures[0].scale
+        weights = [sum(map(sum, part.read + part.write)) for part in self.parts]
+        self.most_bits = prod(self.extents) * sum(tensor.bits for tensor in self.tensors)
+        self.reach = 4 * max(prod(self.extents) * max(1 << 12, *weights), self.most_bits)  # above all parts and counts
+
+    def _compiled(self, levels: list[Any], pj: Fraction, objective: str, most: Fraction | None) -> Measure:
         kind, _, listed = objective.partition(":")
         terms = [one.split("*") for one in listed.split("+")] if kind == "weighted" else [["1", objective]]
         share = {name: rational(weight) for weight, name in terms}
-        known = {"energy", "latency", *([] if kind == "weighted" else ["edp"]), *(f"traffic:{n}" for n in self.levels)}
+        known = {"energy", "latency", *(PRODUCTS if kind != "weighted" else ()), *(f"traffic:{n}" for n in self.levels)}
         need(len(share) == len(terms) and {*share} <= known, "no such objective is certified")
-        self.is_product, energy = objective == "edp", share.get("energy", share.get("edp", Fraction(0)))
-        slope, fixed = energy * leak + share.get("latency", 0), energy * rational(pj) * prod(self.extents)
+        power, leak = PRODUCTS.get(objective, 0), sum(rational(one["leak_pj_per_cycle"]) for one in levels)
+        energy = share.get("energy", Fraction(power > 0))
+        slope, fixed = energy * leak + share.get("latency", 0), energy * pj * prod(self.extents)
         sides: list[list[list[Fraction]]] = []
         for key in ("read_pj", "write_pj"):
             per_bit = [energy * rational(one[key]) / whole(one["word_bits"]) for one in levels]
             per_bit = [x + share.get(f"traffic:{name}", 0) for x, name in zip(per_bit, self.levels, strict=True)]
             sides.append([[x * tensor.bits for tensor in self.tensors] for x in per_bit])
-        self.scale = lcm(*(x.denominator for x in (slope, fixed, *(x for side in sides for row in side for x in row))))
-        self.slope, self.fixed = int(slope * self.scale), int(fixed * self.scale)
-        self.is_linear = not self.slope and not self.is_product
-        read, write = (tuple(tuple(int(x * self.scale) for x in row) for row in side) for side in sides)
-        self.parts = [Part(read, write, 0, None)]
-        for i, level in enumerate(() if self.is_linear else levels):
+        scale = lcm(*(x.denominator for x in (slope, fixed, *(x for side in sides for row in side for x in row))))
+        linear = not slope and not power
+        sums = [tuple(tuple(int(x * scale) for x in row) for row in side) for side in sides]
+        parts = [Part(sums[0], sums[1], 0, None)]
+        for i, level in enumerate(() if linear else levels):
             for key, read, write in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
                 if level[key] is not None:
-                    self.parts.append(Part(self._bits(read), self._bits(write), i, 1 / (1 / rational(level[key]))))
-        weights = [sum(map(sum, part.read + part.write)) for part in self.parts]
-        self.reach = 4 * prod(self.extents) * max(1 << 12, *weights)
-        need(self.reach < 1 << 58, "the numbers are too large")
+                    parts.append(Part(self._bits(read), self._bits(write), i, rational(level[key])))
+        self.parts += [part for part in dict.fromkeys(parts) if part not in self.parts]
+        own, limit = tuple(map(self.parts.index, parts)), None if most is None else int(most * scale // 1)
+        return Measure(own, scale, int(fixed * scale), int(slope * scale), power, linear, limit)
 
     def _bits(self, level: int) -> Rows:
         return tuple(tuple(tensor.bits * (i == level) for tensor in self.tensors) for i in range(len(self.levels)))
 
-    def value(self, parts: list[int], steps: int) -> int:
-        """Return the objective, scaled, of component values and temporal steps; monotone in all of them."""
-        if self.is_linear:
-            return parts[0] + self.fixed
+    def value(self, parts: list[int], steps: int, number: int = 0) -> int:
+        """Return a measure, scaled, of component values and temporal steps; monotone in all of them."""
+        measure = self.measures[number]
+        first = parts[measure.own[0]] + measure.fixed
+        if measure.linear:
+            return first
         cycles, compute = dict[int, Fraction](), -(-steps // self.per_cycle)
-        for part, amount in zip(self.parts, parts, strict=True):
-            if part.band:
-                cycles[part.level] = max(cycles.get(part.level, Fraction(0)), amount / part.band)
+        for band, level, amount in ((self.parts[i].band, self.parts[i].level, parts[i]) for i in measure.own[1:]):
+            if band:
+                cycles[level] = max(cycles.get(level, Fraction(0)), amount / band)
         latency = ceil(max([compute, *cycles.values()]) if self.overlap else compute + sum(cycles.values()))
-        return (parts[0] + self.fixed + self.slope * latency) * (latency if self.is_product else 1)
+        return (first + measure.slope * latency) * latency**measure.power
+
+    def allowed(self, parts: list[int], steps: int) -> bool:
+        """Return whether component values and temporal steps are within all limits."""
+        limits = enumerate(self.measures[1:], start=1)
+        return all(self.value(parts, steps, number) <= (one.most or 0) for number, one in limits)
+
+    def busy(self, steps: int) -> bool:
+        """Return whether so many temporal steps make the utilization that is demanded."""
+        return prod(self.extents) >= self.rules.share * -(-steps // self.per_cycle) * self.lanes
 
 
 class Structure:
@@ -256,6 +291,15 @@ def read_mapping(problem: Problem, nodes: Any) -> tuple[list[Loop], list[list[Ti
         need(levels == sorted(set(levels)) and tensor.must <= set(levels) <= tensor.may, "a tensor is held wrongly")
         late = [(level, loop.fan) for level, above in own for loop in loops[above:] if loop.fan]
         need(all(fan.below > level for level, fan in late), "a spatial loop stands below its level")
+        for (level, above), (d, size) in product(own, problem.rules.multiples):
+            inner = [one for i, one in enumerate(loops) if (one.fan.below > level if one.fan else i >= above)]
+            need(
+                prod(one.trips for one in inner if one.dim == d) % size == 0, f"a tile of {problem.dims[d]} is partial"
+            )
+    for name, d, least, most in problem.rules.factors:
+        factor = prod(loop.trips for loop in loops if loop.fan and loop.fan.name == name and loop.dim == d)
+        need(least <= factor and (most is None or factor <= most), f"{problem.dims[d]} is spread wrongly over {name}")
+    need(problem.rules.ordered([loop.dim for loop in loops if not loop.fan]), "the loops stand in a forbidden order")
     return loops, held
 
 
@@ -263,6 +307,7 @@ def spread(mask: int, count: int, stride: int) -> int:
     """Return a set (bit mask) united with its copies moved by stride, 2 stride, ... (count - 1) stride."""
     total, have = mask, 1
     while have < count:
+        tick()
         more = min(have, count - have)
         total, have = total | total << more * stride, have + more
     return total
@@ -272,6 +317,7 @@ def sums(first: int, second: int) -> int:
     """Return the sums of an element of one set and one of the other."""
     total = 0
     while second:
+        tick()
         total, second = total | first << (second & -second).bit_length() - 1, second & second - 1
     return total
 
@@ -282,9 +328,13 @@ def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int,
     timed = [loop for loop in loops[:above] if not loop.fan]
     free = [one for i, one in enumerate(loops) if (one.fan.below > level if one.fan else i >= above)]
     beside = [(loop, loop.fan.merge) for loop in loops if loop.fan and parent < loop.fan.below <= level]
-    copies, inside = prod(loop.trips for loop, merge in beside if merge == "none"), [0] * len(tensor.groups)
+    # Every step along an axis of one dim meets elements of its own: numbers of iterations are multiplied.
+    plain = {group[0][0] for group in tensor.groups if len(group) == 1}
+    held = prod(one.trips for one in free if one.dim in plain)
+    message = held * prod(one.trips for one, merge in beside if one.dim in plain and merge == "union")
+    copies = prod(one.trips for one, merge in beside if merge == "none" or (merge == "identical" and one.dim in plain))
     sets: list[tuple[dict[int, int], int, int]] = []
-    for group in map(dict, tensor.groups):
+    for group in map(dict, (group for group in tensor.groups if len(group) > 1)):
         elements, offsets = 1, {"identical": 1, "union": 1, "none": 1}
         for loop in (one for one in free if one.dim in group):
             elements = spread(elements, loop.trips, abs(group[loop.dim]) * loop.stride)
@@ -292,12 +342,16 @@ def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int,
             offsets[merge] = spread(offsets[merge], loop.trips, abs(group[loop.dim]) * loop.stride)
         copies *= offsets["identical"].bit_count()
         sets.append((group, elements, offsets["union"]))
-    held, message = prod(one.bit_count() for _, one, _ in sets), prod(sums(a, b).bit_count() for _, a, b in sets)
+    all_held = held * prod(one.bit_count() for _, one, _ in sets)
+    all_message = message * prod(sums(a, b).bit_count() for _, a, b in sets)
     if level == last:
-        return held, prod(loop.trips for loop in timed), prod(loop.trips for loop in timed) * message * copies
-    loads, reads = held, message
+        return all_held, prod(loop.trips for loop in timed), prod(loop.trips for loop in timed) * all_message * copies
+    loads, reads, inside, passed = all_held, all_message, [0] * len(sets), set[int]()
     for position in range(len(timed) - 1, -1, -1):
-        loop, kept, unread = timed[position], 1, 1
+        tick()
+        loop = timed[position]
+        passed |= plain & {loop.dim}
+        kept, unread = (0, 0) if passed else (held, message)
         for number, (weights, elements, united) in enumerate(sets):
             move = weights.get(loop.dim, 0) * loop.stride - inside[number]
             stay = elements & (elements >> move if move >= 0 else elements << -move)
@@ -305,8 +359,8 @@ def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int,
             kept, unread = kept * stay.bit_count(), unread * (sums(elements, united).bit_count() - new)
             inside[number] += weights.get(loop.dim, 0) * loop.stride * (loop.trips - 1)
         times = prod(one.trips for one in timed[:position]) * (loop.trips - 1)
-        loads, reads = loads + times * (held - kept), reads + times * (message - unread)
-    return held, loads, reads * copies
+        loads, reads = loads + times * (all_held - kept), reads + times * (all_message - unread)
+    return all_held, loads, reads * copies
 
 
 def cost(problem: Problem, nodes: Any) -> int:
@@ -324,6 +378,8 @@ def cost(problem: Problem, nodes: Any) -> int:
                 used[level] += size * problem.tensors[t].bits
     for level, room in enumerate(problem.room):
         need(room is None or used[level] <= room, f"the mapping does not fit into {problem.levels[level]}")
+    need(problem.busy(structure.steps), "the mapping uses too few of the compute units")
+    need(problem.allowed(total, structure.steps), "the mapping breaks a limit")
     return problem.value(total, structure.steps)
 
 

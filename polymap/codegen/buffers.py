@@ -19,7 +19,7 @@ from polymap.codegen.tiles import Frame, Values, affine_expr
 from polymap.codegen.window import moduli
 from polymap.errors import BudgetError, Problem
 from polymap.poly.affine import Affine
-from polymap.workload.loopnest import Access, Apply, Expression, Index, Operator, Tensor, Workload
+from polymap.workload.loopnest import Access, Apply, Convert, Expression, Index, Operator, Tensor, Workload
 
 _LARGEST_INDEX = 2**31 - 1
 _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
@@ -108,15 +108,24 @@ class Layout:
             return Int(_NEUTRAL[operator])
         if kind.is_float:
             return Name("-INFINITY" if operator is Operator.MAX else "INFINITY")
+        if kind.is_unsigned and operator is Operator.MAX:
+            return Int(0)
         bits = kind.c_type.removesuffix("_t").upper()
         return Name(f"{bits}_{'MIN' if operator is Operator.MAX else 'MAX'}")
 
 
-def combine(operator: Operator, left: Expr, right: Expr) -> Expr:
-    """Return the accumulation of two values."""
-    if operator in _NEUTRAL:
-        return Binary("+" if operator is Operator.ADD else "*", left, right)
-    return Invoke("MAX" if operator is Operator.MAX else "MIN", (left, right))
+def combine(kind: ElementType, operator: Operator, left: Expr, right: Expr) -> Expr:
+    """Return the accumulation of two values onto an element of this type."""
+    if operator not in _NEUTRAL:
+        extreme = "MAX" if operator is Operator.MAX else "MIN"
+        return Invoke(f"F{extreme}" if kind.is_float and kind.sum_type else extreme, (left, right))
+    symbol = "+" if operator is Operator.ADD else "*"
+    if not kind.wraps:
+        return Binary(symbol, left, right)
+    # Unsigned integers wrap by definition, whatever the order; conversion to signed ones does in every compiler.
+    unsigned = "(uint64_t)" if kind.c_type.endswith("64_t") else "(uint32_t)"
+    whole = Binary(symbol, Invoke(unsigned, (left,)), Invoke(unsigned, (right,)))
+    return Invoke(f"({kind.c_type})", (whole,))
 
 
 def counter(what: str, buffer: Buffer) -> str:
@@ -156,11 +165,16 @@ def forms_of(workload: Workload) -> Iterator[Affine]:
 
 
 def _values(expression: Expression) -> Iterator[Affine]:
-    if isinstance(expression, Index):
-        yield expression.value
-    elif isinstance(expression, Apply):
-        for argument in expression.arguments:
-            yield from _values(argument)
+    match expression:
+        case Index(form):
+            yield form
+        case Apply(_, arguments):
+            for argument in arguments:
+                yield from _values(argument)
+        case Convert(_, value):
+            yield from _values(value)
+        case _:
+            pass
 
 
 def _magnitude(form: Affine, extents: dict[str, int]) -> int:

@@ -1,7 +1,8 @@
 """What the elements of a tensor are in C: their type, the values they are tried with, and safe names.
 
-Integers of `bits` bits are stored in the smallest C type that holds them; written tensors are accumulated in 32 bits,
-or in 64 where 32 could overflow; float types stay what they are.
+A C program's elements have the types of its text. Elsewhere integers of `bits` bits are stored in the smallest C type
+that holds them; written tensors are accumulated in 32 bits, or in 64 where 32 could overflow; float types stay what
+they are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from polymap.workload.c_types import bits_of, limits, type_of
 from polymap.workload.loopnest import Operator, Statement, Tensor, Workload, written_tensors
 
 _FLOATS = {
@@ -29,19 +31,34 @@ _LARGEST_SUM_BITS = 62
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """The C type of a tensor's elements and the range (inclusive) of the values that it is tried with."""
+    """The C type of a tensor's elements and the range (inclusive) of the values that it is tried with.
+
+    sum_type: the C type in which accumulations onto an element compute. wraps: integers wrap around, in any order.
+    """
 
     c_type: str
     low: int
     high: int
+    sum_type: str = ""
+    wraps: bool = False
 
     @property
     def is_float(self) -> bool:
         return self.c_type in ("float", "double")
 
+    @property
+    def is_unsigned(self) -> bool:
+        return self.c_type.startswith("u")
+
+    @property
+    def adder_type(self) -> str:
+        return self.sum_type or self.c_type
+
 
 def element_types(workload: Workload) -> dict[str, ElementType]:
     """Return tensor name -> element type, in the workload's order."""
+    if workload.original is not None:
+        return {tensor.name: _of_c(workload, tensor) for tensor in workload.tensors}
     written = written_tensors(workload)
     trial_bits = _trial_bits(workload)
     declared = {tensor.name: _declared(tensor, trial_bits) for tensor in workload.tensors}
@@ -49,6 +66,47 @@ def element_types(workload: Workload) -> dict[str, ElementType]:
         # A program that mixes types computes in the widest float; integers in it are whole-numbered floats.
         declared = {name: ElementType("double", kind.low, kind.high) for name, kind in declared.items()}
     return {name: _accumulated(workload, name, declared) if name in written else declared[name] for name in declared}
+
+
+def _of_c(workload: Workload, tensor: Tensor) -> ElementType:
+    kind = tensor.element_type
+    assert kind is not None, "every variable of a C program has a type"
+    c_type = c_type_of(kind)
+    if kind in ("float32", "float64"):
+        adds = (s for s in workload.statements if s.target.tensor == tensor.name and s.operator is not Operator.ASSIGN)
+        wide = any(value_type(workload, statement) == "float64" for statement in adds)
+        return ElementType(c_type, -8, 8, "double" if wide else c_type)
+    low, high = limits(kind)
+    most = 2**15 if bits_of(kind) <= 16 else 2**_LARGEST_TRIAL_BITS
+    return ElementType(c_type, max(low, -most), min(high, most), c_type, wraps=True)
+
+
+def c_type_of(kind: str) -> str:
+    """Return the C type of an element type of a C program."""
+    return _FLOATS.get(kind, f"{kind}_t")
+
+
+def value_type(workload: Workload, statement: Statement) -> str:
+    """Return the element type of what a statement of a C program computes, before it reaches its target."""
+    kinds = [workload.tensor(access.tensor).element_type or "" for access in statement.reads]
+    return type_of(statement.expression, kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """The C types of the values between a statement's holders and its compute unit."""
+
+    operands: tuple[str, ...]
+    result: str
+
+
+def registers(workload: Workload, types: dict[str, ElementType], statement: Statement) -> Registers:
+    """Return the types of a statement's operands and result: C's own, or the target's in other workloads."""
+    target = types[statement.target.tensor].c_type
+    if workload.original is None:
+        return Registers((target,) * len(statement.reads), target)
+    operands = tuple(types[access.tensor].c_type for access in statement.reads)
+    return Registers(operands, c_type_of(value_type(workload, statement)))
 
 
 def _trial_bits(workload: Workload) -> int:

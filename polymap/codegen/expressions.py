@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from polymap.codegen.ast import Binary, Choice, Expr, Int, Invoke, Name
-from polymap.codegen.elements import ElementType
+from polymap.codegen.ast import Binary, Choice, Expr, Invoke, Name
+from polymap.codegen.elements import c_type_of
 from polymap.codegen.tiles import Values, affine_expr
-from polymap.workload.loopnest import Apply, Expression, Index, Number, Read
+from polymap.workload.loopnest import Apply, Convert, Expression, Index, Number, Read
 
-_BINARY = ("+", "-", "*", "/", "<", "<=", "==", "!=", "&&", "||")
+_BINARY = ("+", "-", "*", "/", "%", "<", "<=", "==", "!=", "&&", "||")
 
 
-def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Values, kind: ElementType) -> Expr:
-    """Return the C expression of a value that is stored as `kind`.
+def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Values) -> Expr:
+    """Return the C expression of a value.
 
     operands: the values of the statement's reads; values: C expressions of its dims.
     """
@@ -24,23 +24,26 @@ def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Val
             return Name(text)
         case Index(form):
             return Invoke("(int64_t)", (affine_expr(form, values),))
+        case Convert(kind, Index(form)):
+            return Invoke(f"({c_type_of(kind)})", (affine_expr(form, values),))
+        case Convert(kind, value):
+            inner = c_expression(value, operands, values)
+            return Invoke(f"({c_type_of(kind)})", (inner,))
         case Apply(operation, arguments):
-            parts = tuple(c_expression(argument, operands, values, kind) for argument in arguments)
-            return _apply(operation, parts, kind)
+            parts = tuple(c_expression(argument, operands, values) for argument in arguments)
+            return _apply(operation, parts)
     assert_never(expression)
 
 
-def _apply(operation: str, parts: tuple[Expr, ...], kind: ElementType) -> Expr:
+def _apply(operation: str, parts: tuple[Expr, ...]) -> Expr:
     if operation in _BINARY:
         return Binary(operation, *parts)
     if operation == "neg":
-        return Binary("-", Int(0), parts[0])
+        return Invoke("-", parts)
     if operation == "?:":
         return Choice(*parts)
     if operation == "!":
         return Invoke("!", parts)
     if operation in ("max", "min"):
         return Invoke(operation.upper(), parts)
-    if operation == "abs":
-        return Invoke("fabs" if kind.is_float else "llabs", parts)
     return Invoke(operation, parts)

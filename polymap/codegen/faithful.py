@@ -32,7 +32,7 @@ from polymap.codegen.ast import (
     minimum,
 )
 from polymap.codegen.buffers import Layout, buffer_arrays, counter, layout_of
-from polymap.codegen.main_part import KINDS, has_floors, main_text
+from polymap.codegen.main_part import KINDS, extremes, has_floors, includes, main_text
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Place, Use, read_nest
 from polymap.codegen.residence import enter_function, leave_function, load_function
 from polymap.codegen.steps import step_arrays, step_functions, step_of, working_function
@@ -209,11 +209,10 @@ def _is_ragged(use: Use, dim: str, extent: int) -> bool:
 def _opening(parts: _Parts) -> list[Text | Array]:
     """Return includes, macros, counters, buffers, and the scratch space that the transfers need."""
     layout, needs = parts.layout, parts.needs
-    floats = any(kind.is_float for kind in layout.types.values())
     opening: list[Text | Array] = [
-        Text(prelude.FAITHFUL_HEAD + prelude.INCLUDES + ("#include <math.h>\n" if floats else ""))
+        Text(prelude.FAITHFUL_HEAD + includes(layout)),
+        Text(extremes(layout) + prelude.MACROS),
     ]
-    opening.append(Text(prelude.EXTREMES + prelude.MACROS))
     if has_floors(layout.nest.workload):
         opening.append(Text(prelude.FLOOR_DIV))
     opening += [Array("unsigned long long", name, ()) for name in ("steps", "instances")]
@@ -223,7 +222,7 @@ def _opening(parts: _Parts) -> list[Text | Array]:
     if any(use.statement.constraints for use in layout.nest.uses):
         opening.append(Array("int", "working", ()))
     for tensor, slots in needs.buses.items():
-        opening.append(Array(layout.types[tensor].c_type, bus(layout, tensor), (slots,)))
+        opening.append(Array(layout.types[tensor].adder_type, bus(layout, tensor), (slots,)))
         opening.append(Array("int64_t", mark(layout, tensor), (slots,)))
     if needs.buses:
         lists = ["want_from", *["want_at"] * needs.loads, *["message"] * needs.unions]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.poly.affine import Affine
+from polymap.workload.c_types import FLOATS, limits, number_type
 from polymap.workload.loopnest import (
     Access,
     Apply,
+    Convert,
     Expression,
     Index,
     Number,
@@ -22,17 +24,23 @@ from polymap.workload.loopnest import (
     Workload,
 )
 
-Values = NDArray[np.int64 | np.float64]
+# int64 or float64; of C programs the elements' own types.
+Values = NDArray[np.integer[Any] | np.floating[Any]]
 Data = dict[str, Values]
 Points = dict[str, NDArray[np.int64]]
 
 _BLOCK = 1 << 20
+_TRUTHS = ("<", "<=", "==", "!=", "&&", "||", "!")
 _UFUNCS: dict[Operator, np.ufunc] = {
     Operator.ADD: np.add,
     Operator.MULTIPLY: np.multiply,
-    Operator.MAX: np.maximum,
-    Operator.MIN: np.minimum,
+    Operator.MAX: np.fmax,
+    Operator.MIN: np.fmin,
 }
+
+
+class UndefinedValueError(ArithmeticError):
+    """C does not define what the program computes."""
 
 
 def evaluate_blocks(workload: Workload, statement: Statement, arrays: Data) -> None:
@@ -65,6 +73,7 @@ def _neutral(operator: Operator, dtype: np.dtype[np.generic]) -> float | int:
 
 
 def _length(points: Points) -> int:
+    """Return the number of points (one where there are no dims)."""
     return len(next(iter(points.values()))) if points else 1
 
 
@@ -103,10 +112,25 @@ def _round(value: Values) -> Values:
     return np.copysign(np.floor(np.abs(value) + 0.5), value)
 
 
+def _divide(left: object, right: object) -> object:
+    """Return C's quotient: integers truncate towards zero."""
+    a, b = np.asarray(left), np.asarray(right)
+    if a.dtype.kind == "f" or b.dtype.kind == "f":
+        return a / b
+    return (a - np.fmod(a, b)) // b
+
+
+def _remainder(left: object, right: object) -> object:
+    """Return C's remainder of integers, which has the sign of the left side."""
+    return np.fmod(np.asarray(left), np.asarray(right))
+
+
 _OPERATIONS: dict[str, Callable[..., object]] = {
     "+": np.add,
     "-": np.subtract,
     "*": np.multiply,
+    "/": _divide,
+    "%": _remainder,
     "neg": np.negative,
     "max": np.maximum,
     "min": np.minimum,
@@ -144,35 +168,41 @@ def _value(expression: Expression, reads: list[Values], points: Points) -> objec
             return _affine(form, points)
         case Apply(operation, arguments):
             parts = [_value(argument, reads, points) for argument in arguments]
-            if operation == "/":
-                return _divide(*parts)
-            return _function(operation)(*parts)
+            return _truth(operation, _function(operation)(*parts))
+        case Convert(kind, value):
+            return convert(np.asarray(_value(value, reads, points)), kind)
     assert_never(expression)
 
 
 def _function(operation: str) -> Callable[..., object]:
     """Return numpy's function for an operation; most have C's name."""
+    if operation not in _OPERATIONS and not hasattr(np, operation):
+        operation = operation.removesuffix("f")
     return _OPERATIONS[operation] if operation in _OPERATIONS else getattr(np, operation)
 
 
-def _literal(text: str) -> int | float:
-    """Return the value of a C literal."""
-    whole = text.lower().rstrip("ul")
-    if whole.startswith("0x") and "." not in whole and "p" not in whole:
-        return int(whole, 16)
-    if whole.isdigit():
-        return int(whole, 8 if whole.startswith("0") else 10)
-    decimal = text.lower().rstrip("fl")
-    return float.fromhex(decimal) if decimal.startswith("0x") else float(decimal)
+def _truth(operation: str, value: object) -> object:
+    """Return truth values as C's int."""
+    return np.asarray(value).astype(np.int32) if operation in _TRUTHS else value
 
 
-def _divide(left: object, right: object) -> object:
-    """Return C's quotient: integers truncate towards zero."""
-    a, b = np.asarray(left), np.asarray(right)
-    if a.dtype.kind == "f" or b.dtype.kind == "f":
-        return a / b
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient)
+def _literal(text: str) -> object:
+    """Return the value of a C literal in its type."""
+    kind = np.dtype(number_type(text))
+    return kind.type(text.rstrip("uUlLfF"))
+
+
+def convert(value: Values, kind: str) -> Values:
+    """Return the values in an element type, as C converts them.
+
+    Raises UndefinedValueError where C does not define the result: a fraction beyond the range of an integer type.
+    """
+    if value.dtype.kind == "f" and kind not in FLOATS:
+        low, high = limits(kind)
+        whole = np.trunc(value.astype(np.float64))
+        if not np.all((whole >= float(low)) & (whole < float(high + 1))):
+            raise UndefinedValueError(f"a fraction does not fit into {kind}")
+    return value.astype(kind)
 
 
 def interpret(workload: Workload, arrays: Data) -> None:
@@ -184,7 +214,8 @@ def interpret(workload: Workload, arrays: Data) -> None:
     instances: list[tuple[tuple[int, ...], Statement, tuple[int, ...]]] = []
     for statement in workload.statements:
         for points in _blocks(workload, statement):
-            for row in zip(*(points[dim].tolist() for dim in statement.dims), strict=True):
+            rows = zip(*(points[dim].tolist() for dim in statement.dims), strict=True) if points else ((),)
+            for row in rows:
                 time = tuple(x for pair in zip(statement.position, (*row, 0), strict=True) for x in pair)
                 instances.append((time, statement, row))
     instances.sort(key=lambda instance: instance[0])
@@ -209,12 +240,12 @@ def _execute(
     columns = {dim: np.array([value]) for dim, value in point.items()}
     reads = [arrays[access.tensor][_index(workload, access, point)] for access in statement.reads]
     value = _value(statement.expression, [np.asarray([read]) for read in reads], columns)
-    value = np.asarray(value).reshape(-1)[0]
+    value = np.asarray(value).reshape(-1)[:1]
     name = statement.target.tensor
     where = _index(workload, statement.target, point)
     if statement.operator is not Operator.ASSIGN and touched[name][where]:
-        value = _UFUNCS[statement.operator](arrays[name][where], value)
-    arrays[name][where] = value
+        value = _UFUNCS[statement.operator](arrays[name][where].astype(value.dtype), value)
+    arrays[name][where] = value.astype(arrays[name].dtype)[0]
     touched[name][where] = True
 
 

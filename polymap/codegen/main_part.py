@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from polymap.codegen import prelude
 from polymap.codegen.buffers import Buffer, Layout, Rule, forms_of
-from polymap.workload.loopnest import Workload
+from polymap.workload.loopnest import Operator, Workload
 
+_EXTREMES = (Operator.MAX, Operator.MIN)
 KINDS = ("reads", "writes", "fills", "drains")
 
 
 def has_floors(workload: Workload) -> bool:
     """Return whether a division rounded down occurs in the program."""
     return any(not form.is_linear for form in forms_of(workload))
+
+
+def includes(layout: Layout) -> str:
+    """Return the headers that the program needs."""
+    floats = any(kind.is_float for kind in layout.types.values())
+    is_c = layout.nest.workload.original is not None  # which may call any function
+    return prelude.INCLUDES + ("#include <math.h>\n" if floats or is_c else "")
+
+
+def extremes(layout: Layout) -> str:
+    """Return the macros for maxima and minima that the program needs."""
+    accumulated = {each.target.tensor for each in layout.nest.workload.statements if each.operator in _EXTREMES}
+    kinds = (layout.types[name] for name in accumulated)
+    return prelude.EXTREMES + (prelude.FLOAT_EXTREMES if any(kind.is_float and kind.sum_type for kind in kinds) else "")
 
 
 def main_text(layout: Layout, *, counted: bool) -> str:

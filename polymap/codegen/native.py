@@ -33,8 +33,9 @@ from polymap.codegen.ast import (
     multiply,
 )
 from polymap.codegen.buffers import Layout, Rule, axis_values, combine, layout_of, slot_of
+from polymap.codegen.elements import ElementType, registers
 from polymap.codegen.expressions import c_expression
-from polymap.codegen.main_part import has_floors, main_text
+from polymap.codegen.main_part import extremes, has_floors, includes, main_text
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
 from polymap.codegen.tidy import inlined, prune
 from polymap.codegen.tiles import Frame, Values, clock_bound, point_layers, wrap
@@ -88,13 +89,13 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     native = Native(layout, frame, sunk, cores, stages)
     body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
     kernel = Function("run", (), prune(inlined(body)), "")
-    return Program((*_opening(layout), kernel, Text(main_text(layout, counted=False))))
+    return Program((*_opening(native), kernel, Text(main_text(layout, counted=False))))
 
 
-def _opening(layout: Layout) -> list[Text | Array]:
-    floats = any(kind.is_float for kind in layout.types.values())
-    macros = prelude.NATIVE_HEAD + prelude.INCLUDES + ("#include <math.h>\n" if floats else "") + prelude.EXTREMES
-    opening: list[Text | Array] = [Text(macros)]
+def _opening(native: Native) -> list[Text | Array]:
+    layout = native.layout
+    hints = prelude.OPENMP_HINTS if native.cores or native.sunk else ""
+    opening: list[Text | Array] = [Text(prelude.NATIVE_HEAD + hints + includes(layout) + extremes(layout))]
     if has_floors(layout.nest.workload):
         opening.append(Text(prelude.FLOOR_DIV))
     for buffer in layout.buffers:
@@ -229,14 +230,14 @@ def _zeros(native: Native) -> Block:
 def _compute(native: Native, use: Use) -> Block:
     layout, statement = native.layout, use.statement
     layers, values = point_layers(native.frame, use, frozenset(loop.name for loop in use.loops), statement.dims)
-    kind = layout.types[statement.target.tensor]
+    kinds = registers(layout.nest.workload, layout.types, statement).operands
     body: list[Block] = []
     for number, access in enumerate(statement.reads):
         axes = axis_values(layout, access, values, prefix=f"a{number}_x")
-        operand = Declare(f"const {kind.c_type}", f"a{number}", _element(native, access, f"a{number}_x"))
+        operand = Declare(f"const {kinds[number]}", f"a{number}", _element(native, access, f"a{number}_x"))
         body.append((*axes, operand))
     operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
-    value = c_expression(statement.expression, operands, values, kind)
+    value = c_expression(statement.expression, operands, values)
     body.append(_write(native, use, values, value))
     return wrap(layers, tuple(one for block in body for one in block))
 
@@ -244,18 +245,19 @@ def _compute(native: Native, use: Use) -> Block:
 def _write(native: Native, use: Use, values: Values, value: Expr) -> Block:
     target, operator = use.statement.target, use.statement.operator
     stage = next((stage for stage in native.stages if stage.use == use), None)
+    kind = native.layout.types[target.tensor]
     if stage is not None:
         place: Expr = Element(stage.name, (_inner_index(native, stage),))
-        return (Copy(place, combine(operator, place, value)),)
+        return (Copy(place, combine(kind, operator, place, value)),)
     axes, place = axis_values(native.layout, target, values), _element(native, target)
     if operator is Operator.ASSIGN:
         return (*axes, Copy(place, value))
-    return (*axes, Declare("const int", "at", place.index[0]), _accumulated(place.array, operator, value))
+    return (*axes, Declare("const int", "at", place.index[0]), _accumulated(place.array, kind, operator, value))
 
 
-def _accumulated(array: str, operator: Operator, value: Expr) -> Copy:
+def _accumulated(array: str, kind: ElementType, operator: Operator, value: Expr) -> Copy:
     place = Element(array, (Name("at"),))
-    return Copy(place, combine(operator, place, value))
+    return Copy(place, combine(kind, operator, place, value))
 
 
 def _stage(layout: Layout, place: Place, sunk: frozenset[str]) -> list[Stage]:

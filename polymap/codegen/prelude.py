@@ -14,6 +14,15 @@ NATIVE_HEAD = """\
 /* The nest as a program to use. Written by polymap. Compile: cc -std=c99 -O3 -march=native -fopenmp program.c -lm */
 """
 
+# A loop that may run in lanes need not: clang's vectorizer says so at -O1. Without -fopenmp the loops run one by one.
+OPENMP_HINTS = """\
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
+#elif defined(__GNUC__) && !defined(_OPENMP)
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
+"""
+
 INCLUDES = """\
 #include <limits.h>
 #include <stdint.h>
@@ -25,6 +34,12 @@ INCLUDES = """\
 EXTREMES = """\
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+"""
+
+# As fmax and fmin: what is no number loses.
+FLOAT_EXTREMES = """\
+#define FMIN(a, b) ((a) < (b) || (b) != (b) ? (a) : (b))
+#define FMAX(a, b) ((a) > (b) || (b) != (b) ? (a) : (b))
 """
 
 MACROS = """\

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from polymap.codegen.interpret import Data, Values, evaluate_blocks, interpret
-from polymap.workload.loopnest import Access, Apply, Expression, Operator, Read, Statement, Workload, is_box
+from polymap.workload.loopnest import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload, is_box
 
 _EXACT_IN_FLOAT64 = 2**53
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -36,7 +36,12 @@ class Reference:
 
 
 def reference(workload: Workload, data: Data) -> Reference:
-    """Return what the workload makes of `data` (every read tensor and initial one; int64, or float64 arrays)."""
+    """Return what the workload makes of `data` (every read tensor and initial one; int64, or float64 arrays).
+
+    The elements of a C program are those of its own types. Raises UndefinedValueError where C defines no result.
+    """
+    if workload.original is not None:
+        return Reference(interpreted(workload, data), {}, additions=0, is_sum=False)
     values = _run(workload, data)
     is_float = any(array.dtype.kind == "f" for array in data.values())
     magnitudes: Data = {}
@@ -47,12 +52,37 @@ def reference(workload: Workload, data: Data) -> Reference:
     return Reference(values, magnitudes, additions, len(workload.statements) == 1 and operations <= {"*"})
 
 
+def interpreted(workload: Workload, data: Data) -> Data:
+    """Return what a C program makes of `data`, every value computed in its C type."""
+    arrays: Data = {}
+    for tensor in workload.tensors:
+        values = data.get(tensor.name, np.zeros(tensor.shape, dtype=np.int64))
+        arrays[tensor.name] = values.astype(tensor.element_type or "int64")
+    with np.errstate(all="ignore"):
+        interpret(workload, arrays)
+    return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
+
+
+def sum_magnitudes(workload: Workload, data: Data) -> tuple[Data, int] | None:
+    """Return what bounds the rounding errors of one accumulation of products: magnitudes, and how many are added.
+
+    None where the program is anything else.
+    """
+    operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
+    if len(workload.statements) != 1 or not operations <= {"*", "neg"}:
+        return None
+    absolute = {name: np.abs(array.astype(np.float64)) for name, array in data.items()}
+    return _run(_of_magnitudes(workload), absolute), _additions(workload, workload.statements[0])
+
+
 def operations_of(expression: Expression) -> Iterator[str]:
     """Yield the operations that occur in an expression."""
     if isinstance(expression, Apply):
         yield expression.operation
         for argument in expression.arguments:
             yield from operations_of(argument)
+    elif isinstance(expression, Convert):
+        yield from operations_of(expression.value)
 
 
 def _additions(workload: Workload, statement: Statement) -> int:
@@ -75,6 +105,8 @@ def _of_magnitudes(workload: Workload) -> Workload:
 
 
 def _magnitude(expression: Expression) -> Expression:
+    if isinstance(expression, Convert):
+        return _magnitude(expression.value)
     if not isinstance(expression, Apply):
         return expression
     arguments = tuple(_magnitude(argument) for argument in expression.arguments)

@@ -10,20 +10,25 @@ from pathlib import Path
 import numpy as np
 
 from polymap.arch.machine import Architecture
+from polymap.codegen import prelude
 from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.elements import ElementType, element_types
 from polymap.codegen.emit_c import emit
 from polymap.codegen.interpret import Data, Values
 from polymap.codegen.lower import Form, lower
-from polymap.codegen.reference import Reference, operations_of, reference
+from polymap.codegen.reference import Reference, operations_of, reference, sum_magnitudes
 from polymap.costmodel.cost import Traffic
 from polymap.display import Shown
 from polymap.errors import CompilerError, Problem
 from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Tensor, Workload, written_tensors
+from polymap.schedules.legality import dependence_violations
+from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial
+from polymap.workload.loopnest import Operator, Tensor, Workload, written_tensors
 
 _DEFAULT_LIMITS = Limits()
+_ROUNDED = (Operator.ADD, Operator.MULTIPLY)
+# Signed integers wrap, fractions are rounded after every operation, functions are the library's: as the text says.
+ORIGINAL_FLAGS = ("-O1", "-std=c99", "-fwrapv", "-ffp-contract=off", "-fno-builtin", "-fsigned-char")
 _DTYPES = {"float": "float32", "double": "float64"}
 _NATIVE_FLAGS = ("-std=c99", "-O3", "-march=native", "-fopenmp", "-Wall", "-Wextra")
 
@@ -69,7 +74,8 @@ def run_c(
     Raises CompilerError where there is no compiler, or the program ends badly or exceeds the limits.
     """
     source = generate_c(workload, arch, mapping, form)
-    ran = run_source(workload, arch, source, _flags(source, form), seed=seed, limits=limits)
+    ordered = keeps_order(workload, mapping)
+    ran = run_source(workload, arch, source, _flags(source, form), seed=seed, limits=limits, in_order=ordered)
     if form is Form.NATIVE:
         return ran
     if expected is None:
@@ -77,6 +83,21 @@ def run_c(
 
         expected = evaluate(workload, arch, mapping).traffic
     return CRun(ran.matches_reference, ran.counted == expected, ran.counted, ran.steps, ran.instances, ran.seconds)
+
+
+def keeps_order(workload: Workload, mapping: Mapping) -> bool:
+    """Return whether every accumulation of fractions is certainly taken in the order of the program."""
+    types = element_types(workload)
+    accumulated = (each.target.tensor for each in workload.statements if each.operator in _ROUNDED)
+    if not any(types[name].is_float for name in accumulated):
+        return True
+    return not _is_spread(mapping.nodes) and not dependence_violations(workload, mapping, strict=True)
+
+
+def _is_spread(nodes: tuple[MappingNode, ...]) -> bool:
+    """Return whether siblings share the work: sums that they hold at the same time are added in another order."""
+    branches = (child for node in nodes if isinstance(node, Branch) for child in node.children)
+    return any(isinstance(node, Spatial) for node in nodes) or any(map(_is_spread, branches))
 
 
 def _flags(source: str, form: Form) -> tuple[str, ...]:
@@ -93,33 +114,115 @@ def run_source(
     *,
     seed: int = 0,
     limits: Limits = _DEFAULT_LIMITS,
+    in_order: bool = True,
 ) -> CRun:
-    """Return what a C text of the workload did on random tensors; counts_match is None."""
+    """Return what a C text of the workload did on random tensors; counts_match is None.
+
+    in_order: it adds fractions in the order of the program, so that those of a C program must agree bit for bit.
+    """
+    if workload.original is not None:
+        flags = (*flags, *ORIGINAL_FLAGS[1:])
     with tempfile.TemporaryDirectory(prefix="polymap-") as directory:  # this user's alone
         program = compile_c(source, Path(directory), flags)
-        return run_program(workload, arch, program, seed=seed, limits=limits)
+        return run_program(workload, arch, program, seed=seed, limits=limits, in_order=in_order)
 
 
 def run_program(
-    workload: Workload, arch: Architecture, program: Path, *, seed: int = 0, limits: Limits = _DEFAULT_LIMITS
+    workload: Workload,
+    arch: Architecture,
+    program: Path,
+    *,
+    seed: int = 0,
+    limits: Limits = _DEFAULT_LIMITS,
+    in_order: bool = True,
 ) -> CRun:
     """Return what a compiled program did on random tensors, its files beside it; counts_match is None."""
     types = element_types(workload)
-    data = random_data(workload, types, seed)
+    data = random_data(workload, types, seed, in_order=in_order)
     with program.with_name("input").open("wb") as file:
         for tensor in workload.tensors:
             if tensor.name in data:
                 file.write(data[tensor.name].astype(_dtype(types[tensor.name])).tobytes())
     printed, seconds = execute(program, ("input", "output"), limits)
     outputs = _read_outputs(workload, types, program.with_name("output"))
-    expected = reference(workload, data)
     counted, steps, instances = _counted(workload, arch, printed)
-    matches = all(_equal(outputs[name], name, expected, types[name]) for name in outputs)
+    if workload.original is None:
+        expected = reference(workload, data)
+        matches = all(_equal(outputs[name], name, expected, types[name]) for name in outputs)
+    else:
+        wanted = run_original(workload, program.parent, limits)
+        tolerances = {} if in_order else _tolerances(workload, types, data, wanted)
+        matches = all(agree(outputs[name], wanted[name], tolerances.get(name)) for name in outputs)
     return CRun(matches, None, counted, steps, instances, seconds)
 
 
-def random_data(workload: Workload, types: dict[str, ElementType], seed: int) -> Data:
-    """Return values for every tensor that holds some at the start: int64, or float64 that the C type holds exactly."""
+def run_original(workload: Workload, directory: Path, limits: Limits = _DEFAULT_LIMITS) -> Data:
+    """Return what a C program's own text, compiled by itself, makes of the values in the directory's file `input`.
+
+    Raises CompilerError where it ends badly on them.
+    """
+    inside = directory / "original"
+    inside.mkdir(mode=0o700)
+    program = compile_c(original_source(workload), inside, ORIGINAL_FLAGS)
+    try:
+        execute(program, ("../input", "output"), limits)
+    except CompilerError as error:
+        what = f"the C program itself, without any mapping, failed on trial values: {error.problems[0].what}"
+        raise CompilerError(
+            Problem("PM604", what, "It may divide by zero: nothing can be compared with it.")
+        ) from error
+    return _read_outputs(workload, element_types(workload), inside / "output")
+
+
+def original_source(workload: Workload) -> str:
+    """Return a C program's own text with a main that reads and writes its arrays as generated programs do."""
+    original = workload.original
+    assert original is not None
+    parts = {"reads": "", "writes": "", "fills": "", "starts": "", "report": ""}
+    written = written_tensors(workload)
+    for name, place in original.places:
+        tensor = workload.tensor(name)
+        count = math.prod(tensor.shape)
+        if name not in written or tensor.initial:
+            parts["reads"] += f"        transfer(input, {place}, sizeof *({place}), {count}, 0);\n"
+        if name in written:
+            parts["writes"] += f"        transfer(output, {place}, sizeof *({place}), {count}, 1);\n"
+    run = "static void run(void)\n{\n    original();\n}\n"
+    return prelude.INCLUDES + original.text + run + prelude.TRANSFER + prelude.MAIN.format(**parts)
+
+
+def _tolerances(workload: Workload, types: dict[str, ElementType], data: Data, wanted: Data) -> Data:
+    """Return tensor name -> by how much its fractions may differ when sums are taken in another order.
+
+    One accumulation of products: the bound on sums in any order (Higham 2002, section 3.1). Any other program: a
+    hundred roundings of its largest value, which is a rule of thumb.
+    """
+    bound = sum_magnitudes(workload, data)
+    tolerances: Data = {}
+    for name, values in wanted.items():
+        if types[name].is_float:
+            dtype = np.float32 if types[name].c_type == "float" else np.float64
+            largest = np.max(np.abs(values[np.isfinite(values)]), initial=1.0)
+            additions = math.prod(each.extent for each in workload.dims)
+            tolerances[name] = np.full(values.shape, 100 * rounding_bound(additions, dtype) * largest)
+            if bound is not None:
+                tolerances[name] = 2 * rounding_bound(bound[1], dtype) * bound[0][name]
+    return tolerances
+
+
+def agree(found: Values, wanted: Values, tolerance: Values | None) -> bool:
+    """Return whether all elements are equal (no number is no number), or within the tolerance."""
+    same = (found == wanted) | ((found != found) & (wanted != wanted))
+    if tolerance is not None:
+        same |= np.abs(found - wanted) <= tolerance
+    return bool(np.all(same))
+
+
+def random_data(workload: Workload, types: dict[str, ElementType], seed: int, *, in_order: bool = True) -> Data:
+    """Return values for every tensor that holds some at the start: int64, or float64 that the C type holds exactly.
+
+    in_order: else the fractions have few digits, so that sums of products are mostly exact in every order.
+    """
     generator = np.random.default_rng(seed)
     written = written_tensors(workload)
     data: Data = {}
@@ -129,16 +232,18 @@ def random_data(workload: Workload, types: dict[str, ElementType], seed: int) ->
         kind = types[tensor.name]
         if kind.is_float:
             drawn = generator.uniform(*_trial_range(workload), tensor.shape)
+            drawn = drawn if in_order else np.round(drawn * 16) / 16
             data[tensor.name] = (drawn.astype(np.float32) if kind.c_type == "float" else drawn).astype(np.float64)
         else:
-            low = 1 if _trial_range(workload)[0] > 0 else kind.low  # nothing is divided by zero
+            low = -kind.high if kind.wraps and kind.c_type in ("uint32_t", "uint64_t") else kind.low  # they wrap
+            low = 1 if _trial_range(workload)[0] > 0 else low  # nothing is divided by zero
             data[tensor.name] = generator.integers(low, max(low, kind.high), tensor.shape, endpoint=True)
     return data
 
 
 def _trial_range(workload: Workload) -> tuple[float, float]:
     """Return the range of trial values: away from zero and positive where a program divides or calls functions."""
-    plain = {"+", "-", "*", "neg", "max", "min"}
+    plain = {"+", "-", "*", "neg", "max", "min", "?:", "<", "<=", "==", "!=", "&&", "||", "!", "abs", "fabs"}
     operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
     return (-1.0, 1.0) if operations <= plain else (0.5, 1.5)
 
@@ -165,6 +270,8 @@ def _read_one(tensor: Tensor, kind: ElementType, raw: bytes) -> Values:
     found = np.frombuffer(raw, dtype=_dtype(kind))
     if found.size != math.prod(tensor.shape):
         raise CompilerError(Problem("PM604", f"the compiled program wrote only part of {tensor.name}"))
+    if kind.wraps:
+        return found.reshape(tensor.shape)
     return found.astype(np.float64 if kind.is_float else np.int64).reshape(tensor.shape)
 
 

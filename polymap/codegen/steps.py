@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from polymap.arch.machine import Multicast
 from polymap.codegen.ast import Array, Assign, Block, Copy, Count, Declare, Element, Expr, Function, If, Int, Name, Run
 from polymap.codegen.buffers import Buffer, Layout, axis_values, cell_of, counter, slot_of
+from polymap.codegen.elements import Registers, registers
 from polymap.codegen.expressions import c_expression
 from polymap.codegen.nest import Loop, Use, instance_order
 from polymap.codegen.tidy import function
@@ -35,8 +36,8 @@ class Step:
         return count
 
     @property
-    def value_type(self) -> str:
-        return self.layout.types[self.use.statement.target.tensor].c_type
+    def registers(self) -> Registers:
+        return registers(self.layout.nest.workload, self.layout.types, self.use.statement)
 
     def holder(self, access: Access) -> Buffer:
         return self.layout.buffers[self.layout.nest.holder(self.use, access.tensor).number]
@@ -86,7 +87,10 @@ def step_arrays(step: Step) -> list[Array]:
         if step.reads_merge(access)
     ]
     if step.arrivals_merge():
-        arrays += [Array(step.value_type, step.result, (step.units,)), Array("uint8_t", step.active, (step.units,))]
+        arrays += [
+            Array(step.registers.result, step.result, (step.units,)),
+            Array("uint8_t", step.active, (step.units,)),
+        ]
     return arrays
 
 
@@ -151,16 +155,15 @@ def _compute(step: Step) -> Block:
     for index, access in enumerate(statement.reads):
         body.append(_operand(step, index, access, values))
     operands = tuple(Name(f"a{index}") for index in range(len(statement.reads)))
-    kind = step.layout.types[statement.target.tensor]
-    value = c_expression(statement.expression, operands, values, kind)
-    body.append((Declare(f"const {kind.c_type}", "result", value),))
+    value = c_expression(statement.expression, operands, values)
+    body.append((Declare(f"const {step.registers.result}", "result", value),))
     body.append(_result(step, values))
     flat = tuple(one for block in body for one in block)
     return wrap([*instance_layers(step.loops), _unit(step), *layers], flat)
 
 
 def _operand(step: Step, index: int, access: Access, values: Values) -> Block:
-    name, kind = f"a{index}", f"const {step.value_type}"
+    name, kind = f"a{index}", f"const {step.registers.operands[index]}"
     if step.reads_merge(access):
         return (Declare(kind, name, Element(step.operand(index), (_UNIT,))),)
     cell, axes = _located(step, access, values, name)

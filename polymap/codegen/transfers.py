@@ -177,7 +177,8 @@ def arrival(layout: Layout, parent: Buffer, operator: Operator, cell: Expr, valu
     An array of the plain rule always holds a value, and is dirty from then on.
     """
     copy, partial = parent.value(cell), parent.partial(cell)
-    again: Block = (Copy(copy, combine(operator, copy, value)), Count(counter("reads", parent)))
+    kind = layout.types[parent.place.tensor]
+    again: Block = (Copy(copy, combine(kind, operator, copy, value)), Count(counter("reads", parent)))
     written = Count(counter("writes", parent))
     if layout.rules[parent.place.tensor] is Rule.PLAIN:
         return (*again, written, Assign(partial, "=", Int(1)))
@@ -213,7 +214,7 @@ def merged_arrivals(
             Assign(Name("wanted"), "+=", Int(1)),
             Copy(on_bus, value),
         )
-        again: Block = (Copy(on_bus, combine(operator, on_bus, value)),)
+        again: Block = (Copy(on_bus, combine(layout.types[tensor], operator, on_bus, value)),)
         return (Declare("const int", "to", origin), If(Binary("!=", seen, Name("stamp")), first, again))
 
     start: Block = (Assign(Name("wanted"), "=", Int(0)), Assign(Name("stamp"), "+=", Int(1)))

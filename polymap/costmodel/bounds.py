@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
-from polymap.costmodel.footprint import touched_elements
-from polymap.workload.loopnest import Workload, written_tensors
+from polymap.costmodel.footprint import elements_read_first, touched_elements, written_elements
+from polymap.workload.loopnest import Tensor, Workload, is_plain, written_tensors
 
 
 @dataclass(frozen=True, slots=True)
 class Compulsory:
     """The least traffic of a tensor at the outermost level, in elements; None where it cannot be counted.
 
-    A read-only tensor is read once per touched element; a written one is written once, unless it is temporary; one that
-    holds values before the program starts is read once as well.
+    reads: what the program reads, or accumulates onto, before it overwrites it (of an array into which it only
+    accumulates: nothing, or if it is `initial` everything). writes: what it writes, unless the array is temporary.
     """
 
     tensor: str
@@ -23,24 +24,27 @@ class Compulsory:
     writes: int | None
 
 
+@lru_cache(maxsize=256)
 def compulsory_traffic(workload: Workload) -> tuple[Compulsory, ...]:
-    """Return what must be read and written at the outermost level, per tensor, in the workload's order.
-
-    A written tensor counts its reads only where it is `initial`: a plain array that is read before it is written needs
-    them too, so there this is a lower bound.
-    """
+    """Return what every legal mapping reads and writes at the outermost level at least, per tensor, in the workload's
+    order. A level below that is large enough to hold all arrays needs no more: there it is exact."""
     written = written_tensors(workload)
-    rows: list[Compulsory] = []
-    for (name, elements), tensor in zip(touched_elements(workload), workload.tensors, strict=True):
-        read = name not in written or tensor.initial
-        rows.append(
-            Compulsory(
-                name,
-                reads=elements if read else 0,
-                writes=elements if name in written and not tensor.temporary else 0,
-            )
+    return tuple(
+        Compulsory(
+            tensor.name,
+            reads=_read_first(workload, tensor, is_written=tensor.name in written),
+            writes=0 if tensor.temporary or tensor.name not in written else written_elements(workload, tensor.name),
         )
-    return tuple(rows)
+        for tensor in workload.tensors
+    )
+
+
+def _read_first(workload: Workload, tensor: Tensor, *, is_written: bool) -> int | None:
+    if not is_written:
+        return dict(touched_elements(workload))[tensor.name]
+    if is_plain(workload, tensor.name):
+        return elements_read_first(workload, tensor.name)
+    return written_elements(workload, tensor.name) if tensor.initial else 0
 
 
 def compulsory_bits(workload: Workload) -> int | None:

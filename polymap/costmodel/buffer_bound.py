@@ -1,15 +1,14 @@
-"""The least traffic at the outermost level that memories of a given size allow: a bound that no mapping can beat.
+"""The least traffic at the outermost level that memories of a given size allow: a bound that no schedule can beat.
 
-Let Z be the bits that all memories below the outermost level hold together, n the number of compute units, and X any
-number of bits. Cut the run into phases: a phase ends with the first step at which it has moved X bits at the outermost
-level or more; its *main part* is the phase without that step, which executes at most n instances.
+Let Z be the bits that all memories below the outermost level hold together, n the number of compute units, V the number
+of statement instances. *Resident* is an element that some memory below holds. Q counts, in bits, how often an element
+becomes resident that was not, and how often one is read or accumulated onto that is not resident (it bypasses all
+memories), each once per step.
 
-1. At the end of phase k the memories below hold inputs of in_k bits and outputs of out_k bits, in_k + out_k <= Z. What
-   the main part of phase k reads was there when it began (in_(k-1)) or is read in it; what it accumulates into is there
-   when the phase ends (out_k), or is written to the outermost level in the phase: in its main part, or, of w_k <= Z
-   bits, in its last step. Its main part moves less than X bits. So its instances touch at most Z + d_k + R_k bits of
-   elements, with d_k = out_k - out_(k-1) in [-Z, Z], their sum at most Z, and R_k in [X, X + Z], no more than what
-   the phase moves (the last phase may move X less).
+1. Q is no more than the traffic T at the outermost level. An input that becomes resident is read there. An output that
+   becomes resident is written there when it is resident no longer: one write per stay, wherever siblings add up on the
+   way (of a temporary array all but what is resident at the end: T >= Q - Z). What bypasses is read or written there in
+   each step. T counts more: partial sums that come back are read as well.
 2. A set of instances whose projection onto the elements of tensor j has x_j elements has at most
    prod x_j^s_j * prod N_i^t_i points, for any exponents s, t >= 0 that satisfy: take the dims away one by one in some
    order; for each dim i, t_i plus the exponents of the tensors that still vary along i is at least 1; a window, such as
@@ -18,19 +17,29 @@ level or more; its *main part* is the phase without that step, which executes at
    ones for t_i) bounds the sum over dim i by the product of (sum of f_j over i)^s_j; a window's sum over i is at most
    its sum over all of its values, which depends on none of its dims. (Loomis and Whitney 1949; Christ, Demmel, Knight,
    Scanlon, Yelick 2013 give the best exponents; these are simple ones.)
-3. With b_j bits per element and sum of b_j x_j <= Y that is largest at x_j = Y s_j / (b_j sum of s): G(Y), convex where
-   the s sum to 1 or more. If G(Z + d + R) + n <= rho R + (d / Z) lambda for all d and R of step 1 (convex: the four
-   corners suffice), then summing over the phases gives instances <= rho (traffic + X) + lambda.
+3. With b_j bits per element and sum of b_j x_j <= Y that is largest at x_j = Y s_j / (b_j sum of s): at most G(Y)
+   instances, where G(x) <= (x / X) G(X) for x <= X if the s sum to 1 or more.
+4. Cut the run into phases from its end backwards, each the shortest that makes X bits of Q or more, for any X. Without
+   its first step, which executes at most n instances, a phase uses what is resident at its begin and less than X bits
+   that come: at most G(Z + X) instances. What is left at the begin of the run starts with empty memories and makes
+   x < X bits: at most G(x) <= (x / X) G(X) instances. So V <= (Q / X) (G(Z + X) + n), and
 
-So the traffic is at least (instances - lambda) / rho - X. What is returned is the largest such bound found over
-exponents, X and lambda (each of them is valid), or the compulsory traffic. For a matrix product and a small buffer of Z
-elements it comes to about 1.85 m n k / sqrt(Z); the best mappings need a little more than 2 m n k / sqrt(Z).
+       T >= Q >= X V / (G(Z + X) + n).
+
+What is returned is the largest such bound over some exponents and X, or the compulsory traffic. For a matrix product
+and n of little weight X = 2 Z gives 2 m n k / sqrt(Z): the constant of Smith, Lowery, Langou, van de Geijn (arXiv
+1702.02017, 2019; phases whose traffic is not the size of the memory are from there), without the loss of a phase at
+the end; for a convolution 2 V / sqrt(R Z), R = the taps: the constant of Chen, Han, Wang (HPCA 2020). Both sources
+add the outputs for large k (Kwasniewski et al., SC'19). That is not valid for every k: with k = 1 the best trees load
+about m n / Z elements beside the outputs and not 2 m n / sqrt(Z) (tests/unit/costmodel/test_buffer_bound.py), so it is
+not used here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from itertools import islice, permutations, product
 from math import ceil, lcm, log, prod
@@ -43,22 +52,31 @@ from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
 
 _EXPONENTS = (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), Fraction(1))
-_SHARES = (
-    *(Fraction(tenths, 10) for tenths in (1, 3, 5, 8, 10, 13, 16, 18, 20, 22, 25)),
-    *map(Fraction, (3, 4, 6, 16, 64)),
-)
+_SHARES = tuple(Fraction(quarters, 4) for quarters in (*range(1, 15), 16, 20, 24, 32, 64, 256))  # X / Z
 _MAX_ORDERS = 120
 _MAX_TENSORS = 5
 
 
+class Proven(StrEnum):
+    """What the best mapping found is the best of."""
+
+    SCHEDULES = "no schedule moves less"
+    TREES = "no loop tree moves less"
+    DIVIDING = "best of dividing tiles"
+    NOTHING = "not proven"
+
+
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One size of the buffer. bound_bits: no mapping moves less. best_bits, best: the best mapping found (None: none).
+    """One size of the buffer.
 
-    status: of the search ("OPTIMAL": nothing in the searched space moves less than best_bits).
+    schedule_bits: no schedule at all moves less (a theorem). bound_bits: no loop tree moves less, whatever its tiles.
+    best_bits, best: the best mapping found (None: none). status: of the search for it: "OPTIMAL" over the tiles that it
+    looked at, which need not be all (`proven`).
     """
 
     capacity_bits: int
+    schedule_bits: int
     bound_bits: int
     best_bits: int | None
     best: Mapping | None
@@ -71,13 +89,22 @@ class CurvePoint:
             return None
         return (self.best_bits - self.bound_bits) / self.best_bits if self.best_bits else 0.0
 
+    @property
+    def proven(self) -> Proven:
+        """Return over what the best mapping is known to be the best."""
+        if self.best_bits is not None and self.best_bits == self.schedule_bits:
+            return Proven.SCHEDULES
+        if self.best_bits is not None and self.best_bits == self.bound_bits:
+            return Proven.TREES
+        return Proven.DIVIDING if self.status == "OPTIMAL" else Proven.NOTHING
+
 
 @dataclass(frozen=True, slots=True)
 class BufferCurve(Shown):
     """Bits moved at `traffic_level` against the size of `level`, by rising size ("ski slope").
 
-    tiles: the rule of the mappings that were searched; the bound holds for every mapping. compulsory_bits: what any
-    size leaves to be moved, None where it cannot be counted.
+    tiles: the rule of the mappings that were searched; the bounds hold for all. compulsory_bits: what any size leaves
+    to be moved, None where it cannot be counted.
     """
 
     workload: str
@@ -115,36 +142,23 @@ def least_traffic_bits(workload: Workload, arch: Architecture) -> int:
     held, model = memory_bits(arch), workload_model(workload)
     if held is None or model is None or len(model.tensors) > _MAX_TENSORS:
         return floor
+    return max(floor, schedule_bits(model, held, prod(fanout.size for fanout in arch.fanouts)))
+
+
+def schedule_bits(model: WorkloadModel, held: int, lanes: int) -> int:
+    """Return the bound of step 4, rounded up. held: Z. lanes: n."""
     bits = tuple(tensor.bits for tensor in model.tensors)
     choices = [(_logarithm(model, bits, each), each) for each in _choices(model)]
-    best = Fraction(floor)
+    instances = prod(model.extents)
+    best = Fraction(0)
     for share in _SHARES:
         move = max(1, int(share * held))
-        room = log(2 * held + move)
+        room = log(held + move)
         _, exponents = min(((fixed + float(power) * room, each) for (fixed, power), each in choices), key=_first)
-        best = max(best, _bound(model, bits, exponents, held, move, prod(fanout.size for fanout in arch.fanouts)))
-    return ceil(best)
-
-
-def _bound(
-    model: WorkloadModel, bits: tuple[int, ...], exponents: Exponents, held: int, move: int, lanes: int
-) -> Fraction:
-    """Return the bound of step 3 for one X (`move`) and the best of four lambdas."""
-
-    def points(room: int) -> int:
-        return _largest_set(model, bits, exponents, room) + lanes
-
-    rising = [(move, points(2 * held + move)), (move + held, points(3 * held + move))]  # d = Z
-    falling = [(move, points(move)), (move + held, points(move + held))]  # d = -Z
-    best = Fraction(0)
-    for (moved, more), (moved_too, fewer) in product(rising, falling):
-        slope = max(Fraction(0), Fraction(moved_too * more - moved * fewer, moved + moved_too))
-        rate = max(
-            *(Fraction(most - slope) / traffic for traffic, most in rising),
-            *(Fraction(most + slope) / traffic for traffic, most in falling),
-        )
-        best = max(best, (prod(model.extents) - slope) / rate - move)
-    return best
+        best = max(best, Fraction(move * instances, _largest_set(model, bits, exponents, held + move) + lanes))
+    if any(tensor.temporary and tensor.written for tensor in model.tensors):
+        best -= held
+    return max(0, ceil(best))
 
 
 def _first(pair: tuple[float, Exponents]) -> float:

@@ -1,14 +1,15 @@
-"""One mapping's cost: counted in closed form, by isl sets where that does not reach, or by the simulator as referee."""
+"""One mapping's cost, and why it is not legal; `simulate` walks every step as the referee."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
 
 from polymap.arch.machine import Architecture
 from polymap.costmodel.assemble import assemble, capacity_violations
-from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Cost, Counts
+from polymap.costmodel.counting import COUNT_LIMIT_S, counted
 from polymap.costmodel.symbolic_formula import Formula
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.mapping import Mapping
@@ -16,15 +17,17 @@ from polymap.schedules.violation import Violation
 from polymap.workload.loopnest import Operator, Workload
 
 
-def evaluate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
-    """Return the cost of a mapping, its counts exact; `method` says how they were counted ("closed form", "sets").
+def evaluate(workload: Workload, arch: Architecture, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S) -> Cost:
+    """Return the cost of a mapping, its counts exact; `method` says how they were counted ("closed form", "sets", or
+    "steps": every step was walked, which is quicker where they are few).
 
     Violations make the cost illegal and do not keep it from being counted. Raises MappingError where the tree cannot
-    be read as a program, BudgetError where the counts are out of reach.
+    be read as a program, BudgetError where counts or legality take more than the time limit.
     """
     check_mapping(workload, arch, mapping)
-    counts, method = _counted(workload, arch, mapping)
-    return _cost(workload, arch, mapping, counts, method)
+    until = time.monotonic() + time_limit_s
+    counts, method = counted(workload, arch, mapping, seconds=time_limit_s)
+    return _cost(workload, arch, mapping, counts, method, until)
 
 
 def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
@@ -33,17 +36,21 @@ def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
 
     check_mapping(workload, arch, mapping)
     counts = count_by_simulation(workload, arch, mapping)
-    return _cost(workload, arch, mapping, counts, "simulation")
+    return _cost(workload, arch, mapping, counts, "simulation", time.monotonic() + COUNT_LIMIT_S)
 
 
-def violations(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
+def violations(
+    workload: Workload, arch: Architecture, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S
+) -> tuple[Violation, ...]:
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
     check_mapping(workload, arch, mapping)
-    return _violations(workload, arch, mapping, _counted(workload, arch, mapping)[0])
+    until = time.monotonic() + time_limit_s
+    counts, _ = counted(workload, arch, mapping, seconds=time_limit_s)
+    return _violations(workload, arch, mapping, counts, until)
 
 
-def _cost(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, method: str) -> Cost:
-    cost = assemble(workload, arch, counts, _violations(workload, arch, mapping, counts), method)
+def _cost(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, method: str, until: float) -> Cost:
+    cost = assemble(workload, arch, counts, _violations(workload, arch, mapping, counts, until), method)
     return replace(cost, formulas=partial(_formula, workload, arch, mapping))
 
 
@@ -53,30 +60,26 @@ def _formula(workload: Workload, arch: Architecture, mapping: Mapping, level: st
     return formula(workload, arch, mapping, level, tensor)
 
 
-def _counted(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Counts, str]:
-    counts = count_closed_form(workload, arch, mapping, metered=True)
-    if counts is not None:
-        return counts, "closed form"
-    from polymap.costmodel.sets import count_with_sets  # isl is loaded where it is needed
-
-    return count_with_sets(workload, arch, mapping), "sets"
-
-
-def _violations(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts) -> tuple[Violation, ...]:
+def _violations(
+    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, until: float
+) -> tuple[Violation, ...]:
     return (
         *placement_violations(workload, arch, mapping),
-        *_dependence_violations(workload, arch, mapping),
+        *_dependence_violations(workload, arch, mapping, until),
         *capacity_violations(arch, counts),
     )
 
 
-def _dependence_violations(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
+def _dependence_violations(
+    workload: Workload, arch: Architecture, mapping: Mapping, until: float
+) -> tuple[Violation, ...]:
     if _any_order_is_legal(workload):
         return ()
     from polymap.costmodel.stale import stale_copies
     from polymap.schedules.legality import dependence_violations
 
-    return dependence_violations(workload, mapping) or stale_copies(workload, arch, mapping)
+    found = dependence_violations(workload, mapping, seconds=until - time.monotonic())
+    return found or stale_copies(workload, arch, mapping, seconds=until - time.monotonic())
 
 
 def _any_order_is_legal(workload: Workload) -> bool:

@@ -7,16 +7,22 @@ reports and bounds, where a few tiles are counted once; the cost model counts it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
 
 from polymap.arch.machine import Architecture
 from polymap.errors import BudgetError
 from polymap.poly.affine import Affine, Floor, dim
 from polymap.poly.budget import budget
 from polymap.poly.counting import count
-from polymap.poly.sets import Set, function, integer_set
+from polymap.poly.sets import Set, function, integer_set, nonnegative
+from polymap.poly.tables import Table
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Access, Statement, Workload, accesses_of, is_box
+from polymap.schedules.relation import original_schedule
+from polymap.workload.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
+
+_MAX_WAYS = 500  # in which the accesses of a statement may meet
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,115 @@ def touched_elements(workload: Workload) -> tuple[tuple[str, int | None], ...]:
     """Return (tensor, number of distinct elements that the program touches), in the workload's order."""
     return tuple(
         (tensor.name, _elements(workload, workload.statements, tensor.name, {})) for tensor in workload.tensors
+    )
+
+
+@lru_cache(maxsize=256)
+def written_elements(workload: Workload, tensor: str) -> int | None:
+    """Return the number of distinct elements of `tensor` that the program writes; None where that is out of reach."""
+    targets = _without_reads(workload)
+    return _elements(targets, targets.statements, tensor, {})
+
+
+@lru_cache(maxsize=256)
+def elements_read_first(workload: Workload, tensor: str) -> int | None:
+    """Return how many elements of `tensor` the program reads, or accumulates onto, before it overwrites them, if ever.
+
+    In any legal order these are the same, since no read changes places with a write of its element. None where that is
+    out of reach.
+    """
+    try:
+        with budget(what="what a program reads before it writes it"):
+            reads, overwrites = _by_time(workload, tensor)
+            axes, times = _axes(reads), tuple(name for name in reads.columns if name.startswith("t"))
+            earlier = {name: f"before_{name}" for name in times}
+            late = reads.join(overwrites.rename(earlier)).less(tuple(earlier.values()), times)
+            return reads.minus(late.keep(reads.columns)).keep(axes).count()
+    except BudgetError:
+        return None
+
+
+def _without_reads(workload: Workload) -> Workload:
+    """Return the workload whose statements read nothing."""
+    return replace(workload, statements=tuple(replace(each, reads=()) for each in workload.statements))
+
+
+def _axes(table: Table) -> tuple[str, ...]:
+    return tuple(name for name in table.columns if name.startswith("axis"))
+
+
+def _by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
+    """Return the rows (element, place in time) at which the tensor is read or accumulated onto, and overwritten."""
+    extents, clocks = workload.extents(), original_schedule(workload)
+    longest = max(len(clock) for clock in clocks.values())
+    names = (*(f"axis{n}" for n in range(len(workload.tensor(tensor).shape))), *(f"t{n}" for n in range(longest)))
+    reads = overwrites = Table.empty(names)
+    for statement in workload.statements:
+        runs = Table.box([(name, extents[name]) for name in statement.dims], statement.constraints)
+        clock = (*clocks[statement.name], *(Affine(),) * (longest - len(clocks[statement.name])))
+        overwriting = statement.operator is Operator.ASSIGN
+        for access in dict.fromkeys(statement.reads if overwriting else (statement.target, *statement.reads)):
+            if access.tensor == tensor:
+                reads = reads.union(runs.computed(dict(zip(names, (*access.index, *clock), strict=True))))
+        if overwriting and statement.target.tensor == tensor:
+            row = dict(zip(names, (*statement.target.index, *clock), strict=True))
+            overwrites = overwrites.union(runs.computed(row))
+    return reads, overwrites
+
+
+@lru_cache(maxsize=256)
+def bits_at_once(workload: Workload, tensors: frozenset[str]) -> int:
+    """Return bits of these tensors that the instance which touches most of them touches: no tree holds less at once.
+
+    Exact for statements of few accesses to one tensor, else a lower bound.
+    """
+    try:
+        with budget(what="what one statement instance touches"):
+            return max((_bits_at_once(workload, each, tensors) for each in workload.statements), default=0)
+    except BudgetError:
+        return 0
+
+
+def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[str]) -> int:
+    """Return the most bits over the statement's instances: accesses meet in one element or do not, pair by pair."""
+    used = [tensor for tensor in workload.tensors if tensor.name in tensors]
+    own = [(tensor.bits, list(dict.fromkeys(accesses_of(statement, tensor.name)))) for tensor in used]
+    pairs = [(a, b) for _, accesses in own for a, b in combinations(accesses, 2)]
+    extents = workload.extents()
+    domain = integer_set(statement.name, [(name, extents[name]) for name in statement.dims], statement.constraints)
+    if domain.is_empty():
+        return 0
+    best = sum(bits for bits, accesses in own if accesses)
+    most = sum(bits * len(accesses) for bits, accesses in own)
+    # Pairs that differ come first: where all can differ at once, the first way down is the answer.
+    ways: list[tuple[Set, int, frozenset[tuple[Access, Access]]]] = [(domain, 0, frozenset())]
+    for _ in range(_MAX_WAYS):
+        if not ways or best == most:
+            break
+        points, number, equal = ways.pop()
+        if number == len(pairs):
+            best = max(best, sum(bits * _distinct(accesses, equal) for bits, accesses in own))
+            continue
+        meeting = _meeting(points, *pairs[number])
+        apart = points.subtract(meeting)
+        if not meeting.is_empty():
+            ways.append((meeting, number + 1, equal | {pairs[number]}))
+        if not apart.is_empty():
+            ways.append((apart, number + 1, equal))
+    return best
+
+
+def _meeting(points: Set, first: Access, second: Access) -> Set:
+    """Return the instances at which two accesses are to one element."""
+    for one, other in zip(first.index, second.index, strict=True):
+        points = nonnegative(nonnegative(points, one - other), other - one)
+    return points
+
+
+def _distinct(accesses: list[Access], equal: frozenset[tuple[Access, Access]]) -> int:
+    """Return the number of different elements among accesses, of which the `equal` pairs meet."""
+    return sum(
+        not any((earlier, access) in equal for earlier in accesses[:place]) for place, access in enumerate(accesses)
     )
 
 

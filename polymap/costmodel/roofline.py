@@ -48,7 +48,7 @@ class Roofline:
 
     peak: what the compute units could do. usable: what they could do at this mapping's utilization. achieved: what the
     cost model's latency makes of it. bound_by: the compute unit or the level that allows least. compulsory_intensity:
-    where the outermost level would be if every element crossed it once (None where that cannot be counted).
+    where the outermost level would be with compulsory traffic only (None where that cannot be counted).
     """
 
     peak: int

@@ -9,31 +9,33 @@ from polymap.costmodel.sets_peak import coordinates, peak_bits
 from polymap.costmodel.sets_rules import count_partial_sums, count_plain, count_read_only
 from polymap.costmodel.sets_tree import Tree, read_tree
 from polymap.errors import BudgetError, Problem
-from polymap.poly.budget import budget
+from polymap.poly.budget import budget, is_exhausted, is_open
 from polymap.poly.tables import Tally
+from polymap.poly.within import within
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Tensor, Workload, is_plain, written_tensors
 
-OPERATIONS = 20_000_000
+SECONDS = 60.0
 
 
 def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
     """Return the counts of a mapping that `check_mapping` accepts.
 
-    Raises BudgetError where the sets are too large to be counted.
+    Raises BudgetError where the sets are too large to be counted in SECONDS.
     """
+    what = "counting this mapping with sets"
     try:
-        return _count(workload, arch, mapping)
+        return within(SECONDS, what, counts_of_sets, workload, arch, mapping)
     except BudgetError as error:
-        if any(problem.code != "PM510" for problem in error.problems):
+        if is_open() or not is_exhausted(error):
             raise
-        what = f"counting this mapping with sets takes more than {OPERATIONS:,} operations of isl"
         hint = "Tiles that divide, fewer loops or smaller extents would help; what is small can be simulated."
-        raise BudgetError(Problem("PM490", what, hint)) from None
+        raise BudgetError(Problem("PM490", f"{what} takes more than {SECONDS:.3g} s", hint)) from None
 
 
-def _count(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
-    with budget(OPERATIONS, what="counting this mapping with sets"):
+def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
+    """Return the same inside the budget of the caller: what it exhausts is raised as BudgetError (`is_exhausted`)."""
+    with budget(what="counting this mapping with sets"):
         tree = read_tree(workload, arch, mapping)
         ledger = Ledger()
         scenes = [_counted(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]

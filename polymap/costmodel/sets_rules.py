@@ -14,7 +14,7 @@ from polymap.costmodel.sets_flow import (
 from polymap.costmodel.sets_tree import Leaf
 from polymap.poly.affine import Affine
 from polymap.poly.tables import Columns, Table
-from polymap.workload.loopnest import Access, Operator, accesses_of
+from polymap.workload.loopnest import Access, Operator
 
 
 def count_read_only(scene: Scene) -> None:
@@ -211,14 +211,19 @@ def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:
     empty = Table.empty((*here, *times))
     reads, overwrites, sums = empty, empty, empty
     for leaf in flow.leaves:
-        for access in accesses_of(leaf.statement, scene.tensor.name):
-            rows = _timed(leaf, access, flow, times)
-            is_target = access is leaf.statement.target
-            if is_target and leaf.statement.operator is Operator.ASSIGN:
-                overwrites = overwrites.union(rows)
-            else:
-                reads = reads.union(rows)
-                sums = sums.union(rows) if is_target else sums
+        statement = leaf.statement
+        # What a statement reads stays a read where it names the very element that it writes (`A[i] /= 2`).
+        for access in statement.reads:
+            if access.tensor == scene.tensor.name:
+                reads = reads.union(_timed(leaf, access, flow, times))
+        if statement.target.tensor != scene.tensor.name:
+            continue
+        written = _timed(leaf, statement.target, flow, times)
+        if statement.operator is Operator.ASSIGN:
+            overwrites = overwrites.union(written)
+        else:
+            sums = sums.union(written)
+    reads = reads.union(sums)  # an accumulation reads its target first
     first = overwrites.first(here, times)
     names = before(times)
     read_before = first.join(reads.rename(names)).less_or_equal(tuple(names.values()), times)

@@ -16,37 +16,45 @@ from polymap.costmodel.sets_flow import Flow, Ledger, Scene
 from polymap.costmodel.sets_tree import Leaf, read_tree
 from polymap.errors import BudgetError, Problem
 from polymap.poly.affine import Affine, dim
-from polymap.poly.budget import budget
+from polymap.poly.budget import budget, is_exhausted, is_open
 from polymap.poly.tables import Columns, Table
+from polymap.poly.within import within
 from polymap.schedules.legality import instance_text, point
 from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial, Storage
 from polymap.schedules.violation import InstancePoint, Violation
 from polymap.workload.loopnest import Access, Operator, Tensor, Workload, is_plain
 
-OPERATIONS = 20_000_000
+SECONDS = 20.0
 
 
-def stale_copies(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
+def stale_copies(
+    workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float = SECONDS
+) -> tuple[Violation, ...]:
     """Return a violation of kind "dependence" per tensor and level at which a stale copy is read or drained.
 
     Only arrays of the plain rule can have stale copies: partial sums move, and what is only read never changes. The
-    mapping must be one that `check_mapping` accepts. Raises BudgetError where this is out of reach.
+    mapping must be one that `check_mapping` accepts. Raises BudgetError where this takes more than `seconds`.
     """
     if not _may_be_stale(workload, arch, mapping.nodes, frozenset()):
         return ()
-    found: list[Violation] = []
+    what = "looking for stale copies"
     try:
-        with budget(OPERATIONS, what="looking for stale copies"):
-            tree = read_tree(workload, arch, mapping)
-            for tensor in workload.tensors:
-                if is_plain(workload, tensor.name):
-                    scene = Scene.of(arch, tree, tensor, Ledger(), by_itself=False)
-                    found += _of_tensor(workload, arch, scene)
+        return within(seconds, what, _stale_copies, workload, arch, mapping)
     except BudgetError as error:
-        if any(problem.code != "PM510" for problem in error.problems):
+        if is_open() or not is_exhausted(error):
             raise
-        what = f"looking for stale copies takes more than {OPERATIONS:,} operations of isl"
-        raise BudgetError(Problem("PM489", what, "Tiles that divide or smaller extents would help.")) from None
+        hint = "Tiles that divide or smaller extents would help."
+        raise BudgetError(Problem("PM489", f"{what} takes more than {seconds:.3g} s", hint)) from None
+
+
+def _stale_copies(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
+    found: list[Violation] = []
+    with budget(what="looking for stale copies"):
+        tree = read_tree(workload, arch, mapping)
+        for tensor in workload.tensors:
+            if is_plain(workload, tensor.name):
+                scene = Scene.of(arch, tree, tensor, Ledger(), by_itself=False)
+                found += _of_tensor(workload, arch, scene)
     return tuple(found)
 
 

@@ -1,14 +1,18 @@
 """The one place where isl is started, limited and its errors are translated.
 
-Every isl call of polymap runs inside `with budget():`. isl listens to no signal while it works, so what limits it is a
-number of elementary operations (10^6 take one to five seconds), never a clock.
+Every isl call of polymap runs inside `with budget():`. isl listens to no signal while it works, so one call is limited
+by a number of elementary operations (10^6 take one to five seconds), and the clock is read between the calls. What may
+need more is asked in a process that can be ended (`within`).
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from threading import RLock
+from dataclasses import dataclass
+from threading import RLock, get_ident
 from typing import cast
 
 import islpy as isl
@@ -17,36 +21,82 @@ from polymap.errors import BudgetError, Problem, SolverError
 
 CONTEXT = isl.Context()
 DEFAULT_OPERATIONS = 1_000_000
+DEFAULT_SECONDS = 10.0
+UNLIMITED = 0
 
 _LOCK = RLock()
 _EXHAUSTED = "maximal number of operations"
-_depth = 0
+_EXHAUSTED_CODE = "PM510"
+_HINT = "Smaller sizes, fewer floors and modulos in subscripts, or a larger budget would help."
+
+
+@dataclass(slots=True)
+class _Limits:
+    """What the outermost budget allows, and how many budgets are open."""
+
+    depth: int = 0
+    thread: int = 0
+    operations: int = UNLIMITED
+    seconds: float = math.inf
+    until: float = math.inf
+    what: str = ""
+
+
+_limits = _Limits()
 
 
 @contextmanager
 def budget(
-    operations: int = DEFAULT_OPERATIONS, *, what: str = "this question about integer sets"
+    operations: int = DEFAULT_OPERATIONS,
+    *,
+    seconds: float = DEFAULT_SECONDS,
+    what: str = "this question about integer sets",
 ) -> Generator[None, None, None]:
-    """Allow the isl calls inside at most `operations` elementary operations together.
+    """Allow the isl calls inside at most `operations` elementary operations together (UNLIMITED: any number), and the
+    whole block `seconds` of wall time, looked at wherever `check_clock` is called.
 
     Budgets nest: the outermost one decides. An isl object is used by one thread at a time (the lock is held inside).
-    Raises BudgetError when the operations are used up and SolverError for any other complaint of isl.
+    Raises BudgetError when either is used up and SolverError for any other complaint of isl.
     """
-    global _depth
     with _LOCK:
-        if _depth == 0:
+        if _limits.depth == 0:
             CONTEXT.reset_operations()
             CONTEXT.set_max_operations(operations)
-        _depth += 1
+            _limits.operations, _limits.seconds, _limits.what = operations, seconds, what
+            _limits.until = time.monotonic() + seconds
+            _limits.thread = get_ident()
+        _limits.depth += 1
         try:
             yield
         except isl.Error as error:
             # isl's own exception cannot even be compared: nobody outside should hold one.
-            raise _translated(error, operations, what) from None
+            raise _translated(error, what) from None
         finally:
-            _depth -= 1
-            if _depth == 0:
-                CONTEXT.set_max_operations(0)
+            _limits.depth -= 1
+            if _limits.depth == 0:
+                CONTEXT.set_max_operations(UNLIMITED)
+                _limits.until = math.inf
+
+
+def is_open() -> bool:
+    """Return whether this thread is inside a budget (which then decides)."""
+    return _limits.depth > 0 and _limits.thread == get_ident()
+
+
+def check_clock() -> None:
+    """Raise BudgetError where the wall time of the outermost budget is used up (call it between long steps)."""
+    if time.monotonic() > _limits.until:
+        raise out_of_time(_limits.what, _limits.seconds)
+
+
+def out_of_time(what: str, seconds: float) -> BudgetError:
+    """Return the error of a question that takes more than its wall time."""
+    return BudgetError(Problem(_EXHAUSTED_CODE, f"{what} takes more than {seconds:.3g} s.", _HINT))
+
+
+def is_exhausted(error: BudgetError) -> bool:
+    """Return whether operations or time were used up: with more of them the question may have an answer."""
+    return any(problem.code == _EXHAUSTED_CODE for problem in error.problems)
 
 
 def integer(number: isl.Val) -> int:
@@ -55,19 +105,20 @@ def integer(number: isl.Val) -> int:
     A count that ran out of its budget halfway comes back as a number too small, without an error; but then isl refuses
     to print it, and that is seen here.
     """
+    check_clock()
     text = cast("str | None", number.to_str())
     if text is None:
         raise isl.Error(_EXHAUSTED)
     return int(text)
 
 
-def _translated(error: isl.Error, operations: int, what: str) -> BudgetError | SolverError:
-    if _EXHAUSTED in str(error):
-        return BudgetError(
-            Problem(
-                "PM510",
-                f"{what} needs more than {operations:,} operations of isl.",
-                "Smaller sizes, fewer floors and modulos in subscripts, or a larger budget would help.",
-            )
-        )
+def has_run_out(error: isl.Error) -> bool:
+    """Return whether isl gave up because the operations are used up."""
+    return _EXHAUSTED in str(error)
+
+
+def _translated(error: isl.Error, what: str) -> BudgetError | SolverError:
+    if has_run_out(error):
+        text = f"{what} needs more than {_limits.operations:,} operations of isl."
+        return BudgetError(Problem(_EXHAUSTED_CODE, text, _HINT))
     return SolverError(Problem("PM511", f"isl could not answer {what}: {error}", "Please report this as a bug."))

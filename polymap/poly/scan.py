@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.errors import BudgetError, Problem
-from polymap.poly.budget import integer
+from polymap.poly.budget import check_clock, integer
 
 _SET = isl.dim_type.set
 MAX_POINTS = 12_000_000
@@ -190,6 +190,7 @@ class _State:
 
     def list_dim(self, position: int, left: Sequence[int]) -> None:
         """Let one more dim take every value that the open rows leave it."""
+        check_clock()
         low, high = self._range(position, left)
         sizes = np.maximum(high - low + 1, 0)
         involved = [number for number, row in self.rows.items() if row[position]]

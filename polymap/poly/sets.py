@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import islpy as isl
 
 from polymap.poly.affine import Affine
-from polymap.poly.budget import CONTEXT, integer
+from polymap.poly.budget import CONTEXT, check_clock, has_run_out, integer
 from polymap.poly.cases import pieces_of
 
 Set = isl.Set
@@ -35,6 +35,7 @@ def tuple_space(name: str, dims: Sequence[str]) -> isl.Space:
 
 def variables(space: isl.Space) -> dict[str, isl.Aff]:
     """Return dim name -> the affine function that is this dim, on a space of named tuples."""
+    check_clock()
     local = isl.LocalSpace.from_space(space)
     functions: dict[str, isl.Aff] = {}
     for position in range(space.dim(_SET)):
@@ -129,19 +130,51 @@ def differences(relation: isl.Map, first: isl.Map, second: isl.Map, names: Seque
 
 
 def dim_bounds(points: isl.Set) -> tuple[tuple[int, int], ...]:
-    """Return the least and largest value of each dim of a bounded set that is not empty."""
+    """Return the least and largest value of each dim of a bounded set that is not empty.
+
+    isl takes a bound from a disjunct that has no integer point if it has not found out: such are left out first.
+    """
+    disjuncts = [isl.Set.from_basic_set(part) for part in points.get_basic_sets() if not part.is_empty()]
     return tuple(
-        (integer(points.dim_min_val(position)), integer(points.dim_max_val(position)))
+        (
+            min(integer(part.dim_min_val(position)) for part in disjuncts),
+            max(integer(part.dim_max_val(position)) for part in disjuncts),
+        )
         for position in range(points.dim(_SET))
     )
 
 
 def first_point(points: isl.Set) -> tuple[int, ...] | None:
-    """Return the lexicographically smallest point of a bounded set, or None if it is empty."""
+    """Return the lexicographically smallest point of a bounded set, or None if it is empty.
+
+    On some sets with floors isl's lexmin fails ("affine expression involves some of the domain dimensions"); then any
+    point of a disjunct on which it fails takes the place of that disjunct's smallest.
+    """
     if points.is_empty():
         return None
-    point = points.lexmin().sample_point()
-    return tuple(integer(point.get_coordinate_val(_SET, position)) for position in range(points.dim(_SET)))
+    try:
+        found = [points.lexmin()]
+    except isl.Error as error:
+        if has_run_out(error):
+            raise
+        found = [_smallest(part) for part in points.get_basic_sets() if not part.is_empty()]
+    return min(_coordinates(part.sample_point()) for part in found)
+
+
+def _smallest(part: isl.BasicSet) -> isl.Set:
+    """Return the smallest point of a disjunct if isl can tell, else all of them."""
+    points = isl.Set.from_basic_set(part)
+    try:
+        return points.lexmin()
+    except isl.Error as error:
+        if has_run_out(error):
+            raise
+        return points
+
+
+def _coordinates(point: isl.Point) -> tuple[int, ...]:
+    size = point.get_space().dim(_SET)
+    return tuple(integer(point.get_coordinate_val(_SET, position)) for position in range(size))
 
 
 def first_pair(relation: isl.Map) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

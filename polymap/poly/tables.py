@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polymap.poly.affine import Affine, dim
+from polymap.poly.budget import check_clock, has_run_out
 from polymap.poly.factors import Tally as Tally, tally_of, terms_of
 from polymap.poly.sets import function, integer_set, tuple_space, value
 
@@ -83,6 +84,7 @@ class Table:
         return Table(self.columns, self.points.union(other._ordered(self.columns).points))
 
     def minus(self, other: Table) -> Table:
+        check_clock()
         return Table(self.columns, _joined(self.points).subtract(_joined(other._ordered(self.columns).points)))
 
     def is_empty(self) -> bool:
@@ -144,6 +146,7 @@ class Table:
 
     def _over(self, columns: Columns) -> isl.Set:
         """Return the rows over these columns and more, which may have any value."""
+        check_clock()
         if columns == self.columns:
             return self.points
         projection = function("", columns, [dim(name) for name in self.columns])
@@ -154,10 +157,24 @@ class Table:
         return self.join(pairs)
 
     def _extreme(self, group: Sequence[str], order: Sequence[str], *, last: bool) -> Table:
+        check_clock()
         columns = (*group, *order)
-        relation = isl.Map.from_range(self.keep(columns).points).move_dims(_IN, 0, _OUT, 0, len(group))
-        relation = relation.lexmax() if last else relation.lexmin()
+        rows = self.keep(columns)
+        relation = isl.Map.from_range(rows.points).move_dims(_IN, 0, _OUT, 0, len(group))
+        try:
+            relation = relation.lexmax() if last else relation.lexmin()
+        except isl.Error as error:  # isl's lexmin fails on some sets with floors
+            if has_run_out(error):
+                raise
+            return rows._extreme_of_pairs(order, last=last)
         return Table(columns, relation.wrap().flatten())
+
+    def _extreme_of_pairs(self, order: Sequence[str], *, last: bool) -> Table:
+        """Return the rows that no other row of their group precedes in `order` (follows, if `last`)."""
+        names = {name: f"{name}_other" for name in order}
+        pairs = self.join(self.rename(names))
+        other = tuple(names.values())
+        return self.minus((pairs.less(order, other) if last else pairs.less(other, order)).keep(self.columns))
 
 
 def _joined(points: isl.Set) -> isl.Set:

@@ -93,6 +93,10 @@ def mapping_document(mapping: Mapping | None) -> object:
 def result_document(result: SearchResult) -> dict[str, object]:
     """Return what `polymap explore` prints."""
     document = _plain_document(result)
+    if result.dividing is not None:
+        one = result.dividing
+        figures = {"value": number(one.value), "bound": number(one.bound), "gap": one.gap, "seconds": one.seconds}
+        document["dividing"] = {"status": one.status, **figures}
     if result.values:
         document["values"] = {name: number(value) for name, value in result.values}
         document["bounds"] = {name: number(value) for name, value in result.bounds}
@@ -117,20 +121,22 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
             "distinct": number(result.space.distinct),
             "evaluated": number(result.space.evaluated),
             "pruned": number(result.space.pruned),
+            "listed": number(result.space.listed),
+            "infeasible": number(result.space.infeasible),
         },
+        "work": number(result.work),
     }
 
 
 def verdict_document(verdict: Verdict) -> dict[str, object]:
     """Return what `polymap verify` prints."""
     return {
-        "accepted": verdict.accepted,
-        "proven": verdict.accepted and not verdict.words,
+        "proven": verdict.proven,
+        "unproven": list(verdict.unproven),
         "reason": verdict.reason,
         "objective": verdict.objective,
         "value": number(verdict.value),
         "structures": verdict.structures,
-        "words": verdict.words,
         "head": verdict.head,
         "seconds": verdict.seconds,
     }

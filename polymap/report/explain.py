@@ -15,7 +15,7 @@ from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.reuse import Loop, Stay, stays
 from polymap.report.traffic import traffic_figure
 from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Operator, Tensor, Workload, written_tensors
+from polymap.workload.loopnest import Operator, Tensor, Workload, is_plain, written_tensors
 
 
 def explain(
@@ -201,7 +201,9 @@ def _outermost(workload: Workload, arch: Architecture, cost: Cost) -> str:
     if moved == least:
         return f"{name} moves {exact(moved)} elements, exactly the compulsory ones: no mapping can move less there."
     ratio = f", {times(Fraction(moved, least))} as many" if least else ""
-    return f"{name} moves {exact(moved)} elements; {exact(least)} are compulsory (each element once){ratio}."
+    plain = any(is_plain(workload, tensor.name) for tensor in workload.tensors)
+    what = "what is read before it is overwritten, and what is written, once" if plain else "each element once"
+    return f"{name} moves {exact(moved)} elements; {exact(least)} are compulsory ({what}){ratio}."
 
 
 def _energy(workload: Workload, arch: Architecture, cost: Cost) -> str:

@@ -65,7 +65,7 @@ def roofline_plot(figure: RooflineFigure) -> Figure:
             where = (point.operations_per_byte, point.operations_per_cycle)
             axes.annotate(point.label, where, textcoords="offset points", xytext=(6, -12), fontsize=8)
     if figure.compulsory is not None:
-        axes.axvline(figure.compulsory, color="#9ca3af", linestyle="--", linewidth=1, label="every element once")
+        axes.axvline(figure.compulsory, color="#9ca3af", linestyle="--", linewidth=1, label="compulsory traffic only")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("operations per byte moved")
@@ -76,7 +76,7 @@ def roofline_plot(figure: RooflineFigure) -> Figure:
 
 
 def buffer_curve_plot(figure: BufferFigure) -> Figure:
-    """Return the traffic of the best mappings and the bound against the size of a buffer, both axes logarithmic.
+    """Return the traffic of the best mappings, and what nothing beats, against the size of a buffer (both logarithmic).
 
     Raises MissingPackageError without matplotlib.
     """
@@ -84,13 +84,14 @@ def buffer_curve_plot(figure: BufferFigure) -> Figure:
     axes = canvas.subplots()
     for points, colour, style, label in (
         (figure.found, FOUND, "-", "best mapping found"),
-        (figure.bound, BOUND, "--", "no mapping moves less"),
+        (figure.bound, BOUND, "--", "no loop tree moves less"),
+        (figure.schedule, "#6b7280", ":", "no schedule moves less"),
     ):
         axes.plot(
             [room for room, _ in points], [moved for _, moved in points], style, color=colour, label=label, marker="o"
         )
     if figure.compulsory is not None:
-        axes.axhline(figure.compulsory, color="#9ca3af", linestyle=":", linewidth=1, label="every element once")
+        axes.axhline(figure.compulsory, color="#9ca3af", linestyle=":", linewidth=1, label="compulsory")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel(f"size of {figure.level}, bytes")

@@ -38,7 +38,7 @@ class RoofPoint:
 
 @dataclass(frozen=True, slots=True)
 class RooflineFigure:
-    """What is drawn. compulsory: operations per byte if every element crossed the outermost level once."""
+    """What is drawn. compulsory: operations per byte if the outermost level moved the compulsory traffic alone."""
 
     title: str
     peak_operations_per_cycle: float
@@ -168,7 +168,7 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *
             svg.line(place, FRAME.top, place, FRAME.bottom, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"')
         )
         shapes.append(
-            svg.text(place - 5, FRAME.bottom - 8, "every element once", size=10.5, fill=svg.GREY, anchor="end")
+            svg.text(place - 5, FRAME.bottom - 8, "compulsory traffic only", size=10.5, fill=svg.GREY, anchor="end")
         )
     for point in figure.points:
         left, base = x.place(point.operations_per_byte), y.place(point.operations_per_cycle)

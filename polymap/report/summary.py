@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polymap.search.result import SearchResult
 
 MOST_ORDERS_SHOWN = 6
+MOST_UNPROVEN_SHOWN = 5
 
 
 def _exact(value: int | float | None) -> str:
@@ -42,6 +43,27 @@ def status_text(result: SearchResult) -> str:
     return f"{result.status}: {'; '.join(parts)}, gap {gap}, {result.seconds:.1f} s"
 
 
+def dividing_text(result: SearchResult) -> str:
+    """Return what is proven over tiles that divide, and what is known over all sizes."""
+    dividing = result.dividing
+    assert dividing is not None
+    if dividing.status == "OPTIMAL":
+        known = "proven"
+    elif dividing.status == "INFEASIBLE":
+        known = "there is none"
+    else:
+        known = "none found yet" if dividing.gap is None else f"gap {100 * dividing.gap:.3g} %, not proven"
+    value = "" if dividing.value is None else f" {_exact(dividing.value)}{unit_of(_first_part(result))}"
+    over_all = (
+        "proven" if result.status == "OPTIMAL" else None if result.gap is None else f"gap {100 * result.gap:.3g} %"
+    )
+    return f"best dividing{value}: {known}" + (f"; over all sizes: {over_all}" if over_all else "")
+
+
+def _first_part(result: SearchResult) -> str:
+    return result.values[0][0] if result.values else result.objective
+
+
 def space_text(result: SearchResult) -> str:
     """Return the size of the space and how much of it the search looked at."""
     space = result.space
@@ -51,13 +73,17 @@ def space_text(result: SearchResult) -> str:
         ("with different costs", space.distinct),
         ("evaluated", space.evaluated),
         ("pruned", space.pruned),
+        ("infeasible", space.infeasible),
+        ("structures listed", space.listed),
     )
     return "space: " + ", ".join(f"{_exact(count)} {what}" for what, count in parts if count is not None)
 
 
 def result_text(workload: Workload, arch: Architecture, result: SearchResult) -> str:
     """Return the answer of a search: status, space, the front, the best mapping and what it costs."""
-    lines = [status_text(result), space_text(result)]
+    lines = [status_text(result)]
+    lines += [dividing_text(result)] if result.dividing is not None else []
+    lines += [space_text(result)]
     if result.front:
         lines += ["", front_text(result), "", "The first point:"]
     if result.best is not None and result.cost is not None:
@@ -104,7 +130,8 @@ def no_answer_text(result: SearchResult) -> str:
     clash = "\n".join(f"      {reason}" for reason in result.clash)
     if result.status == "TIMEOUT" and result.clash:
         return (
-            f"PM571 no mapping found: constraints are searched with tiles that divide, for which these clash:\n{clash}"
+            f"PM571 no mapping found in {result.seconds:.1f} s; with tiles that divide there is none, as these clash:\n"
+            f"{clash}"
         )
     if result.status == "TIMEOUT":
         return f"PM571 no mapping found in {result.seconds:.1f} s\n      A longer --time-limit may find one."
@@ -113,16 +140,19 @@ def no_answer_text(result: SearchResult) -> str:
 
 def verdict_text(verdict: Verdict) -> str:
     """Return what `polymap verify` says of a certificate."""
-    if not verdict.accepted or verdict.value is None:
-        return f"REFUSED: {verdict.reason}"
-    count, words = verdict.structures, verdict.words
-    doubt = f" (solver's word for {words:,} of {count:,} structures)" if words else ""
+    about = f"of the workload, machine, constraints and objective with SHA-256 {verdict.head}"
+    if verdict.reason or verdict.value is None:
+        return f"REFUSED: {verdict.reason}" + (f"\n{about}" if verdict.head else "")
+    words = len(verdict.unproven)
+    status = f"NOT PROVEN (the solver's word for {words:,} of {verdict.structures:,} structures)"
     lines = [
-        f"OPTIMAL{doubt}: {verdict.objective} {exact(verdict.value)}{unit_of(verdict.objective)}, checked against "
-        f"{plural(count, 'structure')} in {verdict.seconds:.1f} s",
-        f"of the workload, machine and objective with SHA-256 {verdict.head}",
+        f"{status if words else 'OPTIMAL'}: {verdict.objective} {exact(verdict.value)}{unit_of(verdict.objective)}, "
+        f"checked against {plural(verdict.structures, 'structure')} in {verdict.seconds:.1f} s",
+        about,
+        *(f"  {line}" for line in verdict.unproven[:MOST_UNPROVEN_SHOWN]),
     ]
-    return "\n".join(lines)
+    more = words - MOST_UNPROVEN_SHOWN
+    return "\n".join((*lines, f"  and {more:,} more") if more > 0 else lines)
 
 
 def run_text(run: CRun) -> str:

@@ -7,10 +7,10 @@ from math import prod
 
 from polymap.poly.affine import Affine, Floor
 from polymap.report.numbers import exact, size, table
-from polymap.workload.loopnest import Access, Apply, Expression, Index, Number, Read, Statement, Workload
+from polymap.workload.loopnest import Access, Apply, Convert, Expression, Index, Number, Read, Statement, Workload
 from polymap.workload.notation import access_text
 
-_INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "<": 0, "<=": 0, "==": 0, "!=": 0, "&&": 0, "||": 0}
+_INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "<": 0, "<=": 0, "==": 0, "!=": 0, "&&": 0, "||": 0}
 
 
 def workload_text(workload: Workload) -> str:
@@ -64,6 +64,8 @@ def labelled(workload: Workload, statement: Statement) -> Statement:
     def operand(value: Expression) -> Expression:
         if isinstance(value, Index):
             return Index(expression(value.value))
+        if isinstance(value, Convert):
+            return replace(value, value=operand(value.value))
         return Apply(value.operation, tuple(map(operand, value.arguments))) if isinstance(value, Apply) else value
 
     return replace(
@@ -98,6 +100,9 @@ def expression_text(expression: Expression, reads: tuple[Access, ...], within: i
             return f"({text})" if within and (" " in text or text.startswith("-")) else text
         case Apply():
             return _operation(expression, reads, within)
+        case Convert(kind, value, written):
+            # What C converts by itself is not shown, no more than the text shows it.
+            return f"({kind}) {expression_text(value, reads, 3)}" if written else expression_text(value, reads, within)
 
 
 def _operation(expression: Apply, reads: tuple[Access, ...], within: int) -> str:

@@ -268,6 +268,41 @@ def placement_violations(workload: Workload, arch: Architecture, mapping: Mappin
     return tuple(found)
 
 
+def idle_fanouts(workload: Workload, arch: Architecture) -> tuple[str, ...]:
+    """Return a sentence for each fan-out that no dim of the workload may be spread over, though dims are named."""
+    known = {dim.name for dim in workload.dims}
+    return tuple(
+        f"the fan-out '{fanout.name}' may spread only {', '.join(fanout.dims)}, and the workload has "
+        f"{', '.join(sorted(known))}: it stays unused"
+        for fanout in arch.fanouts
+        if fanout.dims and not known & set(fanout.dims)
+    )
+
+
+def warnings_of(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[str, ...]:
+    """Return what is odd about a readable tree but no mistake: nodes of the outermost level inside a loop."""
+    found: dict[str, None] = {}
+    outermost = arch.levels[0].name
+
+    def walk(nodes: Sequence[MappingNode], where: str, loops: tuple[str, ...], tiles: dict[str, int]) -> None:
+        for index, node in enumerate(nodes):
+            match node:
+                case Temporal(dim, tile) | Spatial(dim, tile, _) if tile < tiles[dim]:
+                    loops, tiles = (*loops, dim), {**tiles, dim: tile}
+                case Storage(level, tensors) if loops and level == outermost:
+                    inside = f"a loop over {loops[-1]}"
+                    what = f"{where}[{index}] stores {', '.join(tensors) or 'nothing'} in '{level}' inside {inside}"
+                    found[f"{what}: the place of the outermost level has no effect, it always holds everything"] = None
+                case Branch(children):
+                    for number, child in enumerate(children):
+                        walk(child, f"{where}[{index}].branch[{number}]", loops, tiles)
+                case _:
+                    pass
+
+    walk(mapping.nodes, "nodes", (), workload.extents())
+    return tuple(found)
+
+
 def _fanout_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
     """Yield fan-outs with more iterations than instances, and dims spread where they may not be."""
     tiles = workload.extents()

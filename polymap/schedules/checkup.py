@@ -8,6 +8,7 @@ from math import factorial
 
 from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.errors import BudgetError
+from polymap.poly.within import within
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
 from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
@@ -15,6 +16,8 @@ from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permuta
 from polymap.schedules.violation import Violation
 from polymap.workload.dependences import Dependence, dependences
 from polymap.workload.loopnest import Workload
+
+LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +51,21 @@ class Checkup:
     violations: tuple[Violation, ...] | None
 
 
-def checkup(workload: Workload, mapping: Mapping | None = None) -> Checkup:
+def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s: float = LIMIT_S) -> Checkup:
     """Return dependences, orders and parallel loops of the workload, and the dependences that the mapping breaks.
 
-    Raises MappingError for a mapping that is no program of the workload (no machine is asked about its levels).
+    Raises MappingError for a mapping that is no program of the workload (no machine is asked about its levels), and
+    BudgetError where this takes more than the time limit.
     """
+    return within(time_limit_s, "checking this program", _checkup, workload, mapping)
+
+
+def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
     labels = {each.name: each.label or each.name for each in workload.dims}
     loops = band(workload)
     violations: tuple[Violation, ...] | None = None
     if mapping is not None:
-        _check_readable(workload, mapping)
+        check_readable(workload, mapping)
         violations = dependence_violations(workload, mapping)
     return Checkup(
         dependences(workload),
@@ -93,18 +101,19 @@ def _parallel(workload: Workload, loop: str) -> bool | str:
     return answer.value if answer is Parallel.REDUCTION else answer is Parallel.YES
 
 
-def _check_readable(workload: Workload, mapping: Mapping) -> None:
-    """Raise MappingError where the loops and computes of the tree are no program; storage nodes are not looked at."""
+def check_readable(workload: Workload, mapping: Mapping) -> None:
+    """Raise MappingError where the tree's loops and computes are no program, whatever the machine."""
     anywhere = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
     check_mapping(workload, anywhere, Mapping(_loops_only(mapping.nodes)))
 
 
 def _loops_only(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+    """Return the tree without what needs a machine: levels, tensors, fan-outs."""
     kept: list[MappingNode] = []
     for node in nodes:
         match node:
-            case Storage():
-                pass
+            case Storage():  # it keeps its place: messages name nodes by it
+                kept.append(Storage("memory", ()))
             case Spatial(dim, tile, _):
                 kept.append(Temporal(dim, tile))
             case Branch(children):

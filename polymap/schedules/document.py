@@ -6,7 +6,7 @@ Whether the names exist and the tree can be read as a program is `check_mapping`
 from __future__ import annotations
 
 from polymap.errors import MappingError, Problem
-from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, is_list, is_name, is_table, shown
+from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, is_list, is_name, is_table, kinds_found, shown
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 _FIELDS = {
@@ -95,9 +95,9 @@ class _Reader:
         """Return the node that a table describes, or None where it does not say what it is."""
         kinds = [kind for kind in _FIELDS if kind in item] if is_table(item) else []
         if len(kinds) != 1:
-            found = f"a table with {' and '.join(kinds) or 'none of them'}" if is_table(item) else shown(item)
+            found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item)
             hint = "A node is a table with one of 'store', 'for', 'par', 'branch' and 'compute'."
-            self._problems.append(Problem("PM454", f"{where} is {found}", hint))
+            self._problems.append(Problem("PM454", f"{where} {found}", hint))
             return None
         kind = kinds[0]
         fields = Fields.of(item, where, self._problems, known=_FIELDS[kind], required=_FIELDS[kind])

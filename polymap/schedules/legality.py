@@ -6,12 +6,16 @@ other.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import Enum
 
-from polymap.poly.budget import budget
+from polymap.errors import BudgetError, Problem
+from polymap.poly.budget import budget, is_exhausted, is_open
 from polymap.poly.relations import Clock, at_same_time, not_in_order
 from polymap.poly.sets import Map, first_pair
+from polymap.poly.within import within
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.relation import Schedule, order_schedule, schedule_of
 from polymap.schedules.signs import (
@@ -26,7 +30,8 @@ from polymap.schedules.violation import InstancePoint, Violation
 from polymap.workload.dependences import Dependence, Kind, dependence_relations, dependences
 from polymap.workload.loopnest import Workload
 
-MAPPING_OPERATIONS = 5_000_000
+SECONDS = 20.0
+PLACES_OPERATIONS = 5_000_000
 ORDERS_IN_MESSAGES = 6
 
 
@@ -60,7 +65,9 @@ def order_violation(workload: Workload, order: Sequence[str], *, strict: bool = 
     return found[0] if found else None
 
 
-def dependence_violations(workload: Workload, mapping: Mapping, *, strict: bool = False) -> tuple[Violation, ...]:
+def dependence_violations(
+    workload: Workload, mapping: Mapping, *, strict: bool = False, seconds: float = SECONDS
+) -> tuple[Violation, ...]:
     """Return one violation per dependence that the mapping breaks, each with two statement instances.
 
     Instances in the same step on different coordinates of a fan-out are simultaneous: nothing may depend on another.
@@ -68,14 +75,33 @@ def dependence_violations(workload: Workload, mapping: Mapping, *, strict: bool 
     """
     if workload.associative and not strict and only_accumulates(workload):
         return ()
-    return schedule_violations(workload, schedule_of(workload, mapping), strict=strict)
+    return schedule_violations(workload, schedule_of(workload, mapping), strict=strict, seconds=seconds)
 
 
-def schedule_violations(workload: Workload, schedule: Schedule, *, strict: bool = False) -> tuple[Violation, ...]:
-    """Return one violation per dependence that the schedule breaks (see `relation` for what a schedule is)."""
+def schedule_violations(
+    workload: Workload, schedule: Schedule, *, strict: bool = False, seconds: float = SECONDS
+) -> tuple[Violation, ...]:
+    """Return one violation per dependence that the schedule breaks (see `relation` for what a schedule is).
+
+    Raises BudgetError where this takes more than `seconds`.
+    """
+    what = "the legality of a mapping"
+    until = time.monotonic() + seconds
+    with suppress(BudgetError):  # kept for the next question; a process of its own may find them
+        dependence_relations(workload)
+    try:
+        return within(until - time.monotonic(), what, _schedule_violations, workload, dict(schedule), strict=strict)
+    except BudgetError as error:
+        if is_open() or not is_exhausted(error):
+            raise
+        hint = "Smaller extents, or fewer floors and modulos in subscripts and tiles that divide, would help."
+        raise BudgetError(Problem("PM518", f"{what} takes more than {seconds:.3g} s to decide", hint)) from None
+
+
+def _schedule_violations(workload: Workload, schedule: Schedule, *, strict: bool) -> tuple[Violation, ...]:
     relaxed = workload.associative and not strict
     found: list[Violation] = []
-    with budget(MAPPING_OPERATIONS, what="the legality of a mapping"):
+    with budget(what="the legality of a mapping"):
         for dependence, relation in dependence_relations(workload):
             if relaxed and dependence.kind is Kind.REDUCTION:
                 continue
@@ -107,7 +133,7 @@ def parallel_places(workload: Workload, schedule: Schedule) -> tuple[Parallel, .
     """Return, per place of a schedule that is legal, whether instances that differ in it first are independent."""
     length = max(len(times) for times in schedule.values())
     answers = [Parallel.YES] * length
-    with budget(MAPPING_OPERATIONS, what="the parallel loops of a schedule"):
+    with budget(PLACES_OPERATIONS, what="the parallel loops of a schedule"):
         for dependence, relation in dependence_relations(workload):
             source, sink = (_clock(workload, schedule, name) for name in (dependence.source, dependence.sink))
             relaxed = workload.associative and dependence.kind is Kind.REDUCTION

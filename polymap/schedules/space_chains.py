@@ -14,6 +14,8 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.schedules.primes import split
+
 Table = NDArray[np.int64]
 Trips = tuple[int, ...]
 
@@ -25,20 +27,9 @@ class TileRule(StrEnum):
     ANY = "any"
 
 
-@cache
 def prime_exponents(number: int) -> tuple[int, ...]:
     """Return the exponents of the prime factorisation, by rising prime."""
-    exponents: list[int] = []
-    prime = 2
-    while prime * prime <= number:
-        exponent = 0
-        while number % prime == 0:
-            number //= prime
-            exponent += 1
-        if exponent:
-            exponents.append(exponent)
-        prime += 1
-    return tuple(exponents) + ((1,) if number > 1 else ())
+    return tuple(exponent for _, exponent in split(number)[0])
 
 
 @cache

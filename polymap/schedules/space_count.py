@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from polymap.schedules.primes import split
 from polymap.schedules.space_chains import (
     Table,
     TileRule,
@@ -22,7 +23,7 @@ from polymap.schedules.space_chains import (
     unlimited_table,
 )
 from polymap.schedules.space_fanouts import Share, shared_product, shares_of
-from polymap.schedules.space_orders import Quadrature, UnitBlock, evaluation_points, quadrature
+from polymap.schedules.space_orders import NoPrimesLeft, Quadrature, UnitBlock, evaluation_points, quadrature
 from polymap.schedules.space_placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
@@ -86,9 +87,11 @@ def _unless(stop: Callable[[], bool], items: Iterable[Item]) -> Iterator[Item]:
 
 def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
     """Return the exact number of trees, or None where it would take too many operations, or `stop` ends it."""
+    if space.rule is TileRule.DIVIDE and not all(split(dim.extent)[1] for dim in space.dims):
+        return None  # the divisors of an extent are not known
     try:
         return _counted(space, stop)
-    except _Stopped:
+    except (_Stopped, NoPrimesLeft):
         return None
 
 

@@ -36,6 +36,10 @@ class Quadrature:
     weights: tuple[int, ...]
 
 
+class NoPrimesLeft(Exception):
+    """No rule of the degree has a prime that products of residues fit."""
+
+
 @cache
 def quadrature(degree: int, number: int) -> Quadrature:
     """Return the number-th rule that is exact up to `degree`; each has another prime."""
@@ -50,7 +54,8 @@ def quadrature(degree: int, number: int) -> Quadrature:
             nodes = (0, *roots)
             return Quadrature(candidate, nodes, _weights(nodes, candidate))
         candidate -= 1
-        assert candidate > 2 * degree, "no primes are left"
+        if candidate <= 2 * degree:
+            raise NoPrimesLeft
 
 
 def _is_prime(number: int) -> bool:

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polymap.arch.machine import Architecture
+from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.mapping import Mapping
+from polymap.search.constraints import Rules
+from polymap.search.demands import refusals
 from polymap.search.floor import floor_of
 from polymap.search.goals import Goal, Objective
 from polymap.search.objective import objective_values
@@ -26,6 +29,7 @@ class Question:
     workload: Workload
     arch: Architecture
     objective: Objective
+    rules: Rules = ()
 
     def floors(self) -> Values:
         """Return what no mapping at all can beat, per part of an order or a front (else one)."""
@@ -44,6 +48,7 @@ def answer(
     objective = question.objective
     cost = evaluate(question.workload, question.arch, mapping)
     values = objective_values(question.workload, question.arch, objective, cost)
+    check_answer(question, mapping, cost)
     least = _each_alone(min((*left, values)), values, question.floors())
     status = "OPTIMAL" if least == values else "FEASIBLE"
     gap = next((gap_of(value, bound) for value, bound in zip(values, least, strict=True) if value != bound), 0.0)
@@ -65,6 +70,17 @@ def answer(
         bounds=tuple(zip(names, lower, strict=True)) if several else (),
         more=more,
     )
+
+
+def check_answer(question: Question, mapping: Mapping, cost: Cost) -> None:
+    """Raise AssertionError where a mapping would be a wrong answer: it breaks a rule, or beats a bound that is told."""
+    workload, arch = question.workload, question.arch
+    refused = refusals(workload, arch, question.rules, mapping, cost)
+    if refused:
+        raise AssertionError(f"the search gives a mapping that is no answer: {'; '.join(refused)}")
+    values = objective_values(workload, arch, question.objective, cost)
+    if any(floor > value for floor, value in zip(question.floors(), values, strict=True)):
+        raise AssertionError("a mapping is better than what no mapping can beat")
 
 
 def _each_alone(bounds: Values, values: Values, floors: Values) -> Values:
@@ -107,9 +123,11 @@ def _covers(old: Values, new: Values) -> bool:
     return all(a <= b for a, b in zip(old, new, strict=True))
 
 
-def best_so_far(workload: Workload, arch: Architecture, objective: Objective, last: Progress) -> SearchResult | None:
+def best_so_far(
+    workload: Workload, arch: Architecture, objective: Objective, last: Progress, rules: Rules = ()
+) -> SearchResult | None:
     """Return what an interrupted search has found, as its answer; None where it has nothing yet."""
-    question = Question(workload, arch, objective)
+    question = Question(workload, arch, objective, rules)
     if last.best is None:
         return None
     floors = question.floors()
@@ -127,7 +145,15 @@ def not_worse(old: SearchResult, new: SearchResult) -> SearchResult:
         return new
     kept = new
     if new.value is None or (old.value is not None and old.value < new.value):
-        kept = replace(old, space=new.space, seconds=new.seconds, history=new.history, again=new.again)
+        kept = replace(
+            old,
+            space=new.space,
+            seconds=new.seconds,
+            history=new.history,
+            dividing=new.dividing,
+            work=new.work,
+            again=new.again,
+        )
     bound = max(one for one in (old.bound, new.bound, 0) if one is not None)
     assert kept.value is not None
     bound = min(bound, kept.value)
@@ -142,4 +168,9 @@ def gap_of(value: Fraction, bound: Fraction) -> float:
 def number_of(objective: Objective, value: Fraction) -> int | float:
     """Return a value as it is shown: an integer where the objective counts."""
     counts = objective.goal in (Goal.LATENCY, Goal.TRAFFIC, Goal.CAPACITY)
-    return int(value) if counts and value.denominator == 1 else float(value)
+    if counts and value.denominator == 1:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:  # above 1.8e308, where a fraction of a pJ is none too many
+        return round(value)

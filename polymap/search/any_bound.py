@@ -7,7 +7,7 @@ node plus the least cost inside its tile: one pass per joint state, running mini
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -23,6 +23,11 @@ States = tuple[tuple[State, tuple[tuple[int, int, State], ...]], ...]  # each wi
 Moves = frozenset[tuple[State, int, int]]  # joint states with a tensor and its edge
 # Relative; the floats are sums of some ten terms, each a product of about as many factors: true to 1e-14.
 MARGIN = 1e-10
+
+
+def never() -> bool:
+    """Return False: there is no limit."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +117,23 @@ class Phase:
     open: bool
 
 
-def relax(tables: AnyTables, component: int, prices: tuple[float, ...], allowed: Moves | None = None) -> Relaxed | None:
+class TimeIsUp(Exception):
+    """A limit was reached before the bound was known."""
+
+
+def relax(
+    tables: AnyTables,
+    component: int,
+    prices: tuple[float, ...],
+    allowed: Moves | None = None,
+    is_over: Callable[[], bool] = never,
+) -> Relaxed | None:
     """Return the least cost of a component over all chains at these prices; None where nothing fits.
 
-    allowed: the only moves that chains may make (None: all).
+    allowed: the only moves that chains may make (None: all). is_over: asked between joint states; raises TimeIsUp.
     """
     walk = _Walk(tables, component, prices, allowed)
-    walk.fill()
+    walk.fill(is_over)
     at = tuple(length - 1 for length in tables.shape(0))
     outermost = Phase(0, open=False)
     first = min(first_states(tables), key=lambda s: (float(walk.reach[outermost, s][at]), s))
@@ -128,7 +143,8 @@ def relax(tables: AnyTables, component: int, prices: tuple[float, ...], allowed:
     chain = walk.chain(first)
     room = capacities(tables)
     worth = sum(p * r for p, r in zip(prices, room, strict=True) if p)
-    net = least - worth - MARGIN * (abs(least) + worth + abs(tables.start[component]))
+    sizes = abs(least) + worth + abs(tables.start[component]) + tables.least_cost(component)
+    net = least - worth - MARGIN * sizes
     excess = tuple(u - r for u, r in zip(walk.held(chain), room, strict=True))
     return Relaxed(net + tables.start[component], chain, excess)
 
@@ -149,7 +165,8 @@ class _Walk:
                 for unit, (cost, bits) in enumerate(zip(edge.costs, edge.bits, strict=True)):
                     price, own = prices[edge.level], cost[component]
                     priced = own + bits * price if price else own
-                    self.costs[t, number, unit] = np.where(bits <= room[edge.level], priced, np.inf)
+                    fits = bits <= room[edge.level] * (1 + MARGIN)
+                    self.costs[t, number, unit] = np.where(fits, priced, np.inf)
         self.barred = {(u, v): _barred(tables, (u, v)) for u in range(self.units) for v in range(u + 1, self.units)}
         self.inward = {
             (u, v): tuple(_inward(tables, (u, v), d) for d in range(len(tables.ends[u])))
@@ -157,9 +174,11 @@ class _Walk:
             for v in range(u + 1, self.units)
         }
 
-    def fill(self) -> None:
+    def fill(self, is_over: Callable[[], bool]) -> None:
         """Work out all states, innermost first."""
         for state, moves in self.states:
+            if is_over():
+                raise TimeIsUp
             for unit in reversed(range(self.units)):
                 for is_open in (True, False):
                     if is_open and unit == self.units - 1:

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from math import ceil, inf, isfinite, prod
 
 from polymap.schedules.mapping import Mapping
-from polymap.search.any_bound import Moves, Relaxed, relax
+from polymap.search.any_bound import Moves, Relaxed, TimeIsUp, relax
 from polymap.search.any_cells import Region, first_region, is_possible
 from polymap.search.any_convex import Chain, Convex
 from polymap.search.any_probes import Ranges, ranges_below, within
@@ -23,7 +23,9 @@ from polymap.search.any_score import exact_score
 from polymap.search.any_seeds import points_of, seated, seeds
 from polymap.search.any_tables import AnyTables, build_any_tables
 from polymap.search.goals import Objective
+from polymap.search.limits import Work
 from polymap.search.objective import Measure
+from polymap.search.polish import Annealer
 from polymap.search.problem import Problem
 
 COARSE = 1.5  # regions whose factors differ by more are cut before anything else
@@ -35,6 +37,7 @@ POLISH = 10
 ROUNDED_CHAINS = 3  # whose tiles are rounded to mappings
 FEW_ORDERS = 12  # whose tiles are narrowed
 SEED_ROUNDS = 3
+ANNEALED_FIRST, ANNEALED_PER_REGION = 400, 25  # mappings
 SEED_SHARE = 0.5  # of the time, for good mappings to begin with
 
 Prices = tuple[float, ...]
@@ -82,7 +85,8 @@ Report = Callable[[Mapping | None, Fraction | None, int], None]
 class AnySearch:
     """One search. `best` is the best mapping so far with its exact value in the objective's unit.
 
-    clock: the share of the time limit that is spent. first: a mapping to begin with.
+    clock: the share of the limit that is spent. first: a mapping to begin with. work: counts the bounds. annealer:
+    looks for better mappings now and then.
     """
 
     def __init__(
@@ -92,12 +96,16 @@ class AnySearch:
         measure: Measure,
         clock: Callable[[], float],
         first: tuple[Mapping, Fraction] | None,
+        work: Work | None = None,
+        annealer: Annealer | None = None,
     ) -> None:
         self.problem = problem
         self.objective = objective
         self.measure = measure
         self.clock = clock
         self.best = first
+        self._work = work or Work()
+        self._annealer = annealer
         self._tried: set[Mapping] = set()
         self._convex = Convex(problem, measure)
 
@@ -120,6 +128,7 @@ class AnySearch:
         root = self._raised(start, 0, coarse=True, polish=True)
         if root is None:
             return None
+        self._annealed(ANNEALED_FIRST)
         least = self._value(root)
         report(*(self.best or (None, None)), least)
         start = self._screened(start, self._convex.numbers)
@@ -136,6 +145,7 @@ class AnySearch:
                 break
             heappop(queue)
             looked += 1
+            self._annealed(ANNEALED_PER_REGION)
             for new, value in self._followed(item, bound, looked):
                 if value is None or self._is_refuted(value):
                     refuted += 1
@@ -147,6 +157,18 @@ class AnySearch:
         bound = queue[0][0] if queue else None
         return AnyOutcome(self.best, bound, looked, refuted + len(queue), tuple(queue))
 
+    def _annealed(self, mappings: int) -> None:
+        """Look for better mappings near the best one."""
+        annealer = self._annealer
+        if annealer is None or self.out_of_time():
+            return
+        if self.best is not None:
+            annealer.know(*self.best)
+        annealer.walk(mappings, self.out_of_time)
+        self._work.add(mappings)
+        if annealer.best is not None and (self.best is None or annealer.best[1] < self.best[1]):
+            self.best = annealer.best
+
     def _screened(self, item: Item, numbers: Sequence[int] | None) -> Item:
         """Return the item bounded by geometric programs, with the orders that these leave."""
         if numbers is None:
@@ -154,6 +176,7 @@ class AnySearch:
         chains = self._convex.least(item.region, numbers, self.out_of_time)
         if chains is None:
             return item
+        self._work.add(len(numbers))
         parts = item.parts
         least = min((chain.bound for chain in chains), default=inf)
         kept = tuple(chain for chain in chains if not self._is_refuted(self._with_first(item, chain.bound)))
@@ -252,23 +275,31 @@ class AnySearch:
         return float(self.best[1] / self.measure.unscaled(1))
 
     def _raised(self, item: Item, bound: int, *, coarse: bool, polish: bool) -> Item | None:
-        """Return the item with a better bound: prices and cells after some rounds. None where nothing fits."""
+        """Return the item with a better bound: prices and cells after some rounds. None where nothing fits.
+
+        Where time ends, what is known by then.
+        """
         goal, most = self._goal(), FEW_CELLS if coarse else MOST_CELLS
         last: tuple[AnyTables, Relaxed] | None = None
         moves = None if item.numbers is None else self._convex.moves(item.numbers)
         for number in range(2 if coarse else ROUNDS):
             tables = within(build_any_tables(self.problem, self.measure, item.region), item.ranges)
-            relaxed = relax(tables, 0, item.prices, moves)
-            if relaxed is None:
-                return None
-            parts = [max(item.parts[0], relaxed.cost), *item.parts[1:]]
-            if number == 0:
-                for component in range(1, len(parts)):
-                    other = relax(tables, component, (0.0,) * len(item.prices), moves)
+            item = replace(item, cycles=tables.cycles)
+            parts = list(item.parts)
+            try:
+                relaxed = relax(tables, 0, item.prices, moves, self.out_of_time)
+                self._work.add()
+                if relaxed is None:
+                    return None
+                parts[0] = max(item.parts[0], relaxed.cost)
+                for component in range(1, len(parts) if number == 0 else 1):
+                    other = relax(tables, component, (0.0,) * len(item.prices), moves, self.out_of_time)
                     if other is None:
                         return None
                     parts[component] = max(parts[component], other.cost)
-            item = self._priced(replace(item, parts=tuple(parts), cycles=tables.cycles), relaxed)
+            except TimeIsUp:
+                return replace(item, parts=tuple(parts))
+            item = self._priced(replace(item, parts=tuple(parts)), relaxed)
             last = tables, relaxed
             value = self._value(item)
             if self.out_of_time() or self._is_refuted(value):
@@ -323,8 +354,12 @@ class AnySearch:
             return
         item = Item(points, None, (-inf,), 0, prices, prices, 1.0)
         for _ in range(POLISH):
-            near = relax(tables, 0, item.prices, moves)
-            if near is None or self.out_of_time():
+            try:
+                self._work.add()
+                near = relax(tables, 0, item.prices, moves, self.out_of_time)
+            except TimeIsUp:
+                return
+            if near is None:
                 return
             item = self._priced(replace(item, parts=(max(item.parts[0], near.cost),)), near)
             mapping = tree_of_chain(tables, near.chain)
@@ -334,10 +369,11 @@ class AnySearch:
 
     def _take(self, mapping: Mapping) -> None:
         score = exact_score(self.problem.workload, self.problem.arch, self.objective, mapping)
-        if score is None or score[0]:
+        self._work.add()
+        if score is None or score.excess:
             return
-        if self.best is None or score[1] < self.best[1]:
-            self.best = mapping, score[1]
+        if self.best is None or score.value < self.best[1]:
+            self.best = mapping, score.value
 
 
 def _widest(region: Region) -> tuple[float, int, int] | None:

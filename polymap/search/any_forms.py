@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import prod
 
 from polymap.arch.machine import Multicast
@@ -44,12 +45,12 @@ class Forms:
     def _others(self, term: TensorTerm) -> list[int]:
         return [d for d, dim in enumerate(self.problem.dims) if dim not in term.dims]
 
-    def _stays(self, term: TensorTerm, scale: float, merged: tuple[tuple[int, ...], ...]) -> Monomial:
+    def _stays(self, term: TensorTerm, scale: float | Fraction, merged: tuple[tuple[int, ...], ...]) -> Monomial:
         """Return scale x instances over what one load serves: its tile in other dims, and siblings that merge."""
         others = self._others(term)
         tile = tuple(-int(d in others) for d in range(len(self.problem.dims)))
         factors = tuple(tuple(-x for x in row) for row in merged)
-        return Monomial(scale * self.instances, tile, factors)
+        return Monomial(float(scale) * self.instances, tile, factors)
 
     def _copies(self, level: int) -> int:
         if not self.component.busiest:
@@ -86,22 +87,23 @@ class Forms:
     def _drained(self, term: TensorTerm, edge: AnyEdge) -> tuple[list[Monomial], float] | None:
         level, parent = edge.level, edge.parent
         others = self._others(term)
-        read = [row[term.index] / self._copies(n) for n, row in enumerate(self.component.read)]
-        write = [row[term.index] / self._copies(n) for n, row in enumerate(self.component.write)]
+        # Exact until the monomials: where large weights cancel, floats would leave nothing but their errors.
+        read = [Fraction(row[term.index]) / self._copies(n) for n, row in enumerate(self.component.read)]
+        write = [Fraction(row[term.index]) / self._copies(n) for n, row in enumerate(self.component.write)]
         none = self._along(0, 0, [], "all")
         added = self._along(parent, level, others, "reduction")
         together = self._along(parent, level, others, "all")
         if self.component.busiest:
             arrives = write[parent] + (0 if parent == 0 else read[parent])
             return [self._stays(term, read[level], none), self._stays(term, arrives, added)], 0.0
-        saved = sum(read[n] + write[n] for n in edge.rest) - write[level]
+        saved = sum((read[n] + write[n] for n in edge.rest), Fraction(0)) - write[level]
         per_stay, per_entry = read[level] - saved, write[level] + saved
         arrivals = self._stays(term, read[parent] + write[parent], added)
-        constant = -zero_starts(term) * (read[level] + write[level])
+        constant = -float(zero_starts(term) * (read[level] + write[level]))
         if per_stay < 0:
             # No more stays enter together than the fan-outs have instances.
             per_entry += per_stay * self._most(together)
-            per_stay = 0
+            per_stay = Fraction(0)
         stays = [self._stays(term, per_stay, none), self._stays(term, per_entry, together)]
         return None if per_entry < 0 else ([*stays, arrivals], constant)
 

@@ -44,7 +44,7 @@ def _points(ends: tuple[Fraction, ...], cells: set[int], spread: float) -> list[
         fewest, most = max(1, floor(top / high)), ceil(top / max(low, 1.0))
         stride = max(1, (most - fewest) // NEIGHBOURS)
         found |= {-(-top // n) for n in range(fewest, most + 1, stride)}
-        found |= {n for n in range(max(1, floor(low)), min(top, ceil(high)) + 1) if n <= NEIGHBOURS}
+        found |= set(range(max(1, floor(low)), min(top, ceil(high), NEIGHBOURS) + 1))
     return [Fraction(n) for n in sorted(found)]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.arch.machine import Architecture
 from polymap.costmodel.assemble import assemble
 from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.cost import Cost
 from polymap.errors import PolymapError
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.mapping import Mapping
@@ -14,11 +16,18 @@ from polymap.search.goals import Objective
 from polymap.search.objective import objective_values
 from polymap.workload.loopnest import Workload
 
-Score = tuple[Fraction, Fraction]
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """How far a mapping is beyond capacities (0 where it fits), its objective, both exact, and its cost."""
+
+    excess: Fraction
+    value: Fraction
+    cost: Cost
 
 
-def exact_score(workload: Workload, arch: Architecture, objective: Objective, mapping: Mapping) -> Score | None:
-    """Return (how far it is beyond capacities, 0 where it fits; the objective), both exact.
+def exact_score(workload: Workload, arch: Architecture, objective: Objective, mapping: Mapping) -> Scored | None:
+    """Return the score of a mapping.
 
     None for a mapping that is no legal program otherwise, or that the closed form does not reach.
     """
@@ -36,4 +45,4 @@ def exact_score(workload: Workload, arch: Architecture, objective: Objective, ma
         if level.capacity_bits is not None:
             excess += max(Fraction(0), Fraction(use.occupancy_bits * level.buffering, level.capacity_bits) - 1)
     cost = assemble(workload, arch, counts, (), "closed form")
-    return excess, objective_values(workload, arch, objective, cost)[0]
+    return Scored(excess, objective_values(workload, arch, objective, cost)[0], cost)

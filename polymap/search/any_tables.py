@@ -35,7 +35,7 @@ from polymap.search.problem import FanoutClass, Problem, TensorTerm
 from polymap.search.tables import output_plans, zero_starts
 
 FloatArray = NDArray[np.float64]
-UNKNOWN = -1e30  # a cost of which no lower bound is known
+MOST_BITS = 900  # of numbers that floats hold with room to spare
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +79,20 @@ class AnyTables:
     start: tuple[float, ...]
     cycles: int
 
+    def least_cost(self, component: int) -> float:
+        """Return how far below 0 the costs of a chain's nodes may be together: their rounding counts from there."""
+        lows = [[float(c[component].min()) for c in edge.costs] for table in self.tensors for edge in table.edges]
+        return -sum(min(0.0, *own) for own in lows)
+
     def shape(self, unit: int) -> tuple[int, ...]:
         return tuple(len(ends) for ends in self.ends[unit])
+
+
+def floats_suffice(problem: Problem, measure: Measure) -> bool:
+    """Return whether all costs, and their products in the objective, are far from what floats cannot hold."""
+    weights = [int(w) for c in measure.components for rows in (c.read, c.write, c.held) for row in rows for w in row]
+    bits = prod(problem.extents).bit_length() + max((w.bit_length() for w in weights), default=0)
+    return 2 * bits + 100 < MOST_BITS
 
 
 def build_any_tables(problem: Problem, measure: Measure, region: Region) -> AnyTables:
@@ -305,23 +317,27 @@ def _output_costs(
     stays = sizes.instances / _reuse(sizes, term, level)
     served = sizes.instances / _reuse(sizes, term, level, visits=False)
     arrivals = np.maximum(served / _added(sizes, term, parent, level), whole)
-    read = [component.read[n][term.index] / _copies(sizes, component, n) for n in range(sizes.problem.level_count)]
-    write = [component.write[n][term.index] / _copies(sizes, component, n) for n in range(sizes.problem.level_count)]
+    # Exact until the last step: where large weights cancel, floats would leave nothing but their errors.
+    copies = [_copies(sizes, component, n) for n in range(sizes.problem.level_count)]
+    read = [Fraction(row[term.index]) / n for row, n in zip(component.read, copies, strict=True)]
+    write = [Fraction(row[term.index]) / n for row, n in zip(component.write, copies, strict=True)]
     if component.busiest:
-        total = stays * read[level] + arrivals * (write[parent] + (0 if parent else read[parent]))
+        total = stays * float(read[level]) + arrivals * float(write[parent] + (0 if parent else read[parent]))
         return np.broadcast_to(total, sizes.shape)
     # What starts from zero here because siblings share it saves reads and fills further in.
-    saved = sum(read[n] + write[n] for n in rest) - write[level]
+    saved = sum((read[n] + write[n] for n in rest), Fraction(0)) - write[level]
     per_stay, per_entry = read[level] - saved, write[level] + saved
     enters = np.maximum(served / prod(_along(sizes, others, one, row) for one, row in rows), whole)
     if per_stay < 0:
         # No more stays enter together than the spatial loops have iterations.
         per_entry += per_stay * prod(_trips(sizes, others, one, row) for one, row in rows)
-        per_stay = 0
+        per_stay = Fraction(0)
+    elided = float(zero_starts(term) * (read[level] + write[level]))
     if per_entry < 0:
-        return np.full(sizes.shape, UNKNOWN)
-    total = stays * per_stay + enters * per_entry + arrivals * (read[parent] + write[parent])
-    return np.broadcast_to(total - zero_starts(term) * (read[level] + write[level]), sizes.shape)
+        # How many enter together at most is not known, but for the statement instances.
+        return np.full(sizes.shape, sizes.instances * float(per_entry) - elided)
+    total = stays * float(per_stay) + enters * float(per_entry) + arrivals * float(read[parent] + write[parent])
+    return np.broadcast_to(total - elided, sizes.shape)
 
 
 def _trips(sizes: AnySizes, dims: list[int], one: FanoutClass, row: tuple[tuple[Fraction, Fraction, int], ...]) -> int:

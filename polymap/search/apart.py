@@ -15,44 +15,60 @@ import numpy as np
 
 from polymap.arch.machine import Multicast
 from polymap.search.components import Component
+from polymap.search.exact import INT64, Arithmetic, Kind, arithmetic_for, count_type
 from polymap.search.lattice import IntArray
+from polymap.search.magnitudes import most_costed, most_counted
 from polymap.search.objective import Measure
 from polymap.search.problem import IndexGroup, Problem, TensorTerm
 from polymap.search.spread import Spread
 from polymap.search.structure import Structure
-from polymap.search.tables import FORBIDDEN, output_plans, skips_level, zero_start, zero_starts
+from polymap.search.tables import output_plans, skips_level, zero_start, zero_starts
 from polymap.search.windows import Count, Crossing, least_messages, least_passed, least_size, unmerged
 
 
 def apart_bounds(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[int | None]:
     """Return per structure a lower bound of the objective (scaled) over all its mappings (None: none fits)."""
-    several = _Several(problem, structures)
-    parts = [np.zeros(len(structures), dtype=np.int64) for _ in measure.components]
+    whole = prod(problem.extents)
+    parts: list[list[int]] = []
     fits = np.ones(len(structures), dtype=bool)
-    for term in problem.terms:
-        for c, component in enumerate(measure.components):
+    for component in measure.components:
+        several = _Several(problem, structures, _plain(problem, component))
+        total: IntArray = np.zeros(len(structures), dtype=several.kind)
+        for term in problem.terms:
             own = several.output(term, component) if term.is_output else several.input(term, component)
-            fits &= own < FORBIDDEN // 2
-            parts[c] = parts[c] + np.where(fits, own, 0) + zero_start(term, component)
+            fits &= several.arithmetic.possible(own)
+            total = total + np.where(fits, own, 0) + zero_start(term, component)
+        parts.append(total.tolist())
     found: list[int | None] = []
-    for number in range(len(structures)):
-        cycles = -(-int(several.steps[number]) // problem.arch.compute.per_cycle)
-        value = measure.value(tuple(int(part[number]) for part in parts), cycles) if fits[number] else None
+    for number, structure in enumerate(structures):
+        steps = whole // prod(prod(row) for row in structure.classes)
+        cycles = -(-steps // problem.arch.compute.per_cycle)
+        value = measure.value(tuple(part[number] for part in parts), cycles) if fits[number] else None
         found.append(value)
     return found
 
 
-class _Several:
-    """Structures side by side. rows[class][dim]: factors. steps: of one instance."""
+def _plain(problem: Problem, component: Component) -> Arithmetic:
+    """Return the arithmetic without limbs: an array has but one entry per structure."""
+    found = arithmetic_for(most_costed(problem.workload, problem.arch, component))
+    counts = count_type(most_counted(problem.workload))
+    return found if found.kind is Kind.NARROW and counts == INT64 else Arithmetic(Kind.LONG, found.limit)
 
-    def __init__(self, problem: Problem, structures: tuple[Structure, ...]) -> None:
+
+class _Several:
+    """Structures side by side, in one arithmetic. rows[class][dim]: factors."""
+
+    def __init__(self, problem: Problem, structures: tuple[Structure, ...], arithmetic: Arithmetic) -> None:
         self._problem = problem
         self._structures = structures
-        factors = np.array([one.classes for one in structures], dtype=np.int64)
+        self.arithmetic = arithmetic
+        self.kind = arithmetic.dtype
+        self._never = int(arithmetic.never.real)
+        factors = np.array([one.classes for one in structures], dtype=self.kind)
         shape = len(structures), len(problem.classes), len(problem.dims)
         self._rows = factors.reshape(shape)
-        self.steps = prod(problem.extents) // self._rows.prod(axis=(1, 2), dtype=np.int64)
-        self._ones = np.ones(len(structures), dtype=np.int64)
+        self._steps = prod(problem.extents) // self._rows.prod(axis=(1, 2), dtype=self.kind)
+        self._ones: IntArray = np.ones(len(structures), dtype=self.kind)
         self._kinds: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
 
     def input(self, term: TensorTerm, component: Component) -> IntArray:
@@ -60,12 +76,12 @@ class _Several:
         count = self._problem.level_count
         best: list[IntArray] = [self._ones * 0]
         for level in range(1, count):
-            here = self._ones * FORBIDDEN
+            here = self._ones * self._never
             for parent in range(level):
                 if level in term.may_hold and not skips_level(term, parent, level):
                     here = np.minimum(here, best[parent] + self._input_node(term, component, parent, level))
-            best.append(np.where(self._fits(term, level), here, FORBIDDEN))
-        least = self._ones * FORBIDDEN
+            best.append(np.where(self._fits(term, level), here, self._never))
+        least = self._ones * self._never
         for holder in range(count):
             if not skips_level(term, holder, count):
                 least = np.minimum(least, best[holder] + self._input_end(term, component, holder))
@@ -85,13 +101,13 @@ class _Several:
     def _input_end(self, term: TensorTerm, component: Component, holder: int) -> IntArray:
         last = self._problem.level_count
         reads = self._messages(term, holder, last) * self._windows(term, (holder, last), _smallest)
-        reads = reads * component.read[holder][term.index] * self.steps
+        reads = reads * component.read[holder][term.index] * self._steps
         return reads if component.busiest else reads * self._instances(holder)
 
     def output(self, term: TensorTerm, component: Component) -> IntArray:
         """Return the least cost of the tensor that is written."""
         count = self._problem.level_count
-        least = self._ones * FORBIDDEN
+        least = self._ones * self._never
         for holder, rest in output_plans(term, count):
             if holder == 0:
                 chain = (0, *rest)
@@ -99,7 +115,7 @@ class _Several:
                 for position, (parent, level) in enumerate(pairwise(chain)):
                     cost = cost + self._output_node(term, component, parent, level, chain[position + 1 :])
                     fits = fits & self._fits(term, level)
-                least = np.minimum(least, np.where(fits, cost, FORBIDDEN))
+                least = np.minimum(least, np.where(fits, cost, self._never))
         return least
 
     def _output_node(
@@ -122,7 +138,7 @@ class _Several:
     def _output_end(self, term: TensorTerm, component: Component, holder: int) -> IntArray:
         _, alone, relevant = self._siblings(term, holder, self._problem.level_count)
         both = component.read[holder][term.index] + component.write[holder][term.index]
-        cost = self.steps * relevant * alone * both
+        cost = self._steps * relevant * alone * both
         return cost if component.busiest else cost * self._instances(holder)
 
     def _own(self, term: TensorTerm) -> list[int]:
@@ -135,7 +151,7 @@ class _Several:
         return prod((self._rows[:, c, dim] for c in self._between(after, upto)), start=self._ones)
 
     def _instances(self, level: int) -> IntArray:
-        return self._rows[:, self._between(-1, level)].prod(axis=(1, 2), dtype=np.int64)
+        return self._rows[:, self._between(-1, level)].prod(axis=(1, 2), dtype=self.kind)
 
     def _plain_dims(self, term: TensorTerm) -> list[int]:
         return [self._problem.dims.index(group.dims[0]) for group in term.groups if not group.is_window]
@@ -154,7 +170,8 @@ class _Several:
         memory = self._problem.arch.levels[level]
         if memory.capacity_bits is None:
             return self._ones > 0
-        return self._held(term, level) * term.tensor.bits <= memory.capacity_bits // memory.buffering
+        held = self._held(term, level) * term.tensor.bits
+        return np.asarray(held <= memory.capacity_bits // memory.buffering, dtype=np.bool_)
 
     def _messages(self, term: TensorTerm, after: int, upto: int) -> IntArray:
         total = self._ones
@@ -162,7 +179,7 @@ class _Several:
             dims = self._plain_dims(term)
             if self._problem.classes[c].multicast is Multicast.NONE:
                 dims = list(range(len(self._problem.dims)))
-            total = total * self._rows[:, c, dims].prod(axis=1, dtype=np.int64)
+            total = total * self._rows[:, c, dims].prod(axis=1, dtype=self.kind)
         return total * self._windows(term, (after, upto), _distinct)
 
     def _siblings(self, term: TensorTerm, parent: int, level: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -172,10 +189,10 @@ class _Several:
         other = [d for d in range(len(self._problem.dims)) if d not in own]
         shared, alone, relevant = self._ones, self._ones, self._ones
         for c in self._between(parent, level):
-            same = self._rows[:, c, other].prod(axis=1, dtype=np.int64)
+            same = self._rows[:, c, other].prod(axis=1, dtype=self.kind)
             shared = shared * same
             alone = alone if self._problem.classes[c].reduction else alone * same
-            relevant = relevant * self._rows[:, c, own].prod(axis=1, dtype=np.int64)
+            relevant = relevant * self._rows[:, c, own].prod(axis=1, dtype=self.kind)
         return shared, alone, relevant
 
     def _windows(self, term: TensorTerm, levels: tuple[int, int], count: _Counter) -> IntArray:
@@ -189,7 +206,7 @@ class _Several:
     def _group(self, group: IndexGroup, levels: tuple[int, int], count: _Counter) -> IntArray:
         dims = [self._problem.dims.index(dim) for dim in group.dims]
         first, which = self._alike(tuple(dims))
-        values = np.empty(len(first), dtype=np.int64)
+        values: IntArray = np.empty(len(first), dtype=self.kind)
         for place, number in enumerate(first):
             structure = self._structures[int(number)]
             spread = Spread(self._problem, structure, ())
@@ -203,9 +220,16 @@ class _Several:
         like."""
         if dims not in self._kinds:
             seen = self._rows[:, :, list(dims)].reshape(len(self._structures), len(self._problem.classes) * len(dims))
-            _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
-            self._kinds[dims] = first, which
+            self._kinds[dims] = _first_and_which(seen)
         return self._kinds[dims]
+
+
+def _first_and_which(rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the first row of each kind, and which of them every row is like."""
+    places: dict[tuple[int, ...], int] = {}
+    which = [places.setdefault(tuple(row), len(places)) for row in rows.tolist()]
+    _, first = np.unique(which, return_index=True)
+    return first, np.array(which, dtype=np.int64)
 
 
 _Crossings = tuple[tuple[Crossing, ...], ...]

@@ -13,8 +13,9 @@ from itertools import product
 
 import numpy as np
 
+from polymap.search.exact import Arithmetic, Numbers
 from polymap.search.lattice import IntArray, minimum_below
-from polymap.search.tables import FORBIDDEN, Edge, Tables
+from polymap.search.tables import Edge, Tables
 
 State = tuple[int, ...]
 
@@ -22,10 +23,11 @@ State = tuple[int, ...]
 @dataclass(frozen=True, slots=True, eq=False)
 class Inside:
     """Least costs inside, per joint state, at the tile or at any tile that divides it; costs: of each node, priced, by
-    (tensor, number of its edge, whether crossed)."""
+    (tensor, number of its edge, whether crossed); arithmetic: how all of them are kept."""
 
-    reach: dict[State, IntArray]
-    costs: dict[tuple[int, int, bool], IntArray]
+    reach: dict[State, Numbers]
+    costs: dict[tuple[int, int, bool], Numbers]
+    arithmetic: Arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def is_crossed(tables: Tables, state: State, level: int) -> bool:
     return any(level < one.below <= deepest for one in tables.problem.classes)
 
 
-def edge_cost(tables: Tables, edge: Edge, state: State, component: int) -> IntArray:
+def edge_cost(tables: Tables, edge: Edge, state: State, component: int) -> Numbers:
     """Return the edge's cost from a joint state."""
     if edge.costs_crossed is not None and is_crossed(tables, state, edge.level):
         return edge.costs_crossed[component]
@@ -143,34 +145,35 @@ def costs_inside(
 
     A node that alone exceeds its level's capacity is never placed. only: the states that are wanted (None: all).
     """
-    graph, shape = graph_of(tables), tables.lattice.shape
-    costs: dict[tuple[int, int, bool], IntArray] = {}
-    reach: dict[State, IntArray] = {}
+    graph, shape, arithmetic = graph_of(tables), tables.lattice.shape, tables.arithmetics[component]
+    costs: dict[tuple[int, int, bool], Numbers] = {}
+    reach: dict[State, Numbers] = {}
     for layer in graph.layers:
         states = [state for state in layer if only is None or state in only]
         if not states:
             continue
-        block = np.empty((len(states), *shape), dtype=np.int64)
+        block: Numbers = np.empty((len(states), *shape), dtype=arithmetic.dtype)
         for row, state in enumerate(states):
             end = final_cost(tables, state, component)
-            block[row] = FORBIDDEN if end is None else end * price_unit
+            block[row] = arithmetic.never if end is None else arithmetic.scalar(end * price_unit)
             for move in graph.moves[state]:
                 key = (move.tensor, move.edge, move.crossed)
                 if key not in costs:
                     edge = tables.tensors[move.tensor].edges[move.edge]
                     costs[key] = priced(tables, edge, component, prices, price_unit, crossed=move.crossed)
                 here = block[row, ...]  # a view also where every loop is spatial and the lattice has no axis
-                np.minimum(here, costs[key] + reach[move.after], out=here)
+                np.minimum(here, arithmetic.plus(costs[key], reach[move.after]), out=here)
             reach[state] = block[row, ...]
         minimum_below(block)
-        np.minimum(block, FORBIDDEN, out=block)
-    return Inside(reach, costs)
+        arithmetic.clip(block)
+    return Inside(reach, costs, arithmetic)
 
 
 def priced(
     tables: Tables, edge: Edge, component: int, prices: tuple[int, ...], price_unit: int, *, crossed: bool
-) -> IntArray:
-    """Return the edge's cost x price_unit plus the price of its bits; FORBIDDEN where it does not fit."""
+) -> Numbers:
+    """Return the edge's cost x price_unit plus the price of its bits; none where it does not fit."""
+    arithmetic = tables.arithmetics[component]
     cost = edge.costs[component]
     bits = edge.bits
     if crossed and edge.costs_crossed is not None:
@@ -178,11 +181,13 @@ def priced(
     if crossed and edge.bits_crossed is not None:
         bits = edge.bits_crossed
     capacity = usable_bits(tables, edge.level)
-    total = cost if price_unit == 1 else np.where(cost >= FORBIDDEN, 0, cost) * price_unit
+    allowed = arithmetic.possible(cost)
+    if capacity is not None:
+        allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
+    total = cost if price_unit == 1 else np.where(allowed, cost, 0) * price_unit
     if prices[edge.level]:
-        total = total + bits * prices[edge.level]
-    barred = cost >= FORBIDDEN if capacity is None else (cost >= FORBIDDEN) | (bits > capacity)
-    return np.where(barred, FORBIDDEN, total)
+        total = arithmetic.plus(total, arithmetic.sum_of([(bits, prices[edge.level])]))
+    return arithmetic.where(allowed, total)
 
 
 def usable_bits(tables: Tables, level: int) -> int | None:
@@ -191,10 +196,19 @@ def usable_bits(tables: Tables, level: int) -> int | None:
     return None if memory.capacity_bits is None else memory.capacity_bits // memory.buffering
 
 
-def root_bound(tables: Tables, inside: Inside) -> tuple[int, State]:
-    """Return the least cost from the top over all first states, and the state that has it."""
-    top = tables.lattice.top
-    return min((int(inside.reach[state][top]), state) for state in first_states(tables))
+def root_bound(tables: Tables, inside: Inside) -> tuple[int | None, State]:
+    """Return the least cost from the top over all first states (None: nothing fits), and the state that has it."""
+    found: list[tuple[int, State]] = []
+    for state in first_states(tables):
+        cost = least_from(tables, inside, state)
+        if cost is not None:
+            found.append((cost, state))
+    return min(found, default=(None, first_states(tables)[0]))
+
+
+def least_from(tables: Tables, inside: Inside, state: State) -> int | None:
+    """Return the least cost from the top in a state (None: nothing fits)."""
+    return inside.arithmetic.number(inside.reach[state][tables.lattice.top])
 
 
 def reach_from(tables: Tables, state: State) -> frozenset[State]:

@@ -2,234 +2,249 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Node
+from polymap.arch.machine import Architecture
 from polymap.checker.bounds import Places
-from polymap.checker.check import Prover, digest
-from polymap.checker.model import Problem, Refused, Rows, cost
+from polymap.checker.check import FORMAT, digest, label
+from polymap.checker.grids import FITS
+from polymap.checker.model import DEADLINE, OutOfTime, Problem, Rows, cost, parsed
+from polymap.checker.prover import Prover
+from polymap.checker.rules import Refused
 from polymap.errors import OptionError, Problem as Mistake
 from polymap.schedules.document import mapping_to_document
 from polymap.schedules.mapping import Mapping
-from polymap.search.goals import Goal, parse_objective
+from polymap.search.certificate_head import (
+    HINT,
+    canonical,
+    constraints_table,
+    machine_table,
+    objective_line,
+    workload_table,
+)
+from polymap.search.constraints import Rules
+from polymap.search.constraints_read import rules_from_document
 from polymap.search.problem import analyse
 from polymap.search.symmetry import symmetries
-from polymap.workload.loopnest import Access, Workload, accesses_of
-
-
-def canonical(value: object) -> str:
-    """Return the canonical JSON text of a value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def workload_table(workload: Workload) -> dict[str, object]:
-    """Return the workload of one accumulation over a box as certificates write it."""
-    statement = workload.statements[0]
-    return {
-        "dims": [[dim.name, dim.extent] for dim in workload.dims],
-        "tensors": [
-            {
-                "name": tensor.name,
-                "bits": tensor.bits,
-                "initial": tensor.initial,
-                "role": tensor.role.value,
-                "index": _index(accesses_of(statement, tensor.name)[0]),
-            }
-            for tensor in sorted(workload.tensors, key=lambda tensor: tensor.name != statement.target.tensor)
-        ],
-    }
-
-
-def _index(access: Access) -> list[dict[str, int]]:
-    return [dict(expression.coefficients()) for expression in access.index]
-
-
-def machine_table(arch: Architecture) -> dict[str, object]:
-    """Return the machine as certificates write it: every field, numbers exact."""
-    return {"overlap": arch.overlap, "nodes": [_node(node) for node in arch.nodes]}
-
-
-def _node(node: Node) -> dict[str, object]:
-    if isinstance(node, MemoryLevel):
-        return {
-            "level": node.name,
-            "capacity_bits": node.capacity_bits,
-            "word_bits": node.word_bits,
-            "buffering": node.buffering,
-            "read_pj": _number(node.read_pj),
-            "write_pj": _number(node.write_pj),
-            "leak_pj_per_cycle": _number(node.leak_pj_per_cycle),
-            "bandwidth_bits_per_cycle": _number(node.bandwidth_bits_per_cycle),
-            "read_bandwidth_bits_per_cycle": _number(node.read_bandwidth_bits_per_cycle),
-            "write_bandwidth_bits_per_cycle": _number(node.write_bandwidth_bits_per_cycle),
-            "holds": None if node.holds is None else list(node.holds),
-            "must_hold": list(node.must_hold),
-        }
-    if isinstance(node, Fanout):
-        return {
-            "fanout": node.name,
-            "size": node.size,
-            "multicast": node.multicast.value,
-            "reduction": node.reduction,
-            "dims": None if node.dims is None else list(node.dims),
-        }
-    return {"compute": node.name, "pj": _number(node.pj), "per_cycle": node.per_cycle}
-
-
-def _number(value: Fraction | None) -> str | None:
-    return None if value is None else str(value)
-
+from polymap.workload.loopnest import Workload
 
 Prices = tuple[int, ...]
+Images = tuple[tuple[int, ...], ...]
 MOST_NODES = 200_000
 UNIT = 1 << 10
 
 
-def check_certifiable(workload: Workload, arch: Architecture, objective: str) -> None:
+def check_certifiable(workload: Workload, arch: Architecture, objective: str, rules: Rules = ()) -> None:
     """Raise OptionError PM515 for a problem that is none of those which are certified."""
-    _problem(workload, arch, objective)
+    _problem(workload, arch, objective, rules)
 
 
-def objective_line(arch: Architecture, objective: str) -> str:
-    """Return an objective as certificates write it: weights as "a/b"."""
-    read = parse_objective(objective, arch)
-    if read.goal is not Goal.WEIGHTED:
-        return objective
-    return "weighted:" + "+".join(f"{weight}*{part.text}" for weight, part in read.parts)
+def asked_head(workload: Workload, arch: Architecture, objective: str, constraints: object) -> dict[str, object]:
+    """Return what the head of a certificate of this question says, by its words; raises OptionError as
+    check_certifiable does, and for mistakes in the constraints."""
+    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+    check_certifiable(workload, arch, objective, rules)
+    return {
+        "workload": workload_table(workload),
+        "machine": machine_table(arch),
+        "constraints": constraints_table(rules),
+        "objective": objective_line(arch, objective),
+    }
 
 
-def _problem(workload: Workload, arch: Architecture, objective: str) -> Problem:
+def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
     reason = analyse(workload, arch).reason
     if reason is None and any(tensor.temporary for tensor in workload.tensors):
         reason = "a tensor is temporary"
     try:
         if reason is None:
-            return Problem(workload_table(workload), machine_table(arch), objective_line(arch, objective))
-    except Refused as refusal:
+            tables = workload_table(workload), machine_table(arch), constraints_table(rules)
+            dims, machine, demands = (parsed(canonical(table)) for table in tables)
+            return Problem(dims, machine, demands, objective_line(arch, objective))
+    except (Refused, ArithmeticError) as refusal:
         reason = str(refusal)
-    hint = "docs/certificate.md tells which problems are."
-    raise OptionError(Mistake("PM515", f"this answer cannot be certified: {reason}", hint))
+    raise OptionError(Mistake("PM515", f"this answer cannot be certified: {reason}", HINT))
 
 
-def certificate(workload: Workload, arch: Architecture, objective: str, mapping: Mapping, seconds: float = 600) -> str:
-    """Return the certificate's text that `mapping` is the best one with dividing tiles.
+def certificate(
+    workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules = (), seconds: float = 600
+) -> str:
+    """Return the certificate's text that `mapping` is the best one with dividing tiles that meets the rules.
 
-    Structures that are not refuted after `seconds` of CPU time are marked as the solver's word. Raises OptionError for
-    problems outside the class that is certified.
+    Structures that are not refuted after `seconds` of CPU time are marked as the solver's word. Raises OptionError:
+    PM515 for problems outside the class that is certified, PM517 where the mapping is not the best or breaks a rule.
     """
     head = [
         f"workload {canonical(workload_table(workload))}",
         f"machine {canonical(machine_table(arch))}",
+        f"constraints {canonical(constraints_table(rules))}",
         f"objective {objective_line(arch, objective)}",
     ]
     nodes = mapping_to_document(mapping)["nodes"]
-    problem = _problem(workload, arch, objective)
-    value = cost(problem, nodes)
-    images = symmetries(analyse(workload, arch))
+    problem = _problem(workload, arch, objective, rules)
+    try:
+        value = cost(problem, nodes)
+    except Refused as refusal:
+        raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
+    images = symmetries(analyse(workload, arch, rules))
+    with _deadline(seconds):
+        proofs = _Writer(Prover(problem, value), images).lines()
     lines = [
-        "polymap certificate 1",
+        FORMAT,
         *head,
         f"sha256 {digest(head)}",
         f"value {Fraction(value, problem.scale)}",
         f"mapping {canonical(nodes)}",
         *(f"symmetry {','.join(problem.dims[d] for d in image)}" for image in images),
-        *_proofs(problem, value, images, time.process_time() + seconds),
+        *proofs,
     ]
     return "\n".join((*lines, f"end {digest(lines)}", ""))
 
 
-def _proofs(problem: Problem, value: int, images: tuple[tuple[int, ...], ...], deadline: float) -> list[str]:
-    prover = Prover(problem, value, deadline)
-    found = prover.structures
-    writer = _Writer(prover)
-    known: dict[Rows, str] = {}
-    lines = [f"structures {len(found)}"]
-    for number, rows in enumerate(found, start=1):
-        label = "/".join(",".join(map(str, row)) for row in rows) or "-"
-        if rows in known:
-            lines.append(f"{label} {known[rows]}")
-            continue
-        proof = writer.proof(rows, ())
-        lines += [f"{label} {proof[0]}", *proof[1:]]
-        if not any(" word " in f" {line} " for line in proof):
-            for by, image in enumerate(images, start=1):
-                moved = tuple(tuple(row[image.index(d)] for d in range(len(row))) for row in rows)
-                if moved > rows:
-                    known.setdefault(moved, f"as {number} {by}")
-    return lines
+@contextmanager
+def _deadline(seconds: float) -> Generator[None]:
+    """Let the checker's bounds raise OutOfTime after so many seconds of CPU time."""
+    before = DEADLINE.set(time.process_time() + seconds)
+    try:
+        yield
+    finally:
+        DEADLINE.reset(before)
 
 
 @dataclass(slots=True)
 class _Writer:
-    """Looks for the cheapest proof of one structure after the other. prices: those that served last."""
+    """Looks for the cheapest proof of every structure. found: the lines that refute a structure."""
 
     prover: Prover
-    prices: Prices = ()
+    images: Images
+    found: dict[Rows, list[str]] = field(default_factory=dict[Rows, list[str]])
 
-    def proof(self, rows: Rows, places: Places) -> list[str]:
-        """Return the lines that refute a structure (with its spatial loops at `places`)."""
-        prover = self.prover
-        alone = prover.apart(rows)
-        if alone is None:
-            return ["empty"]
-        if alone >= self.prover.value and not places:
-            return [f"apart {alone}"]
-        if time.process_time() > prover.deadline:
-            return [f"word {alone}"]
-        best, prices = self._best(rows, places)
-        if best is None:
-            return ["empty"]
-        if best >= self.prover.value:
-            return [f"joint {_prices_text(prices)} {best}"]
-        choices = [] if places else prover.places(rows)
-        if len(choices) > 1:
-            return self._split(rows, choices)
-        try:
-            nodes = prover.descend(rows, places, prices, MOST_NODES)
-        except Refused:
-            return [f"word {alone}"]
-        return [f"search {_prices_text(prices)} {best} {nodes}"]
-
-    def _split(self, rows: Rows, choices: list[Places]) -> list[str]:
-        lines = [f"places {len(choices)}"]
-        for one in choices:
-            lines.append(f"  {','.join(str(y) for _, y in one)} {self.proof(rows, one)[0]}")
+    def lines(self) -> list[str]:
+        """Return the list of structures, each with its proof."""
+        structures = self.prover.structures
+        copies = self._copies(structures)
+        with _deadline(float("inf")):  # what rests on the solver's word is told with this bound
+            apart = {rows: self.prover.apart(rows) for rows in structures}
+        left = [rows for rows in structures if rows not in copies and not self._alone(rows, apart[rows])]
+        with suppress(OutOfTime):
+            self._together(left)
+        lines = [f"structures {len(structures)}"]
+        for rows in structures:
+            line, by = copies.get(rows, (0, 0))
+            proof = self.found.get(structures[line - 1] if line else rows, ["word"])
+            if any("word" in one.split(" ") for one in proof):
+                proof = proof if not line and len(proof) > 1 else [f"word {apart[rows]}"]
+            elif line:
+                proof = [f"as {line} {by}"]
+            lines += [f"{label(rows)} {proof[0]}", *proof[1:]]
         return lines
 
-    def _best(self, rows: Rows, places: Places) -> tuple[int | None, Prices]:
-        """Return the best bound of all tensors together, and its prices."""
-        best, prices = self.prover.joint(rows, places, ()), ()
-        levels = [level for level, room in enumerate(self.prover.problem.room) if self._is_shared(level, room)]
-        if best is None or best >= self.prover.value or not self.prover.problem.is_linear or not levels:
-            return best, prices
+    def _copies(self, structures: list[Rows]) -> dict[Rows, tuple[int, int]]:
+        """Return the structures that are images of earlier ones: number of that one, number of the symmetry."""
+        copies: dict[Rows, tuple[int, int]] = {}
+        for number, rows in enumerate(structures, start=1):
+            for by, image in enumerate(self.images if rows not in copies else (), start=1):
+                moved = tuple(tuple(row[image.index(d)] for d in range(len(row))) for row in rows)
+                if moved > rows:
+                    copies.setdefault(moved, (number, by))
+        return copies
+
+    def _alone(self, rows: Rows, bound: int | None) -> bool:
+        """Return whether the bound of every tensor at its own best refutes a structure, and note that."""
+        if bound is None:
+            self.found[rows] = ["empty"]
+        elif bound >= self.prover.value:
+            self.found[rows] = [f"apart {bound}"]
+        else:
+            for number, limit in enumerate(self.prover.problem.measures[1:], start=1):
+                above = self.prover.apart(rows, number)
+                if above is not None and limit.most is not None and above > limit.most:
+                    self.found[rows] = [f"over {number} {above}"]
+        return rows in self.found
+
+    def _together(self, left: list[Rows]) -> None:
+        """Refute structures by bounds of all tensors together: without prices, with prices that served another
+        structure or their own, and last by cases or a search."""
+        pairs = [(rows, ()) for rows in left]
+        bounds = dict(zip(left, self.prover.joints(pairs, ()), strict=True))
+        left = [rows for rows in left if not self._note(rows, (), bounds[rows])]
+        while left:
+            first, *left = left
+            best, prices = self._priced(first, (), bounds[first] or 0)
+            if best >= self.prover.value and prices:
+                self._note(first, prices, best)
+                again = self.prover.joints([(rows, ()) for rows in left], prices)
+                left = [rows for rows, bound in zip(left, again, strict=True) if not self._note(rows, prices, bound)]
+            else:
+                self.found[first] = self._cases(first, prices, best)
+
+    def _note(self, rows: Rows, prices: Prices, bound: int | None) -> bool:
+        proof = _refuted(prices, bound, self.prover.value)
+        if proof is not None:
+            self.found[rows] = [proof]
+        return proof is not None
+
+    def _cases(self, rows: Rows, prices: Prices, best: int) -> list[str]:
+        """Return the proof of a structure by the places of its spatial loops, or by a search."""
+        choices = self.prover.places(rows)
+        if len(choices) < 2:
+            return [self._searched(rows, (), prices, best)]
+        lines = [f"places {len(choices)}"]
+        bounds = self.prover.joints([(rows, one) for one in choices], ())
+        for one, bound in zip(choices, bounds, strict=True):
+            proof, used = _refuted((), bound, self.prover.value), ()
+            if proof is None:
+                least, used = self._priced(rows, one, bound or 0)
+                proof = _refuted(used, least, self.prover.value) or self._searched(rows, one, used, least)
+            lines.append(f"  {','.join(str(y) for _, y in one)} {proof}")
+        return lines
+
+    def _searched(self, rows: Rows, places: Places, prices: Prices, best: int) -> str:
+        """Return the proof of a structure by a search; where that meets a mapping that costs less, there is no
+        certificate at all."""
+        prover = self.prover
+        try:
+            nodes = prover.descend(rows, places, prices, MOST_NODES)
+            return f"search {_prices_text(prices)} {best} {nodes}"
+        except OutOfTime:
+            raise
+        except Refused:
+            if prover.meets_better(rows, places, MOST_NODES):
+                what = f"this answer has no certificate: a mapping of structure {label(rows)} costs less"
+                raise OptionError(Mistake("PM517", what, "This is a bug of the search: please report it.")) from None
+        return f"word {prover.apart(rows)}"
+
+    def _priced(self, rows: Rows, places: Places, best: int) -> tuple[int, Prices]:
+        """Return the best bound of all tensors together above `best`, the one without prices, and its prices."""
+        problem, value = self.prover.problem, self.prover.value
+        levels = [level for level, room in enumerate(problem.room) if self._is_shared(level, room)]
+        if not problem.measures[0].linear or not levels:
+            return best, ()
         unit = UNIT
-        while unit > 1 and unit * self.prover.problem.reach >= 1 << 58:
+        while unit > 1 and unit * problem.reach >= FITS > problem.reach:
             unit //= 2
-        tried: dict[Prices, int] = {(unit, *(0 for _ in self.prover.problem.room)): best}
+        start: Prices = (unit, *(0 for _ in problem.room))
+        tried: dict[Prices, int] = {start: best}
 
         def bound(one: Prices) -> int:
             if one not in tried:
                 tried[one] = self.prover.joint(rows, places, one) or 0
             return tried[one]
 
-        prices = self.prices if self.prices and bound(self.prices) > best else next(iter(tried))
+        prices = start
         for _ in range(2):
             for level in levels:
                 prices = self._climbed(bound, prices, level)
-                if bound(prices) >= self.prover.value:
-                    self.prices = prices
+                if bound(prices) >= value:
                     return bound(prices), prices
-        if bound(prices) <= best:
-            return best, ()
-        self.prices = prices
-        return bound(prices), prices
+        return (bound(prices), prices) if bound(prices) > best else (best, ())
 
     def _is_shared(self, level: int, room: int | None) -> bool:
-        return room is not None and sum(level in tensor.may for tensor in self.prover.problem.tensors) > 1
+        return bool(room) and sum(level in tensor.may for tensor in self.prover.problem.tensors) > 1
 
     def _climbed(self, bound: Callable[[Prices], int], prices: Prices, level: int) -> Prices:
         """Return prices with the level's one moved to where the bound is highest, within a tenth (it is concave)."""
@@ -237,8 +252,7 @@ class _Writer:
         start = prices[level + 1] or max(1, abs(self.prover.value) * prices[0] // (50 * room))
 
         def priced(amount: int) -> Prices:
-            limit = (1 << 57) // room
-            return (*prices[: level + 1], min(amount, limit), *prices[level + 2 :])
+            return (*prices[: level + 1], amount, *prices[level + 2 :])
 
         best = max((prices, priced(start)), key=bound)
         for numerator, denominator in ((4, 1), (1, 4), (2, 1), (1, 2), (4, 3), (3, 4), (11, 10), (10, 11)):
@@ -248,6 +262,13 @@ class _Writer:
                     break
                 best = new
         return best
+
+
+def _refuted(prices: Prices, bound: int | None, value: int) -> str | None:
+    """Return the proof by a bound of all tensors together; None where it is too low."""
+    if bound is None:
+        return "empty"
+    return f"joint {_prices_text(prices)} {bound}" if bound >= value else None
 
 
 def _prices_text(prices: Prices) -> str:

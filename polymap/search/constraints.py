@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil, floor
 
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Node
 from polymap.search.goals import Objective
 from polymap.workload.loopnest import Workload
+
+_DIGITS = 12  # of a figure that is not exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,22 @@ def rule_text(rule: Rule) -> str:
         case Intrinsic(dim, size):
             return f"every tile is a multiple of {size} along {dim} (intrinsic)"
         case Utilization(least):
-            return f"utilization is at least {float(least):g} (min_utilization)"
+            return f"utilization is at least {figure(least, up=False)} (min_utilization)"
         case AtMost(objective, most):
-            return f"{objective.text} is at most {float(most):g} (limits)"
+            return f"{objective.text} is at most {figure(most, up=True)} (limits)"
+
+
+def figure(value: Fraction, *, up: bool) -> str:
+    """Return a value as a decimal that the input accepts: exact where it is short, else rounded up or down.
+
+    A limit that is rounded up and a share that is rounded down can be used: what was to be allowed is.
+    """
+    places = next((n for n in range(_DIGITS) if (value * 10**n).denominator == 1), None)
+    if places is None:
+        places = max(0, _DIGITS - len(str(int(value))))
+    scaled = value * 10**places
+    digits = str(ceil(scaled) if up else floor(scaled)).rjust(places + 1, "0")
+    return f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".") if places else digits
 
 
 def narrowed(workload: Workload, arch: Architecture, rules: Rules) -> Architecture:

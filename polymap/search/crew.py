@@ -1,8 +1,8 @@
 """Processes that share the work of one search: the boss hands out tasks and takes the results in their order.
 
 A worker is a fresh interpreter that holds one end of a socket pair as its standard input: it knows nothing of the
-caller's main module, dies with the boss (its socket ends), ignores Ctrl-C (the boss stops it), and a task gives the
-same result wherever it runs. The work of one that is killed goes to the others, at last to the boss.
+caller's main module, dies with the boss (its socket ends), ignores Ctrl-C and SIGTERM (the boss stops it), and a task
+gives the same result wherever it runs. The work of one that is killed goes to the others, at last to the boss.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _started() -> _Worker:
                 [sys.executable, "-c", _CODE.format(repr(sys.path))],
                 os.environ,
                 file_actions=[(os.POSIX_SPAWN_DUP2, its.fileno(), 0)],
-                setsigmask=[signal.SIGINT],
+                setsigmask=[signal.SIGINT, signal.SIGTERM],
             )
         except BaseException:
             mine.close()

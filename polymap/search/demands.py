@@ -1,15 +1,14 @@
-"""What rules do to a search: limits in its measure, what a finished mapping breaks, and which rules clash."""
+"""What rules do to a search: limits in its measure, and what a finished mapping breaks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from fractions import Fraction
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from math import prod
 
-from polymap.arch.machine import Architecture, Fanout
+from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
-from polymap.schedules.mapping import Branch, Mapping, Spatial, Storage, Temporal
+from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.constraints import (
     AtMost,
     Factor,
@@ -21,16 +20,11 @@ from polymap.search.constraints import (
     Rule,
     Rules,
     Utilization,
-    narrowed,
     rule_text,
 )
-from polymap.search.engine import Found, solve
-from polymap.search.goals import Goal, Objective
-from polymap.search.infeasible import clashes
+from polymap.search.goals import Objective
 from polymap.search.objective import Measure, limited, measure_of, objective_value
-from polymap.search.problem import analyse
-from polymap.search.structure import enumerate_structures
-from polymap.workload.loopnest import Workload
+from polymap.workload.loopnest import Statement, Workload, accesses_of
 
 
 def measure_under(objective: Objective, workload: Workload, arch: Architecture, rules: Rules) -> Measure:
@@ -42,9 +36,13 @@ def measure_under(objective: Objective, workload: Workload, arch: Architecture, 
     return measure
 
 
-def broken_rules(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapping, cost: Cost) -> Rules:
-    """Return the rules that a mapping breaks (of a tree with branches: all order and tile rules)."""
-    return tuple(rule for rule in rules if not _meets(workload, arch, rule, mapping, cost))
+def refusals(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapping, cost: Cost) -> tuple[str, ...]:
+    """Return why a mapping is no answer, a sentence each; () where it is one. Every answer passes through here.
+
+    What the machine and the dependences do not allow (`cost.violations`), and the rules that it breaks.
+    """
+    broken = (rule for rule in rules if not _meets(workload, arch, rule, mapping, cost))
+    return (*(violation.message for violation in cost.violations), *map(rule_text, broken))
 
 
 def _meets(workload: Workload, arch: Architecture, rule: Rule, mapping: Mapping, cost: Cost) -> bool:
@@ -56,29 +54,60 @@ def _meets(workload: Workload, arch: Architecture, rule: Rule, mapping: Mapping,
             return cost.instances >= least * cost.compute_cycles * lanes
         case AtMost(objective, most):
             return objective_value(workload, arch, objective, cost) <= most
-        case Held(level, tensor, must):
-            return must == any(
-                isinstance(node, Storage) and node.level == level and tensor in node.tensors for node in mapping.nodes
-            )
+        case Held(level, tensor, True):
+            users = (way for way in ways(workload, mapping) if accesses_of(way.statement, tensor))
+            return all(way.holds(level, tensor) for way in users)
+        case Held(level, tensor, _):
+            return not any(way.holds(level, tensor) for way in ways(workload, mapping))
         case Outside() | Outermost() | Innermost() | Factor() | Intrinsic():
-            branched = any(isinstance(node, Branch) for node in mapping.nodes)
-            return not branched and _Loops(workload, arch, mapping).meets(rule)
+            return all(_Loops(workload, arch, way).meets(rule) for way in ways(workload, mapping))
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The nodes above one Compute."""
+
+    statement: Statement
+    nodes: tuple[Storage | Temporal | Spatial, ...]
+
+    def holds(self, level: str, tensor: str) -> bool:
+        return any(isinstance(node, Storage) and node.level == level and tensor in node.tensors for node in self.nodes)
+
+
+def ways(workload: Workload, mapping: Mapping) -> tuple[Way, ...]:
+    """Return the way to every statement, left to right."""
+    return tuple(_ways(workload, mapping.nodes, ()))
+
+
+def _ways(
+    workload: Workload, nodes: tuple[MappingNode, ...], above: tuple[Storage | Temporal | Spatial, ...]
+) -> Iterator[Way]:
+    for node in nodes:
+        match node:
+            case Storage() | Temporal() | Spatial():
+                above = (*above, node)
+            case Compute():
+                yield Way(workload.statement(node.statement), above)
+            case Branch():
+                for child in node.children:
+                    yield from _ways(workload, child, above)
 
 
 class _Loops:
-    """The loops of a tree without branches that have more than one iteration: (dim, trips, fan-out, position)."""
+    """The loops on one way that have more than one iteration: (dim, trips, fan-out). What a rule says of a dim that the
+    statement does not have is met."""
 
-    def __init__(self, workload: Workload, arch: Architecture, mapping: Mapping) -> None:
-        self.arch, self.mapping = arch, mapping
-        tiles = dict(workload.extents())
-        self.rows: list[tuple[str, int, str | None, int]] = []
-        for position, node in enumerate(mapping.nodes):
-            if isinstance(node, Temporal | Spatial):
+    def __init__(self, workload: Workload, arch: Architecture, way: Way) -> None:
+        self.arch, self.way, self.extents = arch, way, workload.extents()
+        tiles = dict(self.extents)
+        self.rows: list[tuple[str, int, str | None]] = []
+        for node in way.nodes:
+            if not isinstance(node, Storage):
                 trips = -(-tiles[node.dim] // node.tile)
                 tiles[node.dim] = min(node.tile, tiles[node.dim])
                 if trips > 1:
-                    self.rows.append((node.dim, trips, getattr(node, "fanout", None), position))
-        self.order = [dim for dim, _, fanout, _ in self.rows if fanout is None]
+                    self.rows.append((node.dim, trips, getattr(node, "fanout", None)))
+        self.order = [dim for dim, _, fanout in self.rows if fanout is None]
 
     def meets(self, rule: Outside | Outermost | Innermost | Factor | Intrinsic) -> bool:
         match rule:
@@ -89,91 +118,68 @@ class _Loops:
             case Innermost(dims):
                 return _begins(list(dict.fromkeys(reversed(self.order))), tuple(reversed(dims)))
             case Factor(fanout, dim, least, most):
-                factor = 1
-                for name, trips, over, _ in self.rows:
-                    factor *= trips if (name, over) == (dim, fanout) else 1
-                return least <= factor and (most is None or factor <= most)
+                own = (trips for name, trips, over in self.rows if (name, over) == (dim, fanout))
+                factor = prod(own)
+                enough = least <= factor or dim not in self.way.statement.dims
+                return enough and (most is None or factor <= most)
             case Intrinsic(dim, size):
-                stores = [(n, p) for p, n in enumerate(self.mapping.nodes) if isinstance(n, Storage)]
-                return all(self._covered(dim, store, place) % size == 0 for store, place in stores[1:])
+                if dim not in self.way.statement.dims:
+                    return True
+                inner = [p for p, n in enumerate(self.way.nodes) if isinstance(n, Storage) and self._is_inner(n)]
+                return all(count % size == 0 for place in inner for count in self._covered(dim, place))
 
-    def _covered(self, dim: str, store: Storage, place: int) -> int:
-        """Return the indices of the dim inside a storage node: loops below it, and what is spread below its level."""
-        names = [getattr(node, "name", None) for node in self.arch.nodes]
-        inner = {node.name for node in self.arch.nodes[names.index(store.level) :] if isinstance(node, Fanout)}
-        covered = 1
-        for name, trips, over, position in self.rows:
-            if name == dim and (position > place if over is None else over in inner):
-                covered *= trips
-        return covered
+    def _is_inner(self, node: Storage) -> bool:
+        return node.level != self.arch.levels[0].name
+
+    def _covered(self, dim: str, place: int) -> set[int]:
+        """Return the numbers of indices of the dim that tiles of a storage node cover, those at ragged ends included.
+
+        Temporal loops above the node and spatial loops over fan-outs above its level pick one piece; of what is spread
+        below its level the node covers all pieces.
+        """
+        store = self.way.nodes[place]
+        assert isinstance(store, Storage)
+        above = {fanout.name for fanout in self.arch.fanouts_above(store.level)}
+        tiles: set[Pieces] = {((self.extents[dim], 1),)}
+        for node in self.way.nodes[:place]:
+            if isinstance(node, Storage) or node.dim != dim:
+                continue
+            if isinstance(node, Temporal) or node.fanout in above:
+                tiles = {one for tile in tiles for one in _picked(tile, node.tile)}
+            else:
+                tiles = {_spread(tile, node.tile) for tile in tiles}
+        return {sum(length * count for length, count in tile) for tile in tiles}
+
+
+Pieces = tuple[tuple[int, int], ...]  # (length, how many of them), side by side
+
+
+def _picked(pieces: Pieces, tile: int) -> Iterator[Pieces]:
+    """Yield what an iteration of a loop over tiles of so many indices covers, each different one once.
+
+    The loop's iteration number i covers part i of every piece; where a piece is over the others go on.
+    """
+    longest = max(length for length, _ in pieces)
+    numbers = {n for length, _ in pieces for n in (length // tile - 1, length // tile, length // tile + 1)}
+    for number in sorted(n for n in numbers if 0 <= n < -(-longest // tile)):
+        yield _tallied((min(tile, length - number * tile), count) for length, count in pieces)
+
+
+def _spread(pieces: Pieces, tile: int) -> Pieces:
+    """Return all pieces cut into parts of `tile` indices, which stand side by side."""
+    whole = ((min(tile, length), count * (length // tile)) for length, count in pieces)
+    rest = ((length % tile, count) for length, count in pieces)
+    return _tallied((*whole, *rest))
+
+
+def _tallied(pieces: Iterable[tuple[int, int]]) -> Pieces:
+    counts: dict[int, int] = {}
+    for length, count in pieces:
+        if length > 0 and count > 0:
+            counts[length] = counts.get(length, 0) + count
+    return tuple(sorted(counts.items()))
 
 
 def _begins(order: list[str], dims: tuple[str, ...]) -> bool:
     wanted = [dim for dim in dims if dim in order]
     return order[: len(wanted)] == wanted
-
-
-def clashing(workload: Workload, arch: Architecture, rules: Rules, out_of_time: Callable[[], bool]) -> tuple[str, ...]:
-    """Return the smallest set of rules that no mapping with dividing tiles meets together, a sentence each.
-
-    Every set is decided by searching again; where time ends first, all rules are returned.
-    """
-    for count in range(1, len(rules) + 1):
-        for chosen in combinations(rules, count):
-            if out_of_time():
-                return (*map(rule_text, rules), "which of them clash was not found out in time")
-            if _has_mapping(workload, arch, chosen, out_of_time) is False:
-                return (*map(rule_text, chosen), *_ways_out(workload, arch, chosen, out_of_time))
-    return tuple(map(rule_text, rules))
-
-
-def _has_mapping(workload: Workload, arch: Architecture, rules: Rules, out_of_time: Callable[[], bool]) -> bool | None:
-    """Return whether a mapping meets the rules; None where time ended first."""
-    small = narrowed(workload, arch, rules)
-    if clashes(workload, small):
-        return False
-    seen: list[Found] = []
-
-    def stop() -> bool:
-        return bool(seen) or out_of_time()
-
-    def report(found: Found, _bound: int) -> None:
-        if found:
-            seen.append(found)
-
-    any_value = Objective(Goal.TRAFFIC, arch.levels[0].name, "any")
-    outcome = solve(analyse(workload, arch, rules), measure_under(any_value, workload, arch, rules), stop, report)
-    if outcome.found:
-        return True
-    return None if outcome.left is None or outcome.left else False
-
-
-def _ways_out(workload: Workload, arch: Architecture, chosen: Rules, out_of_time: Callable[[], bool]) -> list[str]:
-    """Return, per limit of a clash, the least value that the other rules allow; for a utilization the highest."""
-    told: list[str] = []
-    for rule in chosen:
-        rest = tuple(other for other in chosen if other != rule)
-        if isinstance(rule, Utilization):
-            told += _most_busy(workload, arch, rest, out_of_time)
-        if not isinstance(rule, AtMost):
-            continue
-        measure = measure_under(rule.objective, workload, arch, rest)
-        outcome = solve(analyse(workload, arch, rest), measure, out_of_time, lambda _found, _bound: None)
-        if outcome.found and outcome.left == ():
-            least: Fraction = measure.unscaled(outcome.found[0][0])
-            told.append(f"the least {rule.objective.text} that the rest allows is {float(least):g}")
-    return told
-
-
-def _most_busy(workload: Workload, arch: Architecture, rest: Rules, out_of_time: Callable[[], bool]) -> list[str]:
-    """Return the highest utilization that other rules allow, if some mapping is found to reach it."""
-    problem = analyse(workload, arch, rest)
-    structures, whole = enumerate_structures(problem, out_of_time)
-    if not whole or not structures:
-        return []
-    steps = min(prod(problem.extents) // prod(prod(row) for row in one.classes) for one in structures)
-    units, lanes = arch.compute.per_cycle, prod(fanout.size for fanout in arch.fanouts)
-    most = Fraction(prod(problem.extents), -(-steps // units) * units * lanes)
-    if not _has_mapping(workload, arch, (*rest, Utilization(most)), out_of_time):
-        return []
-    return [f"the highest utilization that the rest allows is {float(most):g}"]

@@ -7,6 +7,7 @@ tiles that all loop orders must pass through.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,12 @@ from polymap.search.bound import (
     usable_bits,
 )
 from polymap.search.chain import ChainNode, ordered_chain
+from polymap.search.estimate import lowered_sum, may_win, surely_below
+from polymap.search.exact import Arithmetic, Numbers
 from polymap.search.incumbent import Incumbent
-from polymap.search.lattice import IntArray
 from polymap.search.leaf import Leaf, best_leaves, separated_leaves
 from polymap.search.spread import Context
-from polymap.search.tables import FORBIDDEN, Edge, Tables, tables_below
+from polymap.search.tables import Edge, Tables, tables_below
 
 Parts = tuple[int, ...]
 
@@ -87,20 +89,23 @@ def start_spot(tables: Tables, first: State) -> Spot:
     return Spot(first, tables.context.tiles[0], zero, used, zero, used, ())
 
 
-def at(table: IntArray, index: tuple[int, ...]) -> int:
+def at(table: Numbers, index: tuple[int, ...]) -> Any:
     """Return one entry of a table that may be broadcast."""
-    return int(table[tuple(place if length > 1 else 0 for place, length in zip(index, table.shape, strict=True))])
+    return table[tuple(place if length > 1 else 0 for place, length in zip(index, table.shape, strict=True))]
 
 
-def below(table: IntArray, limit: tuple[int, ...]) -> IntArray:
+def below(table: Numbers, limit: tuple[int, ...]) -> Numbers:
     """Return the entries, of a table that may be broadcast, at all points up to `limit`."""
     return table[tuple(slice(0, top + 1) for top in limit)]
 
 
 def step(tables: Tables, spot: Spot, tensor: int, edge: Edge, after: State, index: tuple[int, ...]) -> Spot:
     """Return the spot after placing the edge's node at the tile `index`."""
-    added = tuple(at(edge_cost(tables, edge, spot.state, c), index) for c in range(len(spot.parts)))
-    bits = at(edge_bits(tables, edge, spot.state), index)
+    added = tuple(
+        _known(arithmetic.number(at(edge_cost(tables, edge, spot.state, c), index)))
+        for c, arithmetic in enumerate(tables.arithmetics)
+    )
+    bits = int(at(edge_bits(tables, edge, spot.state), index))
     held = tuple(bits if level == edge.level else 0 for level in range(len(spot.used)))
     point = tables.lattice.point(index)
     tile = tuple(point[dim] for dim in tables.problem.dims)
@@ -110,6 +115,11 @@ def step(tables: Tables, spot: Spot, tensor: int, edge: Edge, after: State, inde
         return Spot(after, tile, parts, used, spot.window_parts, spot.window_used, chain)
     window_parts, window_used = _sum(spot.window_parts, added), _sum(spot.window_used, held)
     return Spot(after, tile, parts, used, window_parts, window_used, chain)
+
+
+def _known(number: int | None) -> int:
+    assert number is not None  # nodes are placed only where they may stand
+    return number
 
 
 def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -134,7 +144,7 @@ class Descent:
         self._visit(view, start_spot(self.tables, first))
 
     def _visit(self, view: View, spot: Spot) -> None:
-        self.incumbent.nodes += 1
+        self.incumbent.count()
         self._check_time()
         if self._is_dominated(spot):
             return
@@ -247,21 +257,26 @@ class Descent:
     def _open(self, view: View, spot: Spot, move: Move, limit: tuple[int, ...]) -> list[Child]:
         tables, measure = view.tables, view.tables.measure
         edge, key = tables.tensors[move.tensor].edges[move.edge], (move.tensor, move.edge, move.crossed)
-        totals = [
-            below(inside.costs[key], limit) + below(inside.reach[move.after], limit) + (spot.parts[c] + tables.start[c])
-            for c, inside in enumerate(view.insides)
-        ]
-        wins = totals[0] < FORBIDDEN // 2
+        totals = [through(inside, key, move.after, limit) for inside in view.insides]
+        wins = view.insides[0].arithmetic.possible(totals[0])
         capacity = self.capacity[edge.level]
         if capacity is not None and spot.used[edge.level]:
-            wins &= below(edge_bits(tables, edge, spot.state), limit) <= capacity - spot.used[edge.level]
+            bits = below(edge_bits(tables, edge, spot.state), limit)
+            wins = wins & np.asarray(bits <= capacity - spot.used[edge.level], dtype=np.bool_)
         if self.incumbent.value is not None and measure.is_linear:
             room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
-            wins &= totals[0] < room
+            wins = wins & _less(view.insides[0].arithmetic, totals[0], room - spot.parts[0] - tables.start[0])
             if view.priced is not None:
-                wins &= self._priced_wins(view.priced, spot, move, limit)
+                wins = wins & self._priced_wins(view.priced, spot, move, limit)
+        else:
+            wins = wins & self._estimated(view, spot, totals)
         where = np.argwhere(wins)
-        parts = [total[wins].tolist() for total in totals]
+        if not len(where):
+            return []
+        parts = [
+            inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
+            for inside, total, here in zip(view.insides, totals, _sum(spot.parts, tables.start), strict=True)
+        ]
         found: list[Child] = []
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
             value = measure.value(vector, tables.compute_cycles)
@@ -269,15 +284,39 @@ class Descent:
                 found.append(Child(value, move.tensor, edge, move.after, tuple(row)))
         return found
 
+    def _estimated(self, view: View, spot: Spot, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
+        """Return where an estimate does not rule out that the bound is better than the incumbent."""
+        measure, value = self.tables.measure, self.incumbent.value
+        if value is None or measure.is_front:
+            return True
+        parts: list[NDArray[np.float64]] = []
+        here = _sum(spot.parts, self.tables.start)
+        for inside, total, own in zip(view.insides, totals, here, strict=True):
+            floats = inside.arithmetic.floats(total)
+            if floats is None:
+                return True
+            parts.append(lowered_sum(floats, own))
+        least = surely_below(measure, parts, self.tables.compute_cycles)
+        return True if least is None else may_win(least, value)
+
     def _priced_wins(self, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]) -> NDArray[np.bool_]:
         """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
         prices = self.prices
         assert prices is not None and self.incumbent.value is not None
         spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
-        own = below(priced.costs[move.tensor, move.edge, move.crossed], limit)
-        total = own + below(priced.reach[move.after], limit)
+        total = through(priced, (move.tensor, move.edge, move.crossed), move.after, limit)
         room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
-        return total < room * prices.unit - (spot.parts[0] * prices.unit + spent - prices.allowance)
+        most = room * prices.unit - (spot.parts[0] * prices.unit + spent - prices.allowance)
+        return _less(priced.arithmetic, total, most)
+
+
+def through(inside: Inside, key: tuple[int, int, bool], after: State, limit: tuple[int, ...]) -> Numbers:
+    """Return the least costs of a node and everything inside it, at all points up to `limit`."""
+    return inside.arithmetic.plus(below(inside.costs[key], limit), below(inside.reach[after], limit))
+
+
+def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:
+    return np.asarray(array < arithmetic.scalar(limit), dtype=np.bool_)
 
 
 def _covers(old: tuple[Parts, tuple[int, ...]], new: tuple[Parts, tuple[int, ...]]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
@@ -12,20 +13,22 @@ from math import prod
 
 from polymap.search.apart import apart_bounds
 from polymap.search.baselines import baseline
-from polymap.search.bound import first_states, root_bound
+from polymap.search.bound import first_states, least_from, root_bound
 from polymap.search.crew import Crew, Hands, Stop
 from polymap.search.descent import Descent, OutOfTime, View, view_of
 from polymap.search.goals import Goal
-from polymap.search.incumbent import Front, Incumbent
+from polymap.search.incumbent import Front, Incumbent, Polish
 from polymap.search.lattice import divisors
 from polymap.search.leaf import Leaf
+from polymap.search.limits import Work
 from polymap.search.objective import BARRED, Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
 from polymap.search.spread import Places, Spread, root_context
 from polymap.search.structure import Structure, enumerate_structures
 from polymap.search.symmetry import distinct_structures
-from polymap.search.tables import FORBIDDEN, build_tables
+from polymap.search.tables import build_tables
+from polymap.search.tally import Count, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +36,22 @@ class Outcome:
     """What the engine ends with: the best leaves with their values, a valid bound (both scaled; None: none was
     reached), work done.
 
-    evaluated: nodes of the search. pruned: structures refuted by their bound alone. left: bounds of all that was not
-    searched and may beat what was found (None: unknown); the least of them is the bound, of a front each counts.
+    count: where the structures have gone; nodes: of the search inside them. left: bounds of all that was not searched
+    and may beat what was found (None: unknown); the least of them is the bound, of a front each counts.
     rest: for a search that goes on (None: it begins anew).
     """
 
     found: tuple[tuple[int, Leaf], ...]
     bound: int | None
-    evaluated: int
-    pruned: int
+    count: Count
+    nodes: int
     left: tuple[int, ...] | None
     rest: Rest | None = None
 
 
 Entry = tuple[int, int, int, Places]
 ALONE = Hands()
+AT_ONCE = 4096  # structures bounded between two looks at the clock
 STEPS_ALONE = 64  # steps of a search before it is worth starting processes
 WINDOW = 16  # steps that processes have before them at any time
 ANNEALED = 1500  # mappings scored at most where no chain of least cost fits
@@ -56,10 +60,13 @@ WORTHWHILE = 300  # a search that is smaller is over sooner than annealing
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a search that was ended leaves to one that goes on: the structures and its queue."""
+    """What a search that was ended leaves to one that goes on: the structures, how many of them are bounded, the queue
+    of these, where structures went."""
 
     structures: tuple[Structure, ...]
+    bounded: int
     queue: tuple[Entry, ...]
+    tally: Tally
 
 
 Found = tuple[tuple[int, Leaf], ...]
@@ -68,11 +75,13 @@ Report = Callable[[Found, int], None]
 
 def view_bound(view: View) -> int | None:
     """Return a lower bound of the objective over all mappings below the view's top (None: none fits)."""
-    parts = tuple(root_bound(view.tables, inside)[0] for inside in view.insides)
-    if any(part >= FORBIDDEN // 2 for part in parts):
-        return None
-    whole = tuple(part + start for part, start in zip(parts, view.tables.start, strict=True))
-    value = view.tables.measure.value(whole, view.tables.compute_cycles)
+    whole: list[int] = []
+    for inside, start in zip(view.insides, view.tables.start, strict=True):
+        part = root_bound(view.tables, inside)[0]
+        if part is None:
+            return None
+        whole.append(part + start)
+    value = view.tables.measure.value(tuple(whole), view.tables.compute_cycles)
     return value if value < BARRED else None
 
 
@@ -92,43 +101,53 @@ def solve(
     keep: int = 1,
     before: Outcome | None = None,
     hands: Hands = ALONE,
+    work: Work | None = None,
+    polish: Polish | None = None,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
     before: an outcome for the same problem and measure to go on from. hands: the processes that share the work of a
-    search that is long.
+    search that is long. work: counts the steps; the search ends where none is left. polish: looks for better trees.
     """
-    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found)
-    structures, queue, known = _begun(problem, measure, incumbent, report, None if before is None else before.rest)
-    state = _State(structures, queue, known, incumbent)
+    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work or Work())
+    least = 0
+    incumbent.told = lambda: report(tuple(incumbent.found), least)
+    incumbent.polish = None if keep > 1 or measure.is_front else polish
+    state = _begun(problem, measure, incumbent, report, None if before is None else before.rest)
     for turn in count():
         if turn == STEPS_ALONE and hands.count > 1:
             return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
-        if not queue:
+        if not state.queue:
             break
-        entry = heappop(queue)
+        entry = heappop(state.queue)
         bound, stage, number, _ = entry
         if not incumbent.beats(bound):
-            state.pruned += 1
+            state.tally.prune([number])
             if incumbent.is_ordered:
-                state.pruned += len(queue)
+                state.tally.prune(other[2] for other in state.queue)
                 break
             continue
-        report(tuple(incumbent.found), bound if known else 0)
+        least = bound if state.known else 0
+        report(tuple(incumbent.found), least)
+        incumbent.count(0)
         try:
-            if out_of_time() and (incumbent.found or -stage < Stage.PLACED):
+            if incumbent.out_of_time() and (incumbent.found or -stage < Stage.PLACED):
                 raise OutOfTime
-            for new in _step(problem, measure, structures[number], entry, incumbent):
-                heappush(queue, new)
+            state.replace(entry, tuple(_step(problem, measure, state.structures[number], entry, incumbent)))
         except OutOfTime:
-            queue.append(entry)
+            state.queue.append(entry)
             return state.ended()
     return state.outcome(())
 
 
-def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found) -> Incumbent:
-    incumbent = Front(out_of_time, count=len(measure.shares)) if measure.is_front else Incumbent(out_of_time, keep)
+def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work) -> Incumbent:
+    def stop() -> bool:
+        return work.is_spent() or out_of_time()
+
+    incumbent = Incumbent(stop, keep, work=work)
+    if measure.is_front:
+        incumbent = Front(stop, work=work, parts=len(measure.shares), digit=measure.digit)
     for value, leaf in found:
         incumbent.add(value, leaf)
     return incumbent
@@ -167,38 +186,63 @@ class _Done:
 
 @dataclass(slots=True)
 class _State:
-    """A search as it stands: the queue (a heap), whether it holds all that is left, the best so far, structures
-    refuted."""
+    """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these
+    (a heap), the best so far, where structures have gone."""
 
     structures: tuple[Structure, ...]
+    bounded: int | None
     queue: list[Entry]
-    known: bool
     incumbent: Incumbent
-    pruned: int = 0
+    tally: Tally
 
-    def take(self, done: _Done) -> None:
-        """Take what a step gives."""
+    @property
+    def known(self) -> bool:
+        """Return whether the queue holds all that is left."""
+        return self.bounded == len(self.structures)
+
+    def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
+        """Put those that a step gives in the place of its entry."""
+        for one in entries:
+            heappush(self.queue, one)
+        if entries != (entry,):  # a step that time has ended gives its own entry back
+            self.tally.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED)
+
+    def take(self, entry: Entry, done: _Done) -> None:
+        """Take what a step on an entry gives."""
         for value, leaf in done.found:
             if self.incumbent.beats(value):
                 self.incumbent.add(value, leaf)
-        self.incumbent.nodes += done.nodes
-        for entry in done.entries:
-            heappush(self.queue, entry)
+        self.incumbent.count(done.nodes)
+        self.replace(entry, done.entries)
 
     def ended(self) -> Outcome:
         """Return the outcome of a search that a limit ends."""
-        rest = Rest(self.structures, tuple(self.queue)) if self.known else None
-        return replace(self.outcome(tuple(entry[0] for entry in self.queue)), rest=rest)
+        alive = tuple(entry for entry in self.queue if self.incumbent.beats(entry[0]))
+        self.tally.prune(entry[2] for entry in self.queue if not self.incumbent.beats(entry[0]))
+        rest = None if self.bounded is None else Rest(self.structures, self.bounded, alive, self.tally)
+        return replace(self.outcome(tuple(entry[0] for entry in alive)), rest=rest)
 
     def outcome(self, left: tuple[int, ...]) -> Outcome:
-        """Return the outcome. left: bounds of what was not searched."""
-        return _outcome(self.incumbent, left if self.known else None, self.pruned)
+        """Return the outcome; no bound exceeds the best value. left: bounds of what was not searched.
+
+        Nothing is left only where every structure is accounted for, and a tree that was found is one of a structure
+        that has trees; else what is left is unknown.
+        """
+        where, found = self.tally.count(), tuple(self.incumbent.found)
+        some = not found or where.infeasible < self.tally.listed
+        if not self.known:
+            where = replace(where, listed=None)
+        if not self.known or (not left and not (where.is_whole and some)):
+            return Outcome(found, None, where, self.incumbent.nodes, None)
+        left = tuple(dict.fromkeys(left))
+        best = [found[0][0]] if found else []
+        return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
 
 
-def _worked(bench: _Bench, task: tuple[Structure, Entry, Found]) -> _Done:
-    """Do one step, knowing the trees that were found before."""
-    structure, entry, found = task
-    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, found)
+def _worked(bench: _Bench, task: tuple[Structure, Entry, Found, int | None]) -> _Done:
+    """Do one step of at most so many nodes, knowing the trees that were found before."""
+    structure, entry, found, most = task
+    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, found, Work(most))
     try:
         if bench.stop():
             raise OutOfTime
@@ -214,38 +258,40 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
     queue, incumbent = state.queue, state.incumbent
     args = (bench.problem, bench.measure, bench.keep)
     with Crew(hands, _Bench, args, _worked, bench.stop) as crew:
-        open_bounds: deque[int] = deque()
+        given: deque[Entry] = deque()
         while True:
-            while queue and crew.waiting < WINDOW and not bench.stop():
+            while queue and crew.waiting < WINDOW and not incumbent.out_of_time():
                 entry = heappop(queue)
                 if not incumbent.beats(entry[0]):
-                    state.pruned += 1
+                    state.tally.prune([entry[2]])
                     continue
-                open_bounds.append(entry[0])
-                crew.give((state.structures[entry[2]], entry, tuple(incumbent.found)))
+                given.append(entry)
+                crew.give((state.structures[entry[2]], entry, tuple(incumbent.found), incumbent.work.left))
             if not crew.waiting:
                 return state.ended() if queue else state.outcome(())
-            least = min((*open_bounds, *(entry[0] for entry in queue[:1])))
+            least = min(entry[0] for entry in (*given, *queue[:1]))
             report(tuple(incumbent.found), least if state.known else 0)
-            state.take(crew.take())
-            open_bounds.popleft()
+            state.take(given[0], crew.take())
+            given.popleft()
 
 
-def _begun(
-    problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None
-) -> tuple[tuple[Structure, ...], list[Entry], bool]:
-    """Return the structures, the queue (a heap), and whether these are all structures; what is left of an earlier
-    search where there is one."""
+def _begun(problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None) -> _State:
+    """Return the search at its beginning; what is left of an earlier one where there is one."""
     if rest is not None:
         queue = list(rest.queue)
         heapify(queue)
-        return rest.structures, queue, True
+        state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.tally))
+        _bound_apart(problem, measure, state)
+        return state
     found, complete = enumerate_structures(problem, incumbent.out_of_time)
-    structures = _grouped(problem, distinct_structures(problem, found))
+    distinct, whole = distinct_structures(problem, found, incumbent.out_of_time)
+    structures = _grouped(problem, distinct)
     _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
-    return structures, _apart(problem, measure, structures), complete
+    state = _State(structures, 0, [], incumbent, Tally(len(structures)))
+    _bound_apart(problem, measure, state)
+    return state if complete and whole else replace(state, bounded=None)
 
 
 def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
@@ -295,15 +341,6 @@ def _refined(problem: Problem, measure: Measure, structure: Structure, number: i
             yield bound, -stage, number, places
 
 
-def _outcome(incumbent: Incumbent, left: tuple[int, ...] | None, pruned: int) -> Outcome:
-    """Return the outcome; no bound exceeds the best value. left: bounds of what was not searched (None: unknown)."""
-    if left is None:
-        return Outcome(tuple(incumbent.found), None, incumbent.nodes, pruned, None)
-    left = tuple(bound for bound in dict.fromkeys(left) if incumbent.beats(bound))
-    best = [incumbent.found[0][0]] if incumbent.found else []
-    return Outcome(tuple(incumbent.found), min((*left, *best), default=None), incumbent.nodes, pruned, left)
-
-
 def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
     """Return the structures with equal factors of window dims side by side: they share tables of loads."""
     windows = {dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims}
@@ -313,13 +350,18 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
     )
 
 
-def _apart(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[Entry]:
-    """Return the queue with every structure at its bound tensor by tensor."""
-    queue: list[Entry] = []
-    for number, bound in enumerate(apart_bounds(problem, measure, structures)):
-        if bound is not None and bound < BARRED:
-            heappush(queue, (bound, -Stage.APART, number, ()))
-    return queue
+def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
+    """Put the structures that are not bounded yet into the queue, at their bounds tensor by tensor, until time ends."""
+    first = state.bounded or 0
+    while first < len(state.structures) and not (first and state.incumbent.out_of_time()):
+        some = state.structures[first : first + AT_ONCE]
+        for number, bound in enumerate(apart_bounds(problem, measure, some), first):
+            fits = bound is not None and bound < BARRED
+            state.tally.begun(number, fits=fits)
+            if bound is not None and fits:
+                heappush(state.queue, (bound, -Stage.APART, number, ()))
+        first += len(some)
+    state.bounded = first
 
 
 def _solve_places(
@@ -337,7 +379,8 @@ def _solve_places(
             return
         descent.prices = prices
         view = view_of(tables, prices)
-    for first in sorted(first_states(tables), key=lambda s: int(view.insides[0].reach[s][tables.lattice.top])):
+    known = {first: least_from(tables, view.insides[0], first) for first in first_states(tables)}
+    for first in sorted(known, key=lambda state: (known[state] is None, known[state] or 0)):
         descent.run(view, first)
 
 

@@ -69,14 +69,17 @@ def exhaustive(
     count_distinct: bool = False,
     legal_loops: LegalLoops | None = None,
     most_trees: int | None = None,
+    meets: Callable[[Mapping], bool] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> ExhaustiveResult | None:
     """Return the best of all legal trees; objective: energy, latency, edp, traffic:LEVEL, capacity:LEVEL, or several as
     weighted:.., lex:.. or pareto:..; tiles: divide or any.
 
     legal_loops: asked once per sequence of loops; None: all are legal (associative accumulations). None comes back as
-    soon as more than `most_trees` are met.
+    soon as more than `most_trees` are met, or `stop` says so. meets: what the best tree must meet besides (of a front:
+    not asked); it is asked of those only that are better than the best so far.
     """
-    walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles)
+    walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles, meets)
     vectors: set[tuple[int, ...]] = set()
     for word in walk.words:
         if legal_loops is not None and not legal_loops(walk.mapping(word, None)):
@@ -85,7 +88,7 @@ def exhaustive(
         walk.note(scores)
         if count_distinct:
             vectors.update(walk.cost_vectors(scores))
-        if most_trees is not None and walk.legal > most_trees:
+        if (most_trees is not None and walk.legal > most_trees) or (stop is not None and stop()):
             return None
     return walk.result(len(vectors) if count_distinct else None)
 
@@ -136,8 +139,16 @@ class _Scores:
 class _Walk:
     """The state of one enumeration."""
 
-    def __init__(self, workload: Workload, arch: Architecture, scale: Scale, tiles: str) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        arch: Architecture,
+        scale: Scale,
+        tiles: str,
+        meets: Callable[[Mapping], bool] | None = None,
+    ) -> None:
         self.workload = workload
+        self.meets = meets
         self.arch = arch
         self.levels, self.fanouts = arch.levels, arch.fanouts
         self.scale = scale
@@ -178,9 +189,13 @@ class _Walk:
         self.fitting += len(fits)
         if len(fits):
             vectors = scores.columns.vectors(scores.sums[fits], scores.steps)
-            first = _first(vectors)
-            if self.best is None or _point(vectors, first) < self.best[0]:
-                self.best = _point(vectors, first), scores.word, scores.places(int(fits[first]))
+            for row in [_first(vectors)] if self.meets is None else _in_order(vectors):
+                point, places = _point(vectors, row), scores.places(int(fits[row]))
+                if self.best is not None and point >= self.best[0]:
+                    break
+                if self.meets is None or self.meets(self.mapping(scores.word, places)):
+                    self.best = point, scores.word, places
+                    break
             if self.scale.kind == "pareto":
                 points = {_point(vectors, row) for row in range(len(fits))}
                 self.front = _undominated(self.front | points)
@@ -290,6 +305,11 @@ def _first(vectors: list[Ints]) -> int:
     for vector in vectors:
         rows = rows[vector[rows] == vector[rows].min()]
     return int(rows[0])
+
+
+def _in_order(vectors: list[Ints]) -> list[int]:
+    """Return the rows by the first column, then by the next ..., then as they stand."""
+    return sorted(range(len(vectors[0])), key=lambda row: _point(vectors, row))
 
 
 def _undominated(points: set[Point]) -> set[Point]:

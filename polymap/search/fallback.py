@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import groupby
 from random import Random
 
 from polymap.arch.machine import Architecture
@@ -12,10 +13,13 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.errors import BudgetError
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.search.goals import Objective
+from polymap.search.lattice import divisors
 from polymap.search.objective import objective_value
-from polymap.workload.loopnest import Statement, Tensor, Workload
+from polymap.workload.dependences import shared_dims
+from polymap.workload.loopnest import Statement, Tensor, Workload, accesses_of
 
 TRIES = 200
+TRIES_OF_PROGRAMS = 40  # each takes longer to count
 
 
 def sampled(
@@ -42,29 +46,85 @@ def _candidates(workload: Workload, arch: Architecture, rng: Random) -> Iterator
     if len(workload.statements) == 1:
         for _ in range(TRIES):
             yield _random_tree(workload, arch, rng)
+        return
+    for _ in range(TRIES_OF_PROGRAMS):
+        yield _program_tree(workload, _random_places(workload, arch, rng))
 
 
 def program_order(workload: Workload, arch: Architecture) -> Mapping:
-    """Return the program as it was written: no tiling, nothing parallel, everything required held right at compute."""
-    children = tuple(
-        (*(Temporal(dim, 1) for dim in statement.dims), *_required(workload, arch, statement), Compute(statement.name))
-        for statement in workload.statements
-    )
-    return Mapping(children[0] if len(children) == 1 else (Branch(children),))
+    """Return the program as it was written: no tiling, nothing parallel, everything required held as far inside as one
+    node can serve all statements that use it."""
+    deepest = _deepest(workload)
+    places = {
+        (level.name, tensor.name): deepest[tensor.name]
+        for level in arch.levels[1:]
+        for tensor in workload.tensors
+        if _names(tensor) & set(level.must_hold)
+    }
+    return _program_tree(workload, places)
+
+
+Places = dict[tuple[str, str], int]  # (level, tensor) -> how many loops stand above its node
+
+
+def _random_places(workload: Workload, arch: Architecture, rng: Random) -> Places:
+    """Return storage nodes anywhere on the way to where a tensor is used, a tensor's levels in the machine's order."""
+    places: Places = {}
+    for tensor in workload.tensors:
+        deepest = _deepest(workload)[tensor.name]
+        held = [level for level in arch.levels[1:] if _held(tensor, level.holds, level.must_hold, rng)]
+        depths = sorted(rng.randint(0, deepest) for _ in held)
+        places |= {(level.name, tensor.name): depth for level, depth in zip(held, depths, strict=True)}
+    return places
+
+
+def _users(workload: Workload, tensor: str) -> list[Statement]:
+    return [statement for statement in workload.statements if accesses_of(statement, tensor)]
+
+
+def _deepest(workload: Workload) -> dict[str, int]:
+    """Return tensor -> the number of loops that all statements share that use it."""
+    found: dict[str, int] = {}
+    for tensor in workload.tensors:
+        users = _users(workload, tensor.name)
+        shared = (len(shared_dims(users[0], other)) for other in users[1:])
+        found[tensor.name] = min((len(users[0].dims), *shared)) if users else 0
+    return found
+
+
+def _program_tree(workload: Workload, places: Places) -> Mapping:
+    """Return the program's own loops, each of tile 1, with these storage nodes among them."""
+    used = {tensor.name: {each.name for each in _users(workload, tensor.name)} for tensor in workload.tensors}
+
+    def stored(depth: int, inside: set[str], parts: list[set[str]]) -> tuple[Storage, ...]:
+        """Return the nodes of tensors that are used inside, but not in one part alone."""
+        return tuple(
+            Storage(level, (tensor,))
+            for (level, tensor), place in places.items()
+            if place == depth and used[tensor] <= inside and not any(used[tensor] <= part for part in parts)
+        )
+
+    def sequence(statements: list[Statement], depth: int) -> tuple[MappingNode, ...]:
+        parts = [list(part) for _, part in groupby(statements, key=lambda each: each.position[depth])]
+        children = tuple(child(part, depth) for part in parts)
+        if len(children) == 1:
+            return children[0]
+        names: list[set[str]] = [{each.name for each in part} for part in parts]
+        inside = {each.name for each in statements}
+        return (*stored(depth, inside, names), Branch(children))
+
+    def child(statements: list[Statement], depth: int) -> tuple[MappingNode, ...]:
+        first = statements[0]
+        nodes = stored(depth, {each.name for each in statements}, [])
+        if len(first.dims) == depth:
+            return (*nodes, Compute(first.name))
+        return (*nodes, Temporal(first.dims[depth], 1), *sequence(statements, depth + 1))
+
+    return Mapping(sequence(list(workload.statements), 0))
 
 
 def _names(tensor: Tensor) -> set[str]:
     return {tensor.name, f"@{tensor.role.value}"}
-
-
-def _required(workload: Workload, arch: Architecture, statement: Statement) -> tuple[Storage, ...]:
-    used = {access.tensor for access in (statement.target, *statement.reads)}
-    nodes: list[Storage] = []
-    for level in arch.levels[1:]:
-        held = [t for t in workload.tensors if t.name in used and _names(t) & set(level.must_hold)]
-        if held:
-            nodes.append(Storage(level.name, tuple(t.name for t in held)))
-    return tuple(nodes)
 
 
 def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping:
@@ -75,7 +135,7 @@ def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping
     inner = list(outer)
     rng.shuffle(outer)
     rng.shuffle(inner)
-    tiles = {dim: rng.choice([t for t in range(1, extents[dim] + 1) if extents[dim] % t == 0]) for dim in outer}
+    tiles = {dim: rng.choice(divisors(extents[dim])) for dim in outer}
     nodes: list[MappingNode] = [Temporal(dim, tiles[dim]) for dim in outer if tiles[dim] < extents[dim]]
     for level in arch.levels[1:]:
         held = [t for t in workload.tensors if _held(t, level.holds, level.must_hold, rng)]

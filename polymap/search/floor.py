@@ -8,6 +8,7 @@ from math import ceil, prod
 from polymap.arch.machine import Architecture
 from polymap.costmodel.bounds import compulsory_traffic
 from polymap.search.goals import Goal, Objective
+from polymap.search.infeasible import bits_required
 from polymap.workload.loopnest import Workload, is_box
 
 
@@ -37,9 +38,8 @@ def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fr
 
 
 def _least_held(workload: Workload, arch: Architecture, name: str) -> int:
-    """Return the bits of one element of every tensor that the level must hold."""
-    required = next(set(level.must_hold) for level in arch.levels if level.name == name)
-    return sum(t.bits for t in workload.tensors if required & {t.name, f"@{t.role.value}"})
+    """Return the bits that the level holds at some time in every mapping: what it must hold of one instance."""
+    return next(bits_required(workload, level) for level in arch.levels if level.name == name)
 
 
 def _instances(workload: Workload) -> int:

@@ -175,6 +175,77 @@ def tree_of_genome(ground: Ground, genome: Genome) -> Mapping:
     return Mapping((*nodes, Compute(ground.workload.statements[0].name)))
 
 
+def genome_of_tree(ground: Ground, mapping: Mapping) -> Genome:
+    """Return a genome whose tree is the mapping, or near it where the mapping is none of a genome's: its loops by trip
+    counts (tiles are then the least of these), two loops over one dim in one block joined."""
+    blocks = len(ground.slots)
+    count = len(ground.dims)
+    trips = [[1] * (blocks + 1) for _ in ground.dims]
+    spread = [[1] * len(ground.arch.fanouts) for _ in ground.dims]
+    loops: list[list[int]] = [[] for _ in range(blocks + 1)]
+    held, inner = _held_slots(ground, mapping), [True] * len(ground.groups)
+    order = _with_absent(ground, held)
+    levels = {level.name: number for number, level in enumerate(ground.arch.levels)}
+    fanouts = {fanout.name: number for number, fanout in enumerate(ground.arch.fanouts)}
+    left, block, place = list(ground.extents), 0, {slot: at for at, slot in enumerate(order)}
+    block = _next_block(order, held, -1, blocks)
+    for node in mapping.nodes:
+        if isinstance(node, Storage):
+            slots = [s for s, (t, level) in enumerate(ground.slots) if _is_of(ground, node, levels, t, level)]
+            block = max([block, *(_next_block(order, held, place[s], blocks) for s in slots)])
+        elif isinstance(node, Temporal | Spatial) and node.dim in ground.dims:
+            d = ground.dims.index(node.dim)
+            many, left[d] = -(-left[d] // node.tile), min(node.tile, left[d])
+            if isinstance(node, Temporal):
+                trips[d][block] *= many
+                loops[block] += [d] if d not in loops[block] else []
+            else:
+                f = fanouts[node.fanout]
+                spread[d][f] *= many
+                group = next(g for g, (_, members) in enumerate(ground.groups) if f in members)
+                inner[group] = bool(loops[block])
+    return Genome(
+        order,
+        tuple(slot in held for slot in range(blocks)),
+        tuple(tuple(row[:blocks]) for row in trips),
+        tuple(tuple(row) for row in spread),
+        tuple((*row, *(d for d in range(count) if d not in row)) for row in loops),
+        tuple(inner),
+    )
+
+
+def _is_of(ground: Ground, node: Storage, levels: dict[str, int], tensor: int, level: int) -> bool:
+    return levels[node.level] == level and ground.workload.tensors[tensor].name in node.tensors
+
+
+def _held_slots(ground: Ground, mapping: Mapping) -> list[int]:
+    """Return the slots that a mapping's nodes take, outermost first."""
+    levels = {level.name: number for number, level in enumerate(ground.arch.levels)}
+    return [
+        slot
+        for node in mapping.nodes
+        if isinstance(node, Storage)
+        for slot, (t, level) in enumerate(ground.slots)
+        if _is_of(ground, node, levels, t, level)
+    ]
+
+
+def _with_absent(ground: Ground, held: list[int]) -> Row:
+    """Return an order of all slots in which those held stand as they do; the others of a tensor stand right before its
+    next one that is held, or last."""
+    order: list[int] = []
+    for slot in held:
+        tensor, level = ground.slots[slot]
+        order += [s for s, (t, n) in enumerate(ground.slots) if t == tensor and n < level and s not in (*held, *order)]
+        order.append(slot)
+    return (*order, *(slot for slot in range(len(ground.slots)) if slot not in order))
+
+
+def _next_block(order: Row, held: list[int], place: int, blocks: int) -> int:
+    """Return the block of the loops between the node at a place of the order and the next one that is held."""
+    return next((at for at in range(place + 1, blocks) if order[at] in held), blocks)
+
+
 def _add_block(
     ground: Ground,
     genome: Genome,

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from polymap.search.bound import Prices
 from polymap.search.leaf import Leaf
+from polymap.search.limits import Work
 from polymap.search.objective import BARRED, unpacked
+
+
+class Polish(Protocol):
+    """What looks for better trees near the best one."""
+
+    def after(self, steps: int, best: tuple[int, Leaf] | None) -> tuple[int, Leaf] | None:
+        """Return a better tree with its scaled value, if one was found in the share of so many steps."""
+        ...
 
 
 @dataclass(slots=True)
 class Incumbent:
     """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
 
-    prices: what served the last structure.
+    prices: what served the last structure. work: what the search has done. told: called with what is found whenever
+    that changes. polish: what looks for better trees near the best one, a little after each step.
     """
 
     out_of_time: Callable[[], bool]
@@ -22,6 +33,19 @@ class Incumbent:
     found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
     nodes: int = 0
     prices: Prices | None = None
+    work: Work = field(default_factory=Work)
+    told: Callable[[], None] | None = None
+    polish: Polish | None = None
+
+    def count(self, nodes: int = 1) -> None:
+        """Count a step of the search: nodes of its tree that were visited (0: a structure was bounded)."""
+        self.nodes += nodes
+        steps = max(nodes, 1)
+        self.work.add(steps)
+        if self.polish is not None:
+            better = self.polish.after(steps, self.found[0] if self.found else None)
+            if better is not None and self.beats(better[0]):
+                self.add(*better)
 
     @property
     def value(self) -> int | None:
@@ -48,16 +72,19 @@ class Incumbent:
         self.found.append((value, leaf))
         self.found.sort(key=lambda item: item[0])
         del self.found[self.keep :]
+        if self.told is not None:
+            self.told()
 
 
 @dataclass(slots=True)
 class Front(Incumbent):
     """The trees so far of which none is as good as another in every part of the objective, by rising first part.
 
-    count: how many parts the packed values have.
+    parts: how many parts the packed values have, of `digit` bits each.
     """
 
-    count: int = 2
+    parts: int = 2
+    digit: int = 64
     _points: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
 
     @property
@@ -72,16 +99,18 @@ class Front(Incumbent):
         """Return whether no tree of the front is as good in every part."""
         if value >= BARRED:
             return False
-        new = unpacked(value, self.count)
+        new = unpacked(value, self.parts, self.digit)
         return not any(_covers(point, new) for point in self._points)
 
     def add(self, value: int, leaf: Leaf) -> None:
         """Take a tree in that beats the front; those that it covers go."""
-        new = unpacked(value, self.count)
-        self.found[:] = [item for item in self.found if not _covers(new, unpacked(item[0], self.count))]
+        new = unpacked(value, self.parts, self.digit)
+        self.found[:] = [item for item in self.found if not _covers(new, unpacked(item[0], self.parts, self.digit))]
         self.found.append((value, leaf))
         self.found.sort(key=lambda item: item[0])
-        self._points[:] = [unpacked(item[0], self.count) for item in self.found]
+        self._points[:] = [unpacked(item[0], self.parts, self.digit) for item in self.found]
+        if self.told is not None:
+            self.told()
 
 
 def _covers(old: tuple[int, ...], new: tuple[int, ...]) -> bool:

@@ -10,29 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
+from polymap.schedules.primes import split
+from polymap.search.exact import Numbers, count_type
+
+IntArray = NDArray[Any]  # counts: int64, or Python ints where those may not fit (see limits.py)
 
 
-@lru_cache(maxsize=4096)
 def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
-    """Return (prime, exponent) pairs of a positive integer, primes ascending."""
-    factors: list[tuple[int, int]] = []
-    divisor = 2
-    while divisor * divisor <= number:
-        exponent = 0
-        while number % divisor == 0:
-            number //= divisor
-            exponent += 1
-        if exponent:
-            factors.append((divisor, exponent))
-        divisor += 1
-    if number > 1:
-        factors.append((number, 1))
-    return tuple(factors)
+    """Return (prime, exponent) pairs of a positive integer, primes ascending (a long factor that could not be split
+    counts as a prime: see `split`)."""
+    return split(number)[0]
 
 
 @lru_cache(maxsize=4096)
@@ -91,17 +83,18 @@ def lattice_below(extents: tuple[tuple[str, int], ...]) -> Lattice:
     axes = tuple((dim, prime) for _, dim, prime in powers_of)
     shape = tuple(length for length, _, _ in powers_of)
     values: dict[str, IntArray] = {}
+    kind = count_type(max((extent for _, extent in extents), default=1))
     for dim, _ in extents:
-        tile = np.ones((1,) * len(axes), dtype=np.int64)
+        tile = np.ones((1,) * len(axes), dtype=kind)
         for axis, (owner, prime) in enumerate(axes):
             if owner == dim:
-                powers = np.array([prime**power for power in range(shape[axis])], dtype=np.int64)
+                powers = np.array([prime**power for power in range(shape[axis])], dtype=kind)
                 tile = tile * powers.reshape([-1 if a == axis else 1 for a in range(len(axes))])
         values[dim] = tile
     return Lattice(extents, axes, shape, values)
 
 
-def restricted(table: IntArray, outer: Lattice, inner: Lattice) -> IntArray:
+def restricted(table: Numbers, outer: Lattice, inner: Lattice) -> Numbers:
     """Return a table over a lattice (perhaps of length 1 along some axes), at the points of one inside it."""
     lengths = dict(zip(inner.axes, inner.shape, strict=True))
     part = table[tuple(slice(0, lengths.get(axis, 1)) for axis in outer.axes)]
@@ -110,8 +103,11 @@ def restricted(table: IntArray, outer: Lattice, inner: Lattice) -> IntArray:
     return part.transpose(*order, *gone).reshape([part.shape[place] for place in order])
 
 
-def minimum_below(tables: IntArray) -> None:
-    """Replace every entry of a stack of tables [n, *lattice] by the least among the points that divide its point."""
+def minimum_below(tables: Numbers) -> None:
+    """Replace every entry of a stack of tables [n, *lattice] by the least among the points that divide its point.
+
+    Of whatever dtype: complex numbers compare by their real, then by their imaginary part.
+    """
     whole, before = tables.size, len(tables)
     for length in tables.shape[1:]:
         view = tables.reshape(before, length, whole // (before * length))

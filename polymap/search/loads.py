@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.search.exact import Arithmetic
 from polymap.search.lattice import IntArray, Lattice
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, TensorTerm
@@ -19,7 +21,8 @@ from polymap.search.windows import UNREACHED, Count, Crossing, unmerged
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """What the tables of all tensors share. whole: temporal extents per dim; steps: their product."""
+    """What the tables of all tensors share. whole: temporal extents per dim; steps: their product; counts: the dtype of
+    counts; arithmetics: how each component's costs are kept."""
 
     problem: Problem
     measure: Measure
@@ -28,6 +31,8 @@ class Setting:
     context: Context
     whole: dict[str, int]
     steps: int
+    counts: np.dtype[Any]
+    arithmetics: tuple[Arithmetic, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,13 +57,14 @@ def node_loads(setting: Setting, term: TensorTerm, parent: int, level: int, *, a
     lattice, spread = setting.lattice, setting.spread
     last = setting.problem.level_count
     windows = [dim for g in term.groups if g.is_window for dim in g.dims]
-    held = np.ones((1,) * len(lattice.shape), dtype=np.int64)
-    trips = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    held = np.ones((1,) * len(lattice.shape), dtype=setting.counts)
+    trips = np.ones((1,) * len(lattice.shape), dtype=setting.counts)
     for dim, _ in lattice.extents:
+        tiles = lattice.values[dim].astype(setting.counts, copy=False)
         if dim in term.dims and dim not in windows:
-            held = held * (lattice.values[dim] * spread.factor(dim, level, last))
+            held = held * (tiles * spread.factor(dim, level, last))
         if dim not in windows:
-            trips = trips * (setting.whole[dim] // lattice.values[dim])
+            trips = trips * (setting.whole[dim] // tiles)
     if not windows:
         return NodeLoads(held * trips, held * trips, held)
     seen = tuple(spread.crossings(dim, parent, level, above=above) for dim in windows)
@@ -105,12 +111,12 @@ def _window_loads(setting: Setting, term: TensorTerm, model: WindowModel) -> tup
     other = [d for d, dim in enumerate(dims) if dim not in term.dims]
     whole = dict(zip(dims, context.tiles[0], strict=True))
     marks = [_flat_tile(model, dict(zip(dims, tile, strict=True))) for tile in context.tiles]
-    reps = np.ones((1,) * len(lattice.shape), dtype=np.int64)
-    inner_trips = np.ones((1,) * len(lattice.shape), dtype=np.int64)
+    reps = np.ones((1,) * len(lattice.shape), dtype=setting.counts)
+    inner_trips = np.ones((1,) * len(lattice.shape), dtype=setting.counts)
     for d in other:
-        reps = reps * (context.tiles[-1][d] // lattice.values[dims[d]])
+        reps = reps * (context.tiles[-1][d] // lattice.values[dims[d]].astype(setting.counts, copy=False))
     for d in plain:
-        inner_trips = inner_trips * (context.tiles[-1][d] // lattice.values[dims[d]])
+        inner_trips = inner_trips * (context.tiles[-1][d] // lattice.values[dims[d]].astype(setting.counts, copy=False))
     where = _place_in(setting, model)
     loads, again = least_loads(model, marks[-1])
     stands = loads < UNREACHED

@@ -1,4 +1,4 @@
-"""How much memory this process holds now."""
+"""How much memory a search takes: what its processes hold, without what was left before it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import resource
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import copy
 
 # Kept free under a limit: the tables of one structure are made between two looks.
 ROOM_MB = 24
@@ -31,6 +32,35 @@ def _pages(process: str) -> int:
         return int(file.read().split()[1])
 
 
-def is_spent(limit_mb: int | None, pids: Sequence[int] = ()) -> bool:
-    """Return whether a limit (None: there is none) leaves no room for more work in this process and others."""
-    return limit_mb is not None and resident_mb(pids) + ROOM_MB * (1 + len(pids)) > limit_mb
+class Memory:
+    """The memory limit of one search (None: there is none) in MB, and the processes that work for it.
+
+    What the first search of a process finds (the interpreter, the modules) counts; what earlier searches or their
+    caller have left since then does not.
+    """
+
+    _first_mb: float | None = None
+
+    def __init__(self, limit_mb: int | None, pids: Sequence[int] = ()) -> None:
+        self.limit_mb = limit_mb
+        self._pids = pids
+        now = resident_mb()
+        if Memory._first_mb is None:
+            Memory._first_mb = now
+        self._before_mb = max(0.0, now - Memory._first_mb)
+
+    def taken_mb(self) -> float:
+        """Return what the search's processes hold, less what was left before it."""
+        return resident_mb(self._pids) - self._before_mb
+
+    def is_spent(self) -> bool:
+        """Return whether the limit leaves no room for more work."""
+        if self.limit_mb is None:
+            return False
+        return self.taken_mb() + ROOM_MB * (1 + len(self._pids)) > self.limit_mb
+
+    def with_limit(self, limit_mb: int | None) -> Memory:
+        """Return the same search's memory under another limit: what it has taken so far goes on counting."""
+        other = copy(self)
+        other.limit_mb = limit_mb
+        return other

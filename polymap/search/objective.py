@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, lcm
+from math import ceil, lcm, prod
 
 from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
@@ -22,26 +22,48 @@ from polymap.search.components import (
     weighted_sum,
 )
 from polymap.search.goals import Goal, Objective
+from polymap.search.magnitudes import most_costed
 from polymap.workload.loopnest import Workload
 
-# Values of several objectives stand side by side in one integer, the first in the highest digits: comparing two such
-# integers compares lexicographically, and single values come back by unpacking.
-_DIGIT = 256
-# The value of what breaks a limit: above every other.
-BARRED = 1 << 4096
+
+class _Barred(int):
+    """What compares as above every number, however long, and equals only itself."""
+
+    def __lt__(self, other: int) -> bool:
+        return False
+
+    def __le__(self, other: int) -> bool:
+        return self is other
+
+    def __gt__(self, other: int) -> bool:
+        return self is not other
+
+    def __ge__(self, other: int) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = int.__hash__
 
 
-def packed(values: tuple[int, ...]) -> int:
-    """Return the values as one integer whose order is the lexicographic one (values below 0 count as 0)."""
+BARRED = _Barred()  # the value of what breaks a limit
+
+
+def packed(values: tuple[int, ...], digit: int) -> int:
+    """Return the values as one integer whose order is the lexicographic one (values below 0 count as 0).
+
+    They stand side by side, the first in the highest `digit` bits, and come back by unpacking; each is below 2^digit.
+    """
     total = 0
     for value in values:
-        total = (total << _DIGIT) + max(value, 0)
+        total = (total << digit) + max(value, 0)
     return total
 
 
-def unpacked(value: int, count: int) -> tuple[int, ...]:
+def unpacked(value: int, count: int, digit: int) -> tuple[int, ...]:
     """Return the `count` values that `packed` joined."""
-    return tuple(value >> _DIGIT * (count - 1 - place) & (1 << _DIGIT) - 1 for place in range(count))
+    return tuple(value >> digit * (count - 1 - place) & (1 << digit) - 1 for place in range(count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +93,8 @@ class Measure:
 
     energy_scale: component 0 of ENERGY and EDP is energy x energy_scale, without `fixed_energy` (compute, scaled); the
     same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted sum
-    (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED.
+    (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED. digit: bits of
+    each part's value in one of an order or a front.
     """
 
     goal: Goal
@@ -82,16 +105,21 @@ class Measure:
     overlap: bool
     shares: tuple[Share, ...] = ()
     limits: tuple[Limit, ...] = ()
+    digit: int = 0
 
     def latency(self, parts: tuple[int, ...], compute_cycles: int) -> int:
         """Return the cycles for the component values `parts` (one per component)."""
-        by_level: dict[str, Fraction] = {}
-        for part, component in zip(parts, self.components, strict=True):
-            if component.busiest:
-                cycles = Fraction(part) / component.bandwidth
-                by_level[component.name] = max(cycles, by_level.get(component.name, cycles))
+        limited = [
+            (part * component.bandwidth.denominator, component.bandwidth.numerator, component.name)
+            for part, component in zip(parts, self.components, strict=True)
+            if component.busiest
+        ]
         if self.overlap:
-            return max([compute_cycles, *(ceil(cycles) for cycles in by_level.values())])
+            return max([compute_cycles, *(-(-bits // each) for bits, each, _ in limited)])
+        by_level: dict[str, Fraction] = {}
+        for bits, each, name in limited:
+            cycles = Fraction(bits, each)
+            by_level[name] = max(cycles, by_level.get(name, cycles))
         return ceil(compute_cycles + sum(by_level.values(), Fraction(0)))
 
     def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
@@ -106,7 +134,7 @@ class Measure:
             values = tuple(share.value(parts, compute_cycles) for share in self.shares)
             if self.goal is Goal.WEIGHTED:
                 return sum(share.weight * value for share, value in zip(self.shares, values, strict=True))
-            return packed(values)
+            return packed(values, self.digit)
         if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
             return parts[0]
         if self.goal is Goal.LATENCY:
@@ -132,7 +160,7 @@ class Measure:
     def values(self, value: int) -> tuple[int, ...]:
         """Return the scaled values that stand in one: of an order's or a front's parts, else the value itself."""
         if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
-            return unpacked(value, len(self.shares))
+            return unpacked(value, len(self.shares), self.digit)
         return (value,)
 
     def unscaled(self, value: int) -> Fraction:
@@ -223,11 +251,19 @@ def _measure_of_parts(objective: Objective, workload: Workload, arch: Architectu
         joined = weighted_sum([(weight, one.components[0]) for weight, one in pairs])
         fixed = sum(weight * one.fixed_energy for weight, one in pairs if one.goal is Goal.ENERGY)
         return Measure(Goal.WEIGHTED, (joined,), scale, fixed, 0, arch.overlap)
-    whole = Measure(objective.goal, (), scale, 0, 0, arch.overlap)
+    digit = max(_most_valued(one, workload, arch).bit_length() for one in measures)
+    whole = Measure(objective.goal, (), scale, 0, 0, arch.overlap, digit=digit)
     for weight, one in zip(weights, measures, strict=True):
         whole, share = _sharing(whole, one, weight)
         whole = replace(whole, shares=(*whole.shares, share))
     return whole
+
+
+def _most_valued(measure: Measure, workload: Workload, arch: Architecture) -> int:
+    """Return what no value of a measure without parts exceeds."""
+    parts = tuple(most_costed(workload, arch, component) for component in measure.components)
+    cycles = prod(dim.extent for dim in workload.dims)
+    return measure.value(parts, cycles)
 
 
 def _sharing(whole: Measure, part: Measure, weight: int = 1) -> tuple[Measure, Share]:

@@ -7,12 +7,12 @@ fits. The prices are integers (over a fixed unit), so the bound is exact arithme
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
 from polymap.search.bound import (
     Inside,
+    Move,
     Prices,
     State,
     costs_inside,
@@ -20,13 +20,16 @@ from polymap.search.bound import (
     root_bound,
     usable_bits,
 )
-from polymap.search.descent import Descent, Spot, below, start_spot, step
-from polymap.search.tables import FORBIDDEN, Tables
+from polymap.search.descent import Descent, Spot, start_spot, step, through
+from polymap.search.exact import Kind
+from polymap.search.magnitudes import most_costed
+from polymap.search.tables import Tables
 
 ROUNDS = 10
 FIRST_ROUNDS = 3  # after these, prices that have closed less than a third of the way to the limit are not improved
 FAR = 20  # a round that gains less than 1/FAR of what is missing is idle,
 IDLE_ROUNDS = 3  # and after so many in a row no more are tried
+FLOAT_BITS = 900  # prices are tried as floats, which end at 2^1024; costs that are longer go without
 
 
 def shared_levels(tables: Tables) -> tuple[int, ...]:
@@ -47,24 +50,28 @@ def cheapest_chain(descent: Descent, inside: Inside, unit: int, first: State) ->
     while True:
         top = tables.lattice.index(dict(zip(tables.problem.dims, spot.tile, strict=True)))
         end = final_cost(tables, spot.state, 0)
-        best = (FORBIDDEN if end is None else end * unit, None)
+        least = None if end is None else end * unit
+        best: tuple[Move, int] | None = None
         for move in moves[spot.state]:
-            cost = below(inside.costs[move.tensor, move.edge, move.crossed], top)
-            total = (cost + below(inside.reach[move.after], top)).ravel()
-            least = int(total.min())
-            if least < best[0]:
-                # The largest tile among the cheapest: nodes stand as high as they may.
-                best = (least, (move, len(total) - 1 - int(np.argmin(total[::-1]))))
-        if best[1] is None:
+            total = through(inside, (move.tensor, move.edge, move.crossed), move.after, top).ravel()
+            # The largest tile among the cheapest: nodes stand as high as they may.
+            place = len(total) - 1 - int(np.argmin(total[::-1]))
+            cost = inside.arithmetic.number(total[place])
+            if cost is not None and (least is None or cost < least):
+                least, best = cost, (move, place)
+        if best is None:
             return spot
-        move, flat = best[1]
+        move, flat = best
         index = tuple(int(x) for x in np.unravel_index(flat, [exponent + 1 for exponent in top]))
         spot = step(tables, spot, move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after, index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Trial:
-    """Prices with the least costs inside under them, the bound of component 0 and the first state that has it."""
+    """Prices with the least costs inside under them, the bound of component 0 and the first state that has it.
+
+    Prices bar nothing: where something fits without them, it does with them.
+    """
 
     prices: Prices
     inside: Inside
@@ -75,12 +82,14 @@ class _Trial:
 def _tried(tables: Tables, wanted: dict[int, float], unit: int) -> _Trial:
     """Return what prices of about `wanted` per bit give."""
     capacity = [usable_bits(tables, level) or 0 for level in range(tables.problem.level_count)]
-    # What fits may cost at most this much, so that sums stay within 64 bits.
-    most = [(FORBIDDEN >> 6) // max(1, bits) for bits in capacity]
+    # All that a chain holds costs at most a quarter of the limit, besides its own cost x unit (see _unit).
+    nodes = 4 * len(tables.tensors) * tables.problem.level_count
+    most = [tables.arithmetics[0].limit // (nodes * max(1, bits)) for bits in capacity]
     per_level = tuple(min(int(wanted.get(level, 0.0) * unit), top) for level, top in enumerate(most))
     inside = costs_inside(tables, 0, per_level, unit)
     allowance = sum(p * bits for p, bits in zip(per_level, capacity, strict=True))
     value, first = root_bound(tables, inside)
+    assert value is not None
     return _Trial(Prices(per_level, unit, allowance), inside, -(-(value - allowance) // unit), first)
 
 
@@ -109,19 +118,18 @@ def improve_prices(
     """
     tables, levels = descent.tables, shared_levels(descent.tables)
     bound, first = root_bound(tables, inside)
-    unit = _unit(tables, bound)
-    wanted = dict.fromkeys(levels, 0.0)
-    trial: _Trial | None = None
-    if start is not None and limit is not None and any(start.per_level):
-        wanted = {level: start.per_level[level] / start.unit for level in levels}
-        trial = _tried(tables, wanted, unit)
-        if trial.bound >= limit:
-            return trial.prices, False, trial.bound
+    assert bound is not None  # the structure's own bound was taken before
+    unit = _unit(tables)
+    wanted, trial = _started(tables, levels, None if limit is None else start, unit)
+    if trial is not None and limit is not None and trial.bound >= limit:
+        return trial.prices, False, trial.bound
     spot = cheapest_chain(descent, inside, 1, first)
     excess = _excess(tables, spot, levels)
     if all(bits <= 0 for bits in excess.values()):
         descent.finish(spot, thorough=False)
         return None, descent.window is None and descent.incumbent.keep == 1 and not tables.measure.limits, bound
+    if max(bound, limit or 0).bit_length() > FLOAT_BITS:
+        return None, False, bound
     best: Prices | None = None
     best_bound, idle, scale = bound, 0, 1.0
     scored = {spot.chain}
@@ -129,8 +137,9 @@ def improve_prices(
         if idle == IDLE_ROUNDS or (done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)):
             break
         if trial is None:
-            target = limit if limit is not None else int(bound * 1.05)
-            wanted = _stepped(tables, wanted, excess, scale * max(target - best_bound, bound * 1e-4))
+            target = limit if limit is not None else bound + bound // 20
+            missing = max(target - best_bound, bound / 10_000)
+            wanted = _stepped(tables, wanted, excess, scale * missing)
             trial = _tried(tables, wanted, unit)
         gain = trial.bound - best_bound
         if gain > 0 or best is None:
@@ -151,14 +160,27 @@ def improve_prices(
     return (best if best_bound > bound else None), False, best_bound
 
 
+def _started(
+    tables: Tables, levels: tuple[int, ...], start: Prices | None, unit: int
+) -> tuple[dict[int, float], _Trial | None]:
+    """Return the prices per bit to begin with, and what those that served another structure give."""
+    if start is None or not any(start.per_level):
+        return dict.fromkeys(levels, 0.0), None
+    wanted = {level: start.per_level[level] / start.unit for level in levels}
+    return wanted, _tried(tables, wanted, unit)
+
+
 def _excess(tables: Tables, spot: Spot, levels: tuple[int, ...]) -> dict[int, int]:
     return {level: spot.used[level] - (usable_bits(tables, level) or 0) for level in levels}
 
 
-def _unit(tables: Tables, bound: int) -> int:
-    """Return a power of two that leaves room in 64 bits for costs some hundred times the bound."""
-    size = prod(tables.context.tiles[0])
-    unit = 1
-    while unit < 1 << 12 and max(bound, size) * unit * 2 < FORBIDDEN >> 8:
+def _unit(tables: Tables) -> int:
+    """Return the power of two by which costs may be multiplied in int64; long costs need no fractions of prices."""
+    arithmetic = tables.arithmetics[0]
+    if arithmetic.kind is not Kind.NARROW:
+        return 1
+    problem, unit = tables.problem, 1
+    most = most_costed(problem.workload, problem.arch, tables.measure.components[0])
+    while unit < 1 << 12 and most * unit * 4 <= arithmetic.limit:
         unit *= 2
     return unit

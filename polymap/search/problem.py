@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.schedules.primes import split
 from polymap.search.constraints import Rules, narrowed
 from polymap.workload.loopnest import Operator, Tensor, Workload, accesses_of, is_box
+
+MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element
+MOST_WINDOWED = 1 << 48  # points of all window dims together, so that what is counted of them stays below UNREACHED
+MOST_AXES = 60  # of a table: numpy allows 64
+MOST_CELLS = 1 << 28  # of the tables of all states: 2 GiB of int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,8 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
             reason = "the output is written through a window"
         elif sum(term.is_window for term in terms) > 1:
             reason = "several tensors are read through windows"
+        else:
+            reason = _too_large(workload, arch, terms)
     return Problem(workload, arch, dims, extents, terms, _classes(arch), reason, rules)
 
 
@@ -114,6 +123,25 @@ def _unsupported(workload: Workload) -> str | None:
             return f"tensor {tensor.name} is accessed more than once"
         if not all(index.is_linear for access in accesses for index in access.index):
             return f"tensor {tensor.name} is indexed through a division"
+    return None
+
+
+def _too_large(workload: Workload, arch: Architecture, terms: tuple[TensorTerm, ...]) -> str | None:
+    """Return why the tables of the search cannot be built, None where they can."""
+    extents = workload.extents()
+    if not all(split(extent)[1] for extent in extents.values()):
+        return "an extent could not be split into primes"
+    groups = [group for term in terms for group in term.groups if group.is_window]
+    for group in groups:
+        reach = sum(abs(c) * (extents[dim] - 1) for c, dim in zip(group.coefficients, group.dims, strict=True))
+        if reach > MOST_REACH:
+            return "a window is too long"
+    if prod(extents[dim] for group in groups for dim in group.dims) > MOST_WINDOWED:
+        return "the windows are too large together"
+    axes = [exponent for extent in extents.values() for _, exponent in split(extent)[0]]
+    states = prod(2 ** len(arch.levels) if term.is_output else len(arch.levels) for term in terms)
+    if len(axes) > MOST_AXES or states * prod(exponent + 1 for exponent in axes) > MOST_CELLS:
+        return "there are too many choices of tiles for one table"
     return None
 
 

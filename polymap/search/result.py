@@ -15,7 +15,11 @@ from polymap.schedules.mapping import Mapping
 class SpaceCount:
     """Exact sizes of the mapping space (design: counting, "The mapping space"), and what the search did with it.
 
-    distinct: None where the space was not enumerated. evaluated: mappings or tiles scored. pruned: left out by a bound.
+    distinct: mappings with different costs; None where the space was not walked tree by tree. listed: of a search over
+    dividing tiles the structures (which dims are spread over which fan-outs; those that symmetry maps to one another
+    count once), None where not all are known. Of those evaluated: their trees were searched; pruned: refuted by a
+    bound; infeasible: nothing fits. An OPTIMAL answer has evaluated + pruned + infeasible = listed. Where none are
+    listed, evaluated: mappings scored or regions of tiles bounded; pruned: regions refuted.
     """
 
     syntactic: int | None
@@ -23,6 +27,8 @@ class SpaceCount:
     distinct: int | None
     evaluated: int
     pruned: int
+    listed: int | None = None
+    infeasible: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,8 @@ class SearchResult(Shown):
     front, by rising first part, each an answer of its own; best is its first point. A point's bound is what no mapping
     beats in the first part that is as good in the others; it is OPTIMAL where no mapping is as good in all parts and
     better in one. history: how value and bound (of the first part) went, by rising seconds.
+    dividing: of a search over tiles of any size the answer over tiles that divide, which go first (None: they were not
+    searched); the answer is never worse. work: steps that the search took, which a work limit limits.
     """
 
     status: str
@@ -83,7 +91,9 @@ class SearchResult(Shown):
     more: Callable[[int], Scored] | None = field(default=None, compare=False, repr=False)
     proof: Callable[[], str] | None = field(default=None, compare=False, repr=False)
     history: tuple[Moment, ...] = field(default=(), compare=False, repr=False)
-    again: Callable[[float, int | None], SearchResult] | None = field(default=None, compare=False, repr=False)
+    dividing: SearchResult | None = None
+    work: int = field(default=0, compare=False)
+    again: Again | None = field(default=None, compare=False, repr=False)
 
     def certificate(self) -> str:
         """Return the text that proves the answer, which `verify` checks (docs/certificate.md). It takes about as long
@@ -98,9 +108,14 @@ class SearchResult(Shown):
         """Return the `count` best legal mappings with their costs, best first, searching again (see `candidates`)."""
         return () if self.more is None else self.more(count)
 
-    def resume(self, time_limit_s: float = 60, memory_limit_mb: int | None = None) -> SearchResult:
+    def resume(
+        self, time_limit_s: float = 60, memory_limit_mb: int | None = None, work_limit: int | None = None
+    ) -> SearchResult:
         """Return the answer after more time: the search goes on where the limit ended it, and is never worse.
 
         An answer that is final comes back as it is. Raises OptionError for limits that are no positive numbers.
         """
-        return self if self.again is None else self.again(time_limit_s, memory_limit_mb)
+        return self if self.again is None else self.again(time_limit_s, memory_limit_mb, work_limit)
+
+
+Again = Callable[[float, int | None, int | None], SearchResult]

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.constraints import Factor, Rules
-from polymap.search.lattice import IntArray, divisors
+from polymap.search.exact import count_type
+from polymap.search.lattice import IntArray, divisors, prime_factors
 from polymap.search.problem import FanoutClass, Problem
 
 Vector = tuple[int, ...]
 Factors = tuple[Vector, ...]
+BETWEEN_LOOKS = 4096  # structures between two looks at the clock
 _CHUNK = 1 << 20  # products of rows looked at together
 
 
@@ -60,16 +62,22 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     else:
         found, complete = _joined(problem, splits, out_of_time)
         chosen = found.tolist()
-    return _structures(problem, splits, chosen), complete
+    structures = _structures(problem, splits, chosen, out_of_time)
+    return structures, complete and len(structures) == len(chosen)
 
 
-def _structures(problem: Problem, splits: list[Splits], chosen: list[list[int]]) -> tuple[Structure, ...]:
-    """Return the structures of one row per class (by number), sorted by their products."""
+def _structures(
+    problem: Problem, splits: list[Splits], chosen: list[list[int]], out_of_time: Callable[[], bool]
+) -> tuple[Structure, ...]:
+    """Return the structures of one row per class (by number), sorted by their products; the first ones where time
+    ends."""
     rows = [[tuple(row) for row in one.rows.tolist()] for one in splits]
     fanouts = [f for one in problem.classes for f in one.fanouts]
     order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
     found: list[Structure] = []
-    for numbers in chosen:
+    for count, numbers in enumerate(chosen):
+        if count % BETWEEN_LOOKS == BETWEEN_LOOKS - 1 and out_of_time():
+            break
         factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors[n]]
         classes = tuple(own[n] for own, n in zip(rows, numbers, strict=True))
         found.append(Structure(tuple(factors[i] for i in order), classes))
@@ -79,8 +87,8 @@ def _structures(problem: Problem, splits: list[Splits], chosen: list[list[int]])
 def _joined(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bool]) -> tuple[IntArray, bool]:
     """Return every choice of one row per class (by number) whose products divide the extents, and whether these are
     all."""
-    extents = np.array(problem.extents, dtype=np.int64)
-    chosen, products = np.zeros((1, 0), dtype=np.int64), np.ones((1, len(extents)), dtype=np.int64)
+    extents = _shortened(problem)
+    chosen, products = np.zeros((1, 0), dtype=np.int64), np.ones((1, len(extents)), dtype=extents.dtype)
     for one in splits:
         found: list[tuple[IntArray, IntArray]] = []
         for first, left, right in _dividing(products, one.rows, extents):
@@ -97,15 +105,35 @@ def _dividing(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tu
     for first in range(0, len(left), size):
         ok: NDArray[np.bool_] = np.ones((min(size, len(left) - first), len(right)), dtype=np.bool_)
         for d, extent in enumerate(extents):
-            ok &= extent % (left[first : first + size, d, None] * right[None, :, d]) == 0
+            ok &= np.asarray(extent % (left[first : first + size, d, None] * right[None, :, d]) == 0, dtype=np.bool_)
         a, b = np.nonzero(ok)
         yield first, a, b
 
 
+def _first_of_each(rows: IntArray) -> IntArray:
+    """Return the positions, ascending, of the first of all equal rows."""
+    if rows.dtype != object:
+        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
+    first: dict[Vector, int] = {}
+    for place, row in enumerate(rows.tolist()):
+        first.setdefault(tuple(row), place)
+    return np.array(list(first.values()), dtype=np.int64)
+
+
+def _shortened(problem: Problem) -> IntArray:
+    """Return the extents, each without primes that are larger than all fan-outs: what is spread divides the rest.
+
+    They are Python ints where a product of two of their divisors may not fit int64.
+    """
+    most = max((fanout.size for fanout in problem.arch.fanouts), default=1)
+    kept = [prod(p**e for p, e in prime_factors(extent) if p <= most) for extent in problem.extents]
+    return np.array(kept, dtype=count_type(max(kept, default=1) ** 2))
+
+
 def splits_of(problem: Problem, one: FanoutClass) -> Splits:
     """Return what the fan-outs of a class can make; no row where some fan-out cannot meet the rules."""
-    extents = np.array(problem.extents, dtype=np.int64)
-    rows = np.ones((1, len(extents)), dtype=np.int64)
+    extents = _shortened(problem)
+    rows = np.ones((1, len(extents)), dtype=extents.dtype)
     factors: list[Factors] = [()]
     for f in one.fanouts:
         fanout = problem.arch.fanouts[f]
@@ -116,19 +144,19 @@ def splits_of(problem: Problem, one: FanoutClass) -> Splits:
             choices.append([value for value in allowed if _meets(problem.rules, fanout.name, name, value)])
         own = list(_bounded(choices, fanout.size))
         if not own:
-            return Splits(np.ones((0, len(extents)), dtype=np.int64), ())
-        rows, pairs = _distinct_products(rows, np.array(own, dtype=np.int64).reshape(len(own), -1), extents)
+            return Splits(np.ones((0, len(extents)), dtype=extents.dtype), ())
+        rows, pairs = _distinct_products(rows, np.array(own, dtype=extents.dtype).reshape(len(own), -1), extents)
         factors = [(*factors[a], own[b]) for a, b in pairs]
     return Splits(rows, tuple(factors))
 
 
 def _distinct_products(left: IntArray, right: IntArray, extents: IntArray) -> tuple[IntArray, list[tuple[int, int]]]:
     """Return the different products of two rows that divide the extents, and the first pair that makes each."""
-    rows, pairs = np.zeros((0, len(extents)), dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
+    rows, pairs = np.zeros((0, len(extents)), dtype=extents.dtype), np.zeros((0, 2), dtype=np.int64)
     for first, a, b in _dividing(left, right, extents):
         rows = np.concatenate([rows, left[first + a] * right[b]])
         pairs = np.concatenate([pairs, np.column_stack([first + a, b])])
-        kept = np.sort(np.unique(rows, axis=0, return_index=True)[1])
+        kept = _first_of_each(rows)
         rows, pairs = rows[kept], pairs[kept]
     return rows, [(int(a), int(b)) for a, b in pairs.tolist()]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 
 from polymap.search.constraints import dims_named
 from polymap.search.problem import Problem
-from polymap.search.structure import Structure
+from polymap.search.structure import BETWEEN_LOOKS, Structure
 
 MOST_DIMS = 8
 
@@ -49,14 +50,19 @@ def _keeps_groups(problem: Problem, image: tuple[int, ...]) -> bool:
     return True
 
 
-def distinct_structures(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
-    """Return one structure of every class of structures that symmetries map to one another."""
+def distinct_structures(
+    problem: Problem, structures: tuple[Structure, ...], out_of_time: Callable[[], bool]
+) -> tuple[tuple[Structure, ...], bool]:
+    """Return one structure of every class of structures that symmetries map to one another, and whether these are all
+    (where time ends they are not)."""
     images = symmetries(problem)
     kept: list[Structure] = []
     seen: set[tuple[tuple[int, ...], ...]] = set()
-    for structure in structures:
+    for count, structure in enumerate(structures if images else ()):
+        if count % BETWEEN_LOOKS == BETWEEN_LOOKS - 1 and out_of_time():
+            return tuple(kept), False
         if structure.classes not in seen:
             kept.append(structure)
             for image in images:
                 seen.add(tuple(tuple(row[d] for d in image) for row in structure.classes))
-    return tuple(kept)
+    return (tuple(kept) if images else structures), True

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from polymap.search.components import Component
 from polymap.search.constraints import Intrinsic
+from polymap.search.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.lattice import IntArray, Lattice, lattice_below, restricted
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
 from polymap.search.loop_orders import standing_tiles
+from polymap.search.magnitudes import most_costed, most_counted
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread
 from polymap.search.structure import Structure
 from polymap.search.windows import Crossing, least_messages, least_size
-
-FORBIDDEN = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +42,8 @@ class Edge:
     target: int
     parent: int
     level: int
-    costs: tuple[IntArray, ...]
-    costs_crossed: tuple[IntArray, ...] | None
+    costs: tuple[Numbers, ...]
+    costs_crossed: tuple[Numbers, ...] | None
     bits: IntArray
     bits_crossed: IntArray | None
 
@@ -61,7 +61,8 @@ class TensorTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """Everything that the bound of one structure needs. start: cost present before any node, per component."""
+    """Everything that the bound of one structure needs. start: cost present before any node, per component;
+    arithmetics: how each component's costs are kept."""
 
     problem: Problem
     structure: Structure
@@ -71,6 +72,7 @@ class Tables:
     tensors: tuple[TensorTable, ...]
     start: tuple[int, ...]
     compute_cycles: int
+    arithmetics: tuple[Arithmetic, ...]
 
 
 def build_tables(problem: Problem, structure: Structure, measure: Measure, context: Context) -> Tables:
@@ -79,11 +81,20 @@ def build_tables(problem: Problem, structure: Structure, measure: Measure, conte
     lattice = lattice_below(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
     spread = Spread(problem, structure, context.places)
     steps = prod(extent for _, extent in whole)
-    setting = Setting(problem, measure, lattice, spread, context, dict(whole), steps)
+    counts = count_type(most_counted(problem.workload))
+    arithmetics = tuple(arithmetic_of(problem, component) for component in measure.components)
+    setting = Setting(problem, measure, lattice, spread, context, dict(whole), steps, counts, arithmetics)
     tensors = tuple(tensor_table(setting, term) for term in problem.terms)
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-steps // problem.arch.compute.per_cycle)
-    return Tables(problem, structure, measure, context, lattice, tensors, start, cycles)
+    return Tables(problem, structure, measure, context, lattice, tensors, start, cycles, arithmetics)
+
+
+def arithmetic_of(problem: Problem, component: Component) -> Arithmetic:
+    """Return the arithmetic in which a component's costs, summed over any chain, are exact."""
+    found = arithmetic_for(most_costed(problem.workload, problem.arch, component))
+    counts = count_type(most_counted(problem.workload))
+    return found if counts == INT64 else Arithmetic(Kind.LONG, found.limit)
 
 
 def tables_below(tables: Tables, context: Context) -> Tables:
@@ -95,7 +106,10 @@ def tables_below(tables: Tables, context: Context) -> Tables:
     lattice = lattice_below(tuple(zip(dims, context.tiles[-1], strict=True)))
     spread = Spread(tables.problem, tables.structure, context.places)
     whole = dict(zip(dims, context.tiles[0], strict=True))
-    setting = Setting(tables.problem, tables.measure, lattice, spread, context, whole, prod(whole.values()))
+    steps, counts = prod(whole.values()), count_type(most_counted(tables.problem.workload))
+    setting = Setting(
+        tables.problem, tables.measure, lattice, spread, context, whole, steps, counts, tables.arithmetics
+    )
     found = tuple(
         tensor_table(setting, table.term) if table.term.is_window else _table_below(table, tables.lattice, lattice)
         for table in tables.tensors
@@ -106,7 +120,7 @@ def tables_below(tables: Tables, context: Context) -> Tables:
 def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTable:
     """Return the table for the tiles of a lattice inside its own."""
 
-    def below(array: IntArray) -> IntArray:
+    def below(array: Numbers) -> Numbers:
         return restricted(array, outer, inner)
 
     edges = tuple(
@@ -174,9 +188,9 @@ def _read_edges(setting: Setting, term: TensorTerm, parents: list[int], level: i
 
 
 def _standing(
-    setting: Setting, term: TensorTerm, level: int, costs: tuple[IntArray, ...], *, above: bool
-) -> tuple[IntArray, ...]:
-    """Return the costs, FORBIDDEN where the node cannot stand.
+    setting: Setting, term: TensorTerm, level: int, costs: tuple[Numbers, ...], *, above: bool
+) -> tuple[Numbers, ...]:
+    """Return the costs, none where the node cannot stand.
 
     Spatial loops over fan-outs above its level are outside its tile, along its own dims: along others the node is
     charged as if it stood above loops that do not change its tile, which may be outside. For a window tensor those
@@ -191,7 +205,12 @@ def _standing(
             ok = ok & (place % tile == 0 if above else tile % place == 0)
     if setting.problem.rules:
         ok = ok & _demanded(setting, level)
-    return costs if ok.all() else tuple(np.where(ok, cost, FORBIDDEN) for cost in costs)
+    return costs if ok.all() else _only(setting, ok, costs)
+
+
+def _only(setting: Setting, ok: NDArray[np.bool_], costs: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
+    """Return the costs, elsewhere what cannot be."""
+    return tuple(arithmetic.where(ok, cost) for arithmetic, cost in zip(setting.arithmetics, costs, strict=True))
 
 
 def _demanded(setting: Setting, level: int) -> NDArray[np.bool_]:
@@ -212,7 +231,7 @@ def _edge(
     term: TensorTerm,
     states: tuple[int, int],
     levels: tuple[int, int],
-    costs: tuple[tuple[IntArray, ...], tuple[IntArray, ...] | None],
+    costs: tuple[tuple[Numbers, ...], tuple[Numbers, ...] | None],
     bits: tuple[IntArray, IntArray | None],
 ) -> Edge:
     """Return the edge with its costs below free spatial loops and, crossed, at the cheaper of both sides of them."""
@@ -221,14 +240,13 @@ def _edge(
     if costs[1] is None or bits[1] is None:
         if pending is None:
             return Edge(*states, *levels, plain, None, bits[0], None)
-        early = tuple(np.where(pending, cost, FORBIDDEN) for cost in plain)
-        return Edge(*states, *levels, early, plain, bits[0], bits[0])
+        return Edge(*states, *levels, _only(setting, pending, plain), plain, bits[0], bits[0])
     inside = _standing(setting, term, levels[1], costs[1], above=True)
     if sum(below > levels[1] for below in setting.spread.groups()) == 1:
         return Edge(*states, *levels, plain, inside, bits[0], bits[1])  # the only such loops stand above the node
     crossed = tuple(np.minimum(a, b) for a, b in zip(plain, inside, strict=True))
-    bars = plain[0] >= FORBIDDEN, inside[0] >= FORBIDDEN
-    least = np.where(bars[0], bits[1], np.where(bars[1], bits[0], np.minimum(bits[0], bits[1])))
+    stands = setting.arithmetics[0].possible(plain[0]), setting.arithmetics[0].possible(inside[0])
+    least = np.where(stands[0], np.where(stands[1], np.minimum(bits[0], bits[1]), bits[0]), bits[1])
     return Edge(*states, *levels, plain, crossed, bits[0], least)
 
 
@@ -246,7 +264,7 @@ def _pending(setting: Setting, level: int) -> NDArray[np.bool_] | None:
 
 def _messages(setting: Setting, term: TensorTerm, parent: int, level: int) -> IntArray:
     """Return the messages per load at every tile (at least; exact where all places are decided)."""
-    total = np.full((1,) * len(setting.lattice.shape), 1, dtype=np.int64)
+    total: IntArray = np.full((1,) * len(setting.lattice.shape), 1, dtype=setting.counts)
     total = total * setting.spread.shared_messages(term, parent, level)
     for group in term.groups:
         if group.is_window and any(setting.spread.factor(d, parent, level) > 1 for d in group.dims):
@@ -273,18 +291,19 @@ def _messages_at(
 
 def _read_costs(
     setting: Setting, term: TensorTerm, parent: int, level: int, messages: IntArray, loads: NodeLoads
-) -> tuple[IntArray, ...]:
-    found: list[IntArray] = []
-    for component in setting.measure.components:
-        written = component.write[level][term.index]
-        read = messages * component.read[parent][term.index]
+) -> tuple[Numbers, ...]:
+    found: list[Numbers] = []
+    reads = loads.reads * messages
+    for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
+        written, read = component.write[level][term.index], component.read[parent][term.index]
         if not component.busiest:
             written *= setting.spread.instances(level)
-            read = read * setting.spread.instances(parent)
-        cost = loads.fills * written + loads.reads * read
+            read *= setting.spread.instances(parent)
+        terms = [(loads.fills, written), (reads, read)]
         if component.held:
-            cost = cost + loads.held * component.held[level][term.index]
-        found.append(cost if loads.stands is None else np.where(loads.stands, cost, FORBIDDEN))
+            terms.append((loads.held, component.held[level][term.index]))
+        cost = arithmetic.sum_of(terms)
+        found.append(cost if loads.stands is None else arithmetic.where(loads.stands, cost))
     return tuple(found)
 
 
@@ -337,20 +356,20 @@ def _output_edge(
     stays, size = node.fills, node.held
     shared, apart, relevant = _siblings(spread, term, parent, level)
     zero = zero_starts(term)
-    costs: list[IntArray] = []
-    for component in setting.measure.components:
+    costs: list[Numbers] = []
+    for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
         both = [r[term.index] + w[term.index] for r, w in zip(component.read, component.write, strict=True)]
         if component.busiest:
             inside = prod(spread.factor(dim, -1, level) for dim in sorted(term.dims))
-            cost = stays * (both[level] + relevant * apart * both[parent]) - both[level] * (zero // inside)
+            terms, credit = [(stays, both[level] + relevant * apart * both[parent])], both[level] * (zero // inside)
         else:
             total = stays * spread.instances(level)
-            merged = total // shared
-            credit = (total - merged) * sum(both[inner] for inner in rest)
-            cost = total * both[level] + merged * apart * both[parent] - credit - zero * both[level]
+            elided = sum(both[inner] for inner in rest)  # by all siblings that share an element, but one
+            terms = [(total, both[level] - elided), (total // shared, apart * both[parent] + elided)]
+            credit = zero * both[level]
         if component.held:
-            cost = cost + size * component.held[level][term.index]
-        costs.append(np.asarray(cost, dtype=np.int64))
+            terms.append((size, component.held[level][term.index]))
+        costs.append(arithmetic.plus(arithmetic.sum_of(terms), -credit))
     return _edge(
         setting, term, (source, target), (parent, level), (tuple(costs), None), (size * term.tensor.bits, None)
     )

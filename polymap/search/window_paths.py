@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.search.exact import count_type
 from polymap.search.lattice import IntArray, divisors, prime_factors
 from polymap.search.problem import IndexGroup
 from polymap.search.windows import UNREACHED, Count, Crossing, Pairs, group_tables, pairs_of
@@ -156,11 +157,13 @@ def _least(
     saved = np.stack([(prime - 1) * carried[dim] for dim, prime, _ in passes.axes], axis=1) if len(primes) else None
     for rows, sources in passes.layers:
         assert saved is not None
-        old = loads[sources]
+        old, reached = loads[sources], loads[sources] < UNREACHED
         gain = np.take_along_axis(saved, np.minimum(sources, total - 1), axis=0)
-        new = np.maximum(np.maximum(primes * old - gain, old).min(axis=1), passed[rows])
+        grown = np.maximum(primes * np.where(reached, old, 0) - gain, old)
+        new = np.maximum(grown.min(axis=1), passed[rows])
         loads[rows] = np.minimum(new, UNREACHED)
-        more = np.minimum((primes * again[sources]).min(axis=1), np.maximum(loads[rows] - kept[rows], 0))
+        repeated = np.where(reached, primes * np.where(reached, again[sources], 0), UNREACHED)
+        more = np.minimum(repeated.min(axis=1), np.maximum(loads[rows] - kept[rows], 0))
         again[rows] = np.where(loads[rows] < UNREACHED, more, UNREACHED)
     return loads[:total], again[:total]
 
@@ -189,6 +192,10 @@ def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: i
     passes, repeats = model.passes, divisors(repeat)
     rows = passes.below[inner]
     window = _iterations(passes, inner, outer)
+    most = max(int(one.max(initial=0)) for one in (model.kept, *model.carried.values()))
+    kind = count_type(2 * most * window * repeat * after)
+    kept = model.kept.astype(kind, copy=False)
+    carried = {dim: one.astype(kind, copy=False) for dim, one in model.carried.items()}
     best: dict[tuple[int, int], IntArray] = {}
     for x in passes.below[outer].tolist():
         if passes.at[x, inner] < 0:
@@ -197,16 +204,16 @@ def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: i
         steps = [(x - stride, prime, dim) for dim, prime, stride in passes.axes if _has(passes, x, stride, prime, dim)]
         for m, passed in enumerate(repeats):
             left = window // done * (repeat // passed) * after
-            saved = np.zeros(len(rows), dtype=np.int64)
+            saved = np.zeros(len(rows), dtype=kind)
             for before, prime, dim in steps:
                 if (before, m) in best:
-                    gain = (prime - 1) * left * model.carried[dim][passes.at[before, rows]]
+                    gain = (prime - 1) * left * carried[dim][passes.at[before, rows]]
                     np.maximum(saved, best[before, m] + gain, out=saved)
             for prime, _ in prime_factors(passed):
-                gain = (prime - 1) * left * model.kept[passes.at[x, rows]]
+                gain = (prime - 1) * left * kept[passes.at[x, rows]]
                 np.maximum(saved, best[x, repeats.index(passed // prime)] + gain, out=saved)
             best[x, m] = saved
-    total = np.zeros(len(model.size), dtype=np.int64)
+    total = np.zeros(len(model.size), dtype=kind)
     total[rows] = best[outer, len(repeats) - 1]
     return total
 

@@ -23,7 +23,7 @@ from polymap.arch.machine import Multicast
 from polymap.search.lattice import IntArray, divisors, lattice_below
 from polymap.search.problem import IndexGroup
 
-UNREACHED = 1 << 50
+UNREACHED = 1 << 50  # above every count: problem.py leaves windows out whose counts could reach it
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,11 @@ def _factors(crossings: tuple[Crossing, ...], order: Order, extent: int) -> int:
 
 
 def _spread(indices: int, count: int, stride: int) -> int:
-    total = 0
-    for position in range(count):
-        total |= indices << (position * stride)
+    total, done = indices, 1
+    while done < count:
+        more = min(done, count - done)  # doubled, as long as that is not too many
+        total |= total << more * stride
+        done += more
     return total
 
 
@@ -141,6 +143,12 @@ def form_set(coefficients: tuple[int, ...], index_sets: tuple[int, ...]) -> int:
     for coefficient, indices in zip(coefficients, index_sets, strict=True):
         size = abs(coefficient)
         last = indices.bit_length() - 1
+        if indices == (1 << last + 1) - 1:  # without gaps, it is its own mirror image
+            total = _spread(total, last + 1, size)
+            continue
+        if coefficient == 1 and total.bit_count() < indices.bit_count():
+            total, indices = indices, total  # the sum of two sets, by the elements of the smaller one
+            last = indices.bit_length() - 1
         spread = 0
         for position in range(last + 1):
             if indices >> position & 1:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from polymap.errors import Problem, WorkloadError, did_you_mean
 from polymap.inputs import MAX_INTEGER, is_name, shown
 from polymap.workload.c_assign import Variables
 from polymap.workload.c_nest import Nest
+from polymap.workload.c_original import Known, original_of
 from polymap.workload.c_parse import parse
 from polymap.workload.c_source import Source, prepare
 from polymap.workload.c_tensors import Site, tensors_of, with_initial
@@ -39,7 +41,7 @@ def from_c(
     complaints = Complaints(file)
     known = _checked_sizes(sizes or {})
     prepared = prepare(source, known, file)
-    program = parse(prepared, complaints)
+    program, syntax = parse(prepared, complaints)
     _check_use(known, prepared, complaints)
     nest = Nest(program, known, complaints, Variables(prepared.words))
     nest.run()
@@ -55,7 +57,8 @@ def from_c(
     workload = Workload(name or program.name or "c", dims, tensors, tuple(nest.statements), associative)
     workload = with_initial(workload, nest.variables.by_tensor, site, complaints)
     _stop_if_wrong(complaints)
-    return workload
+    known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
+    return replace(workload, original=original_of(workload, syntax, known))
 
 
 def _stop_if_wrong(complaints: Complaints) -> None:

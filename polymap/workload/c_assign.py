@@ -10,23 +10,24 @@ from polymap.poly.affine import Affine, bounds, dim
 from polymap.poly.budget import budget
 from polymap.poly.sets import integer_set
 from polymap.workload.c_affine import Scope, affine_of
-from polymap.workload.c_tree import Assign, Item, Name, Refused, render
-from polymap.workload.c_values import ValueReader, accumulation, with_target
-from polymap.workload.loopnest import Access, Apply, Expression, Operator
+from polymap.workload.c_tree import Assign, Choice, Item, Name, Refused, render
+from polymap.workload.c_types import FLOATS, common, keeps_values
+from polymap.workload.c_values import Typed, ValueReader, accumulation, with_target
+from polymap.workload.loopnest import Access, Apply, Expression, Number, Operator, Read
 
 _OPERATORS = {"+=": Operator.ADD, "-=": Operator.ADD, "*=": Operator.MULTIPLY}
-_OPERATIONS = {Operator.MAX: "max", Operator.MIN: "min"}
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A variable that holds data. around: the loops in which it is declared: it has one copy per iteration of them.
 
-    shape: None for an axis whose size is not told. element_type: None if there is no declaration.
+    name: in the text. shape: None for an axis whose size is not told.
     """
 
+    name: str
     tensor: str
-    element_type: str | None
+    element_type: str
     shape: tuple[int | None, ...]
     around: tuple[str, ...]
     temporary: bool
@@ -35,9 +36,13 @@ class Variable:
 
 @dataclass(slots=True)
 class Variables:
-    """All variables of a program by the name of their tensor; `words`: names that occur in the source."""
+    """All variables of a program by the name of their tensor; `words`: names that occur in the source.
+
+    unknown: the element type of variables without a declaration.
+    """
 
     words: frozenset[str]
+    unknown: str = "int32"
     by_tensor: dict[str, Variable] = field(default_factory=dict[str, Variable])
     undeclared: dict[str, Variable] = field(default_factory=dict[str, Variable])
 
@@ -53,7 +58,7 @@ class Variables:
     ) -> Variable:
         """Return a new variable; a second one of the same name has its tensor called name_2."""
         tensor = unique(name, self.by_tensor, self.words)
-        self.by_tensor[tensor] = Variable(tensor, element_type, shape, around, temporary, line)
+        self.by_tensor[tensor] = Variable(name, tensor, element_type or self.unknown, shape, around, temporary, line)
         return self.by_tensor[tensor]
 
     def access(self, place: Name | Item, known: Mapping[str, Variable], scope: Scope) -> Access:
@@ -116,25 +121,60 @@ class Computed:
     expression: Expression
 
 
-def computed(each: Assign, target: Access, reader: ValueReader, domain: Domain) -> Computed:
-    """Return how the assignment computes; it accumulates only where its right side never reads the target's element."""
-    operator, value, operation = Operator.ASSIGN, each.value, ""
+def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed:
+    """Return how the assignment computes; it accumulates only where any order of the instances gives the same.
+
+    kind: the target's element type. Integers wrap, so their sums and products may be taken in any order; what C cuts
+    off in every step (`int += double`) may not, and neither may a right side that reads the target's element.
+    """
     if each.operator == "=":
-        extreme = accumulation(each.target, each.value)
-        if extreme is not None:
-            operator, value = extreme
-            operation = _OPERATIONS[operator]
-    else:
-        operator = _OPERATORS.get(each.operator, Operator.ASSIGN)
-        operation = each.operator[0]
-    expression = reader.read(value)
+        return _extreme(each, target, kind, reader, domain) or _plain(each, kind, reader)
+    value = reader.read(each.value)
     reads = tuple(reader.reads)
-    alone = operator is not Operator.ASSIGN and not any(_may_meet(target, read, domain) for read in reads)
-    if alone and each.operator == "-=":
-        return Computed(operator, reads, Apply("neg", (expression,)))
-    if alone or not operation:
-        return Computed(operator, reads, expression)
-    return Computed(Operator.ASSIGN, (target, *reads), with_target(operation, expression))
+    operator = _OPERATORS.get(each.operator)
+    alone = not any(_may_meet(target, read, domain) for read in reads)
+    if operator is not None and alone and (kind in FLOATS or value.kind not in FLOATS):
+        step = value.to(common(kind, value.kind))
+        return Computed(operator, reads, Apply("neg", (step.value,)) if each.operator == "-=" else step.value)
+    whole = with_target(each.operator[0], Typed(Read(0), kind), value)
+    return Computed(Operator.ASSIGN, (target, *reads), whole.value)
+
+
+def _plain(each: Assign, kind: str, reader: ValueReader) -> Computed:
+    if each.guarded:  # what is not assigned to is not converted either
+        assert isinstance(each.value, Choice)
+        value = reader.guarded(each.value, kind)
+    else:
+        value = reader.read(each.value).to(kind)
+    return Computed(Operator.ASSIGN, tuple(reader.reads), value.value)
+
+
+def _extreme(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed | None:
+    """Return `m = max(m, x)` as an accumulation, None where it is none: x must be kept as it is by m's type.
+
+    Where both are compared in another type than m's, m must keep its value there.
+    """
+    found = accumulation(each.target, each.value)
+    if found is None:
+        return None
+    operator, operand, compared = found
+    own = reader.fresh()
+    value = own.read(operand)
+    reads = tuple(own.reads)
+    inner = common(kind, value.kind) if compared is None else compared
+    kept = _keeps(value, kind) and keeps_values(kind, inner) and _keeps(value, inner)
+    if not kept or any(_may_meet(target, read, domain) for read in reads):
+        return None
+    return Computed(operator, reads, value.to(kind).value)
+
+
+def _keeps(value: Typed, kind: str) -> bool:
+    """Return whether a type holds the value, which may be a small constant, as it is."""
+    match value.value:
+        case Number(text) if text.isdigit():
+            return int(text) < 2**7
+        case _:
+            return keeps_values(value.kind, kind)
 
 
 def _may_meet(target: Access, read: Access, domain: Domain) -> bool:

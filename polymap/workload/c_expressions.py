@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
 from pycparser import c_ast
 
 from polymap.inputs import shown
 from polymap.workload.c_tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary
+from polymap.workload.c_types import decimal, literal_type
 
 MAX_EXPRESSION_DEPTH = 150
 
 _TYPES = {
-    "char": "int8", "signed char": "int8", "unsigned char": "uint8", "_Bool": "uint8",
+    "char": "int8", "signed char": "int8", "unsigned char": "uint8",
     "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned": "uint32",
     "long": "int64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
     "float": "float32", "double": "float64",
 }  # fmt: skip
-_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*")
-_FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)[fFlL]?")
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
+_FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
 _BINARY = ("+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
 _UNREAD = {"&": "an address", "*": "a pointer", "~": "a bit operation", "sizeof": "sizeof"}
 
@@ -65,12 +68,15 @@ class Expressions:
         return self._line
 
     def define_type(self, name: str, kind: c_ast.Node) -> None:
-        """Remember a typedef of a plain type."""
+        """Remember a typedef of a plain type; what is declared with another is refused there."""
+        self._types.pop(name, None)
         if isinstance(kind, c_ast.TypeDecl):
-            self._types[name] = self.element_type(kind)
+            with suppress(Refused):
+                self._types[name] = self.element_type(kind)
 
     def element_type(self, kind: c_ast.Node) -> str:
         """Return the element type ("float32") of a plain C type; Refused for any other."""
+        self.check_qualifiers(kind)
         inner = node_at(kind, "type") if isinstance(kind, c_ast.TypeDecl) else kind
         words = cast("list[str]", getattr(inner, "names", ["struct"]))
         found = self._types.get(_plain_type(words))
@@ -78,6 +84,13 @@ class Expressions:
             hint = "Integers of 8 to 64 bits, float and double are."
             raise Refused("PM261", self.line(kind), f"the type '{' '.join(words)}' is not read", hint)
         return found
+
+    def check_qualifiers(self, node: c_ast.Node) -> None:
+        """Refuse `volatile` and the like: other programs might change what they qualify."""
+        for word in cast("list[str]", getattr(node, "quals", None) or []):
+            if word not in ("const", "restrict"):
+                hint = "const and restrict are. Values change only where the program says so."
+                raise Refused("PM261", self.line(node), f"the qualifier '{word}' is not read", hint)
 
     def read(self, node: c_ast.Node, depth: int = 0) -> CExpression:
         """Return the expression; Refused where it holds what is not read."""
@@ -153,13 +166,22 @@ def _plain_type(words: Sequence[str]) -> str:
 def _literal(kind: str, text: str, line: int) -> Literal:
     whole = _INTEGER.fullmatch(text)
     if whole and "char" not in kind:
-        digits = whole.group(1)
-        base = 8 if len(digits) > 1 and digits.isdigit() and digits.startswith("0") else 0
-        if len(digits) > 100 or (base == 8 and not set(digits) <= set("01234567")):
-            raise Refused("PM261", line, f"the number {shown(text)} cannot be read")
-        number = int(digits, base)
-        return Literal(str(number), number, line)
+        return _integer(text, whole.group(1), whole.group(2), line)
     point = _FLOAT.fullmatch(text)
     if point is None or "char" in kind or kind == "string":
         raise Refused("PM261", line, f"{shown(text)} cannot be read", "Write decimal numbers.")
-    return Literal(point.group(1), None, line)
+    if not math.isfinite(float(point.group(1))):
+        raise Refused("PM261", line, f"the number {shown(text)} is larger than any double")
+    return Literal(text, None, line, "float32" if point.group(2) else "float64")
+
+
+def _integer(text: str, digits: str, suffix: str, line: int) -> Literal:
+    base = 8 if len(digits) > 1 and digits.isdigit() and digits.startswith("0") else 0
+    if len(digits) > 100 or (base == 8 and not set(digits) <= set("01234567")):
+        raise Refused("PM261", line, f"the number {shown(text)} cannot be read")
+    number = int(digits, base)
+    element_type = literal_type(digits, suffix, number)
+    if element_type is None:
+        hint = "Give a larger bound as a size (N=...) of loops whose variables are not declared."
+        raise Refused("PM261", line, f"no integer type of C holds the number {shown(text)}", hint)
+    return Literal(decimal(number, element_type), number, line, element_type)

@@ -9,8 +9,10 @@ from polymap.inputs import shown
 from polymap.poly.affine import Affine, Floor, affine, bounds, dim
 from polymap.poly.budget import budget
 from polymap.poly.sets import dim_bounds, integer_set
-from polymap.workload.c_affine import Atom, Every, Formula, Scope, Some, affine_of, constraints_of, extremes, formula_of
+from polymap.workload.c_affine import Scope, affine_of, converted, extremes, formula_of, seen
+from polymap.workload.c_formula import Atom, Every, Formula, Some, constraints_of
 from polymap.workload.c_tree import For, Refused, render
+from polymap.workload.c_types import FLOATS, SPELLING, holds, is_unsigned, limits as limits_of, type_of_value
 
 # A loop variable's value before its range is known: any integer that C can hold, both signs.
 _FAR = 1 << 200
@@ -19,12 +21,16 @@ _UNKNOWN = "?"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The values origin + step * counter, counter < extent, that satisfy the constraints (over all counters)."""
+    """The values origin + step * counter, counter < extent, that satisfy the constraints (over all counters).
+
+    kind: the type of the loop variable, None for one without a declaration that no type would hold.
+    """
 
     origin: int
     step: int
     extent: int
     constraints: tuple[Affine, ...]
+    kind: str | None = None
 
     def value(self, name: str) -> Affine:
         """Return the loop variable in terms of its counter."""
@@ -41,34 +47,69 @@ class _Bounds:
     ends: tuple[tuple[int, Affine], ...]
 
 
-def range_of(loop: For, scope: Scope, constraints: tuple[Affine, ...], name: str) -> Range | None:
+def range_of(loop: For, scope: Scope, name: str, kind: str | None) -> Range | None:
     """Return the loop's values inside the loops of the scope (counters satisfy the constraints); None: it never runs.
 
-    name: of the new counter. Refused where the loop has no end that can be seen, or is not affine.
+    name: of the new counter. kind: the declared type of the variable. Refused where the loop has no end that can be
+    seen, is not affine, or leaves the range of its variable.
     """
+    if kind in FLOATS:
+        what = f"the loop variable '{loop.variable}' is a {SPELLING[kind]}"
+        raise Refused("PM263", loop.line, what, "Loops count in integers: rounding would decide how often it runs.")
     step = affine_of(loop.step, scope)
     if step.terms or step.constant == 0:
         what = f"the loop over '{loop.variable}' is unbounded: its step is {shown(render(loop.step))}"
         raise Refused("PM263", loop.line, what, "A step is a constant other than 0.")
     sign = 1 if step.constant > 0 else -1
-    starts = tuple(value * sign for value in extremes(loop.start, scope, maximum=sign > 0))
-    if not starts:
+    found = extremes(loop.start, scope, maximum=sign > 0)
+    if not found:
         raise Refused("PM262", loop.line, f"the start {shown(render(loop.start))} is not one value or their extreme")
-    found, extra = _ends(loop, scope, sign, starts)
+    starts = tuple(seen(loop.start, converted(loop.start, each, kind, scope), scope) * sign for each in found)
+    ends, extra = _ends(loop, scope, sign, starts, is_endless_below_zero=kind is not None and is_unsigned(kind))
     if any(constraints_of(formula, scope.extents) is None for formula in extra):
         return None
     own = tuple(each for formula in extra for each in constraints_of(formula, scope.extents) or ())
-    limits = _Bounds(sign, abs(step.constant), starts, found)
-    return _normal(loop, limits, scope.extents, (*constraints, *own), own, name)
+    limits = _Bounds(sign, abs(step.constant), starts, ends)
+    values = _normal(loop, limits, scope.extents, (*scope.constraints, *own), own, name)
+    return None if values is None else replace(values, kind=_kind(loop, limits, values, scope, kind))
+
+
+def _kind(loop: For, limits: _Bounds, values: Range, scope: Scope, kind: str | None) -> str | None:
+    """Return the type of the variable, after the condition was read once more in C's types.
+
+    From its first value to the one that ends the loop, the variable must stay in its type, and no side of the
+    condition may wrap.
+    """
+    ends = [values.origin, values.origin + values.step * (values.extent - 1) + limits.step * limits.sign]
+    ends += [bound * limits.sign for start in limits.starts for bound in bounds(start, scope.extents)]
+    low, high = min(ends), max(ends)
+    if kind is None:
+        kind = type_of_value(low, high)
+    elif not holds(kind, low, high):
+        least, largest = limits_of(kind)
+        what = f"the loop variable '{loop.variable}' would reach {low if low < least else high}"
+        hint = f"Its type '{SPELLING[kind]}' ends at {least if low < least else largest}: use a wider one."
+        raise Refused("PM272", loop.line, what, hint)
+    value = dim(_UNKNOWN) + low
+    inner = replace(
+        scope,
+        integers={**scope.integers, loop.variable: value},
+        types={**scope.types, loop.variable: kind},
+        extents={**scope.extents, _UNKNOWN: high - low + 1},
+        constraints=(*scope.constraints, *(value * limits.sign - start for start in limits.starts)),
+    )
+    formula_of(loop.condition, inner)
+    return kind
 
 
 def _ends(
-    loop: For, scope: Scope, sign: int, starts: tuple[Affine, ...]
+    loop: For, scope: Scope, sign: int, starts: tuple[Affine, ...], *, is_endless_below_zero: bool
 ) -> tuple[tuple[tuple[int, Affine], ...], list[Formula]]:
     """Return the upper ends (factor, limit) of the rising value, and what else is asked of the outer loops."""
     inner = replace(
         scope,
         integers={**scope.integers, loop.variable: dim(_UNKNOWN) - _FAR},
+        types={**scope.types, loop.variable: None},
         extents={**scope.extents, _UNKNOWN: 2 * _FAR},
     )
     ends: list[tuple[int, Affine]] = []
@@ -82,7 +123,7 @@ def _ends(
             ends.append((abs(factor), rest))
         else:
             others.append(Some(tuple(Atom(start * abs(factor) + rest) for start in starts)))
-    endless = loop.unsigned and sign < 0 and all(bounds(limit, scope.extents)[1] >= 0 for _, limit in ends)
+    endless = is_endless_below_zero and sign < 0 and all(bounds(limit, scope.extents)[1] >= 0 for _, limit in ends)
     if not ends or endless:
         what = f"the loop over '{loop.variable}' is unbounded: {shown(render(loop.condition))} never ends it"
         why = "An unsigned variable is never negative." if ends else "It counts away from its bound."

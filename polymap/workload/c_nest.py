@@ -7,12 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
 from polymap.poly.affine import Affine, bounds
-from polymap.workload.c_affine import Scope, affine_of, constraints_of, formula_of, negation
+from polymap.workload.c_affine import Scope, affine_of, fits, formula_of
 from polymap.workload.c_assign import Computed, Domain, Variable, Variables, computed, unique
+from polymap.workload.c_formula import constraints_of, negation
 from polymap.workload.c_loops import range_of
 from polymap.workload.c_tree import (
     Assign,
+    Binary,
     Block,
+    Call,
+    Cast,
     CExpression,
     Choice,
     Complaints,
@@ -20,11 +24,15 @@ from polymap.workload.c_tree import (
     Declare,
     For,
     If,
+    Item,
+    Literal,
     Name,
     Program,
     Refused,
+    parts,
     render,
 )
+from polymap.workload.c_types import FLOATS, SPELLING, common, holds, type_of_value
 from polymap.workload.c_values import ValueReader, accumulation
 from polymap.workload.loopnest import Dim, Statement
 
@@ -37,6 +45,7 @@ class _Place:
     numbers: tuple[int, ...]
     constraints: tuple[Affine, ...]
     integers: Mapping[str, Affine]
+    types: Mapping[str, str | None]
     variables: Mapping[str, Variable]
     inside: list[int]
 
@@ -50,6 +59,8 @@ class Nest:
     """Walks a program and collects its dims, statements and variables.
 
     lines: statement name -> its line. found: how many assignments the text has so far; they are S0, S1, ...
+    constants: sizes and integers that the file declares, with their types. counter_types: of loop variables that are
+    not declared by their loop, the type that they were declared with, if any.
     """
 
     program: Program
@@ -60,6 +71,9 @@ class Nest:
     statements: list[Statement] = field(default_factory=list[Statement])
     lines: dict[str, int] = field(default_factory=dict[str, int])
     found: int = 0
+    constants: dict[str, int] = field(default_factory=dict[str, int])
+    constant_types: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    counter_types: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     _extents: dict[str, int] = field(default_factory=dict[str, int])
     _changed: frozenset[str] = frozenset()
     _counters: frozenset[str] = frozenset()
@@ -70,10 +84,14 @@ class Nest:
         self._counters = frozenset(each.variable for each in every if isinstance(each, For))
         targets = (each.target for each in every if isinstance(each, Assign))
         self._changed = self._counters | {target.name for target in targets if isinstance(target, Name)}
+        self.variables.unknown = "float32" if any(self._has_fractions(each) for each in every) else "int32"
         constants = {name: Affine((), size) for name, size in self.sizes.items()}
-        place = _Place((), (), (), constants, {}, [0])
+        types = {name: type_of_value(size, size) for name, size in self.sizes.items()}
+        place = _Place((), (), (), constants, types, {}, [0])
         for each in self.program.outside:
             place = self._tried(each, place, temporary=False)
+        self.constants = {name: value.constant for name, value in place.integers.items()}
+        self.constant_types = dict(place.types)
         self._body(self.program.body, place, temporary=not self.program.wrapped)
 
     def _body(self, body: Sequence[CStatement], place: _Place, *, temporary: bool = True) -> None:
@@ -99,19 +117,44 @@ class Nest:
         return place
 
     def _scope(self, place: _Place) -> Scope:
-        return Scope(place.integers, self._extents, frozenset(place.variables), self._counters)
+        names = frozenset(place.variables)
+        return Scope(place.integers, place.types, self._extents, place.constraints, names, self._counters)
+
+    def _has_fractions(self, each: CStatement) -> bool:
+        """Return whether a statement divides data, calls a function, or names a number with a point."""
+        if not isinstance(each, Assign | Declare) or each.value is None:
+            return False
+        found = [each.value]
+        for part in found:  # grows while it is walked
+            found += parts(part)
+        data = any(isinstance(part, Item) for part in found)
+        divides = isinstance(each, Assign) and each.operator == "/="
+        for part in found:
+            divides |= isinstance(part, Literal) and part.number is None
+            divides |= isinstance(part, Binary) and part.operator == "/" and data
+            divides |= isinstance(part, Call) and part.function not in (
+                "max",
+                "min",
+                "MAX",
+                "MIN",
+                "imax",
+                "imin",
+                "abs",
+            )
+        return divides
 
     # --- declarations ---
 
     def _declared(self, each: Declare, place: _Place, *, temporary: bool) -> _Place:
         """Return the place with the variable known; an integer that never changes is known by its value."""
         if each.name in self.sizes and not each.shape:
-            return place
+            return self._sized(each, place)
         integers = {name: value for name, value in place.integers.items() if name != each.name}
         if each.value is not None and each.name not in self._changed and "int" in (each.element_type or ""):
-            value = self._integer_or_none(each.value, place)
+            value = self._integer_or_none(each.value, each.element_type, place)
             if value is not None:
-                return replace(place, integers={**integers, each.name: value})
+                types = {**place.types, each.name: each.element_type}
+                return replace(place, integers={**integers, each.name: value}, types=types)
         shape = tuple(None if size is None else self._size(each, size, place) for size in each.shape)
         variable = self.variables.declare(
             each.name, each.element_type, shape, place.dims, each.line, temporary=temporary
@@ -121,11 +164,22 @@ class Nest:
             self._assignment(Assign(Name(each.name, each.line), "=", each.value, each.line), place)
         return place
 
-    def _integer_or_none(self, value: CExpression, place: _Place) -> Affine | None:
+    def _sized(self, each: Declare, place: _Place) -> _Place:
+        """Return the place with the type of a size known; Refused where its value does not fit."""
+        size, kind = self.sizes[each.name], each.element_type or "int32"
+        if kind in FLOATS or not holds(kind, size, size):
+            what = f"the size {each.name}={shown(size)} does not fit into '{SPELLING[kind]}'"
+            raise Refused("PM264", each.line, what, "It is declared so; a smaller size or a wider type would do.")
+        return replace(place, types={**place.types, each.name: kind})
+
+    def _integer_or_none(self, value: CExpression, kind: str | None, place: _Place) -> Affine | None:
+        """Return the value that a variable of this type keeps, None where it is none or does not fit."""
+        scope = self._scope(place)
         try:
-            return affine_of(value, self._scope(place))
+            found = affine_of(value, scope)
         except Refused:
             return None
+        return found if kind is None or fits(found, kind, scope) else None
 
     def _size(self, each: Declare, size: CExpression, place: _Place) -> int:
         value = affine_of(size, self._scope(place))
@@ -141,7 +195,7 @@ class Nest:
         name = unique(loop.variable, self._extents, self.variables.words)
         number = place.next_number()
         try:
-            values = range_of(loop, self._scope(place), place.constraints, name)
+            values = range_of(loop, self._scope(place), name, self._counter_type(loop, place))
         except Refused:
             self._skip(loop.body)
             raise
@@ -157,10 +211,20 @@ class Nest:
             (*place.numbers, number),
             (*place.constraints, *values.constraints),
             {**place.integers, loop.variable: values.value(name)},
+            {**place.types, loop.variable: values.kind},
             {key: each for key, each in place.variables.items() if key != loop.variable},
             [0],
         )
         self._body(loop.body, inner)
+
+    def _counter_type(self, loop: For, place: _Place) -> str | None:
+        """Return the declared type of a loop's variable."""
+        if loop.element_type is not None:
+            return loop.element_type
+        variable = place.variables.get(loop.variable)
+        kind = None if variable is None else variable.element_type
+        self.counter_types.setdefault(loop.variable, kind)
+        return kind
 
     def _branch(self, branch: If, place: _Place) -> None:
         try:
@@ -187,7 +251,9 @@ class Nest:
 
     def _assignment(self, each: Assign, place: _Place) -> None:
         if isinstance(each.value, Choice) and self._is_static(each, each.value, place):
-            then, other = (replace(each, value=value) for value in (each.value.then, each.value.other))
+            kind = self._common_type(each.value, place)
+            sides = (Cast(kind, side, each.line, written=False) for side in (each.value.then, each.value.other))
+            then, other = (replace(each, value=value) for value in sides)
             self._branch(If(each.value.condition, (then,), (other,), each.line), place)
             return
         name = f"S{self.found}"
@@ -199,8 +265,8 @@ class Nest:
         scope = self._scope(place)
         domain = self._domain(place)
         target = self.variables.access(each.target, place.variables, scope)
-        reader = ValueReader(scope, lambda item: self.variables.access(item, place.variables, scope))
-        result: Computed = computed(each, target, reader, domain)
+        kind = self.variables.by_tensor[target.tensor].element_type
+        result: Computed = computed(each, target, kind, self._reader(place), domain)
         if domain.is_empty():
             return
         self.statements.append(
@@ -209,6 +275,18 @@ class Nest:
             )
         )
         self.lines[name] = each.line
+
+    def _reader(self, place: _Place) -> ValueReader:
+        scope, variables = self._scope(place), self.variables
+        return ValueReader(
+            scope,
+            lambda item: variables.access(item, place.variables, scope),
+            lambda tensor: variables.by_tensor[tensor].element_type,
+        )
+
+    def _common_type(self, choice: Choice, place: _Place) -> str:
+        """Return the type of `condition ? then : other`."""
+        return common(self._reader(place).read(choice.then).kind, self._reader(place).read(choice.other).kind)
 
     def _domain(self, place: _Place) -> Domain:
         extents = {name: self._extents[name] for name in place.dims}
@@ -234,7 +312,7 @@ def _as_extreme(branch: If) -> Assign | None:
     if branch.other or len(body) != 1 or not isinstance(body[0], Assign) or body[0].operator != "=":
         return None
     choice = Choice(branch.condition, body[0].value, body[0].target, branch.line)
-    return replace(body[0], value=choice) if accumulation(body[0].target, choice) is not None else None
+    return replace(body[0], value=choice, guarded=True) if accumulation(body[0].target, choice) is not None else None
 
 
 def _all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
-from pycparser import c_ast, c_parser
+from pycparser import c_ast, c_lexer, c_parser
 
 from polymap.errors import InputError, Problem
 from polymap.workload.c_expressions import Expressions, children, node_at, nodes_at, text_at
@@ -15,6 +16,7 @@ from polymap.workload.c_tree import (
     Assign,
     Binary,
     Block,
+    Cast,
     CExpression,
     Complaints,
     CStatement,
@@ -34,33 +36,68 @@ _STANDARD = (
     "unsigned uint32_t", "long int64_t", "unsigned long uint64_t", "unsigned long size_t", "long ptrdiff_t",
     "long ssize_t", "_Bool bool", "double DATA_TYPE",
 )  # fmt: skip
-_PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD)
-_PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::[0-9]+)?: *(.*)", re.DOTALL)
+_PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD) + '\n#line 1 "source"\n'
+_PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::([0-9]+))?: *(.*)", re.DOTALL)
 _UNREAD = {
     "While": "a while loop", "DoWhile": "a do loop", "Switch": "a switch", "Goto": "a goto", "Label": "a label",
     "Break": "a break", "Continue": "a continue", "Return": "a return inside the nest",
 }  # fmt: skip
 
 
-def parse(source: Source, complaints: Complaints) -> Program:
-    """Return the program in the source; what cannot be read of it is left out and complained of.
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """pycparser's own tree of what is read: declarations outside, and the statements."""
+
+    outside: tuple[c_ast.Node, ...]
+    body: tuple[c_ast.Node, ...]
+
+
+def parse(source: Source, complaints: Complaints) -> tuple[Program, Syntax]:
+    """Return the program in the source, and its tree; what cannot be read of it is left out and complained of.
 
     Raises InputError for text that is no C at all.
     """
     file = complaints.file
+    parser = c_parser.CParser(lexer=_Lexer)
     try:
         # pycparser descends once per nesting level, and so do the functions below.
-        tree: object = c_parser.CParser().parse(_PRELUDE + source.text, "source")
+        tree: object = parser.parse(_PRELUDE + source.text, "source")
         return _Reader(source, complaints).program(cast("c_ast.Node", tree))
     except RecursionError:
         what = f"{file} is nested too deeply, or an expression is too long"
         raise InputError(Problem("PM151", what, "Split the longest expression.")) from None
     except c_parser.ParseError as error:
-        match = _PLACE.fullmatch(str(error))
-        line, text = match.groups() if match else ("", str(error).removeprefix("source: "))
-        place = f"{file}:{line}" if line else file
-        text = f"unexpected '{text.removeprefix('before: ')}'" if text.startswith("before: ") else text
-        raise InputError(Problem("PM150", f"this is no C that can be read: {text} ({place})")) from None
+        raise InputError(Problem("PM150", _not_c(str(error), parser.clex, source, file))) from None
+
+
+def _not_c(said: str, lexer: object, source: Source, file: str) -> str:
+    """Return what is wrong with the text and where: line and column of the user's own text."""
+    last = lexer.last if isinstance(lexer, _Lexer) else None
+    match = _PLACE.fullmatch(said)
+    if match is not None:
+        line, column, text = int(match.group(1)), int(match.group(2) or 1), match.group(3)
+        token = text.removeprefix("before: ") if text.startswith("before: ") else ""
+    elif last is not None:
+        (line, column, token), text = last, ""
+    else:
+        line, column, token = len(source.lines), len(source.lines[-1].rstrip()) + 1, ""
+        text = "the end comes too early"
+    text = f"unexpected '{token}'" if token else text
+    own = source.lines[line - 1] if line <= len(source.lines) else ""
+    if not own[column - 1 :].startswith(token):  # a macro stands before it: the first such word, or the line's first
+        column = max(own.find(token), len(own) - len(own.lstrip())) + 1
+    return f"this is no C that can be read: {text} ({file}:{line}:{column})"
+
+
+class _Lexer(c_lexer.CLexer):
+    """Remembers the last token that the parser asked for: its errors do not always tell a place."""
+
+    last: tuple[int, int, str] | None = None
+
+    def token(self) -> c_lexer.Token | None:
+        found = super().token()
+        self.last = None if found is None else (found.lineno, getattr(found, "column", 1), found.value)
+        return found
 
 
 class _Reader:
@@ -69,33 +106,35 @@ class _Reader:
         self.complaints = complaints
         self.expressions = Expressions()
 
-    def program(self, tree: c_ast.Node) -> Program:
+    def program(self, tree: c_ast.Node) -> tuple[Program, Syntax]:
         outside: list[Declare] = []
+        nodes: list[c_ast.Node] = []
         function: c_ast.Node | None = None
         for node in nodes_at(tree, "ext"):
             if isinstance(node, c_ast.FuncDef):
                 function = node
             else:
+                nodes.append(node)
                 outside += (each for each in self.statement(node) if isinstance(each, Declare))
         assert function is not None
         declaration = node_at(function, "decl")
-        outside += self._parameters(declaration)
+        parameters = self._parameters(declaration)
+        nodes += parameters
+        outside += self._declared(parameters)
         name = "" if self.source.wrapped else text_at(declaration, "name")
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
             outside += self._declared(before)
+            nodes += before
         elif items and isinstance(items[-1], c_ast.Return):
             items = items[:-1]
-        return Program(name, tuple(outside), self.statements(items), self.source.wrapped)
+        program = Program(name, tuple(outside), self.statements(items), self.source.wrapped)
+        return program, Syntax(tuple(nodes), tuple(items))
 
-    def _parameters(self, declaration: c_ast.Node) -> list[Declare]:
+    def _parameters(self, declaration: c_ast.Node) -> list[c_ast.Node]:
         arguments = nodes_at(node_at(declaration, "type"), "args")
-        found: list[Declare] = []
-        for node in nodes_at(arguments[0], "params") if arguments else []:
-            if isinstance(node, c_ast.Decl):
-                found += (each for each in self.statement(node) if isinstance(each, Declare))
-        return found
+        return [node for node in nodes_at(arguments[0], "params") if isinstance(node, c_ast.Decl)] if arguments else []
 
     def _region(self, items: Sequence[c_ast.Node]) -> tuple[list[c_ast.Node], list[c_ast.Node]]:
         """Return what stands before the marked region, around it too, and the region's own items."""
@@ -168,6 +207,7 @@ class _Reader:
         while isinstance(kind, c_ast.ArrayDecl | c_ast.PtrDecl):
             size = nodes_at(kind, "dim") if isinstance(kind, c_ast.ArrayDecl) else []
             shape.append(self.expressions.read(size[0]) if size else None)
+            self.expressions.check_qualifiers(kind)
             kind = node_at(kind, "type")
         values = nodes_at(node, "init")
         if values and isinstance(values[0], c_ast.InitList):
@@ -196,21 +236,20 @@ class _Reader:
         if not starts or not conditions or not steps:
             missing = "no start" if not starts else "no condition" if not conditions else "no step"
             raise Refused("PM263", line, f"the loop is unbounded: it has {missing}", "Write for (i = 0; i < N; i++).")
-        unsigned = False
         if isinstance(starts[0], c_ast.DeclList):
             declared = [each for each in self.statement(starts[0]) if isinstance(each, Declare)]
             if len(declared) != 1 or declared[0].value is None:
                 raise Refused("PM261", line, "a loop counts one variable", "Write for (int i = 0; i < N; i++).")
             variable, start = declared[0].name, declared[0].value
-            unsigned = (declared[0].element_type or "").startswith("uint")
+            element_type = declared[0].element_type
         else:
             first = self._assignment(starts[0], line) if isinstance(starts[0], c_ast.Assignment) else None
             if first is None or first.operator != "=" or not isinstance(first.target, Name):
                 raise Refused("PM261", line, "a loop starts with one assignment", "Write for (i = 0; i < N; i++).")
-            variable, start = first.target.name, first.value
+            variable, start, element_type = first.target.name, first.value, None
         condition = self.expressions.read(conditions[0])
         step = self._step(steps[0], variable, line)
-        return For(variable, start, condition, step, unsigned, self._body(node, "stmt"), line)
+        return For(variable, start, condition, step, element_type, self._body(node, "stmt"), line)
 
     def _step(self, node: c_ast.Node, variable: str, line: int) -> CExpression:
         """Return what is added to the variable in each iteration."""
@@ -221,17 +260,22 @@ class _Reader:
                     case "+=", value:
                         return value
                     case "-=", value:
-                        return Unary("-", value, line)
+                        return _negative(value, line)
                     case "=", Binary("+", Name(name), value) if name == variable:
                         return value
                     case "=", Binary("+", value, Name(name)) if name == variable:
                         return value
                     case "=", Binary("-", Name(name), value) if name == variable:
-                        return Unary("-", value, line)
+                        return _negative(value, line)
                     case _:
                         pass
         hint = "i++, i--, i += 2, i -= 2 are steps."
         raise Refused("PM261", line, f"the step of the loop over '{variable}' cannot be read", hint)
+
+
+def _negative(step: CExpression, line: int) -> CExpression:
+    """Return the step of a falling loop; it may be written as unsigned."""
+    return Unary("-", Cast("int64", step, line, written=False), line)
 
 
 def _is_mark(node: c_ast.Node, word: str) -> bool:

@@ -18,6 +18,7 @@ MAX_NESTING = 200
 MAX_MACRO_DEPTH = 40
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|/\*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_BLANKED = re.compile(r"(\\\x00)|[^\n]")
 _TOKEN = re.compile(
     r"\n|[ \t\r\f\v]+|[A-Za-z_][A-Za-z0-9_]*|\.?[0-9](?:[eEpP][+-]|[A-Za-z0-9_.])*"
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|.",
@@ -43,13 +44,15 @@ class Source:
     """What is left to parse: one translation unit.
 
     has_region: `#pragma scop` and `#pragma endscop` mark what is read. wrapped: the text held no function and was put
-    into one, so what it declares at its top belongs to the file. words: every identifier that occurs.
+    into one, so what it declares at its top belongs to the file. words: every identifier that occurs. lines: of the
+    user's text, comments blanked.
     """
 
     text: str
     has_region: bool
     wrapped: bool
     words: frozenset[str]
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +69,20 @@ def prepare(source: str, sizes: Mapping[str, int], file: str) -> Source:
     if len(source) > MAX_SOURCE_CHARACTERS:
         what = f"{file} has {len(source):,} characters; C sources of up to {MAX_SOURCE_CHARACTERS:,} are read"
         raise InputError(Problem("PM151", what, "Keep the loop nest, leave the rest away."))
+    plain = _without_comments(source, file)
+    if not plain.strip():
+        what = f"{file} is empty" if not source.strip() else f"{file} holds nothing but comments"
+        raise InputError(Problem("PM153", what, "A 'for' nest is read."))
     reader = _Directives(sizes, file)
-    lines = [reader.line(number, text) for number, text in _logical_lines(_without_comments(source, file))]
+    lines = [reader.line(number, text) for number, text in _logical_lines(plain)]
     reader.end()
     tokens = _Expander(reader.macros, file).expand(_tokens("\n".join(lines)))
+    _check_names(tokens, file)
     _check_nesting(tokens, file)
     chosen, wrapped = _one_function(tokens, file)
     words = frozenset(token for token in chosen if _WORD.fullmatch(token))
-    return Source("".join(chosen), reader.has_region, wrapped, words)
+    shown_lines = tuple(plain.replace("\\\x00", "\n").split("\n"))
+    return Source("".join(chosen), reader.has_region, wrapped, words, shown_lines)
 
 
 def _without_comments(source: str, file: str) -> str:
@@ -82,7 +91,7 @@ def _without_comments(source: str, file: str) -> str:
         if text == "/*":
             line = source.count("\n", 0, match.start()) + 1
             raise InputError(Problem("PM150", f"a comment is not closed ({file}:{line})", "Close it with */."))
-        return " " + "\n" * text.count("\n") if text.startswith("/") else text
+        return _BLANKED.sub(lambda found: found.group(1) or " ", text) if text.startswith("/") else text
 
     return _COMMENT.sub(replacement, source.replace("\r\n", "\n").replace("\\\n", "\\\x00"))
 
@@ -261,6 +270,16 @@ def _arguments(tokens: list[str], place: int) -> tuple[list[list[str]], int]:
     return [], place
 
 
+def _check_names(tokens: list[str], file: str) -> None:
+    """Refuse what some compilers take for letters of a name, and C does not."""
+    line = 1
+    for token in tokens:
+        line += token == "\n"
+        if token in "$@`" or (len(token) == 1 and not token.isascii()):
+            what = f"{shown(token)} stands in a name or by itself ({file}:{line})"
+            raise InputError(Problem("PM150", what, "Names of C are made of ASCII letters, digits and underscores."))
+
+
 def _check_nesting(tokens: list[str], file: str) -> None:
     depth, line = 0, 1
     for token in tokens:
@@ -295,14 +314,14 @@ def _pieces(tokens: list[str]) -> Iterator[_Piece]:
             yield _Piece(start, place + 1, function)
             start, function, called = place + 1, "", ""
         last = token
-    yield _Piece(start, len(tokens), "")
+    yield _Piece(start, len(tokens), function)  # a function that is never closed: the parser tells where
 
 
 def _one_function(tokens: list[str], file: str) -> tuple[list[str], bool]:
     """Return the tokens with all functions blanked but the one to read, or the whole wrapped into a function."""
     functions = [piece for piece in _pieces(tokens) if piece.function]
     if not functions:
-        return ["void polymap_nest(void) {", *tokens, "\n}"], True
+        return ['void polymap_nest(void) {\n#line 1 "source"\n', *tokens, "\n}"], True
     marked = [piece for piece in functions if "#" in tokens[piece.start : piece.end]]
     wanted = marked or [piece for piece in functions if "for" in tokens[piece.start : piece.end]]
     if len(wanted) != 1:

@@ -10,21 +10,17 @@ from polymap.poly.budget import budget
 from polymap.poly.sets import dim_bounds, first_point, function, integer_set
 from polymap.workload.c_assign import Variable
 from polymap.workload.c_tree import Complaints
+from polymap.workload.c_types import bits_of
 from polymap.workload.dependences import unset_read
 from polymap.workload.loopnest import (
     Access,
-    Apply,
     Dim,
-    Expression,
-    Number,
     Role,
     Statement,
     Tensor,
     Workload,
     written_tensors,
 )
-
-_BITS = {"8": 8, "16": 16, "32": 32, "64": 64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +42,23 @@ def tensors_of(
 ) -> tuple[Tensor, ...]:
     """Return the tensors in order of first occurrence, targets first; a subscript outside its array is complained of.
 
-    Sizes that no declaration tells are what the accesses reach. Without a declaration, elements are int32, or float32
-    where the program computes with fractions. The first array that is only read is the input, others are weights.
+    Sizes that no declaration tells are what the accesses reach. The first array that is only read is the input, others
+    are weights.
     """
     accesses: dict[str, list[tuple[Statement, Access]]] = {}
     for statement in statements:
         for access in (statement.target, *statement.reads):
             accesses.setdefault(access.tensor, []).append((statement, access))
-    unknown = "float32" if any(_has_fractions(statement.expression) for statement in statements) else "int32"
     written = {statement.target.tensor for statement in statements}
     arrays_read = [name for name in accesses if name not in written and variables[name].shape]
     tensors: list[Tensor] = []
     for name, listed in accesses.items():
         variable = variables[name]
-        element_type = variable.element_type or unknown
+        element_type = variable.element_type
         around = tuple(site.dims[each].extent for each in variable.around)
         axes = [_axis(place, size, listed, site, complaints) for place, size in enumerate((*around, *variable.shape))]
         role = Role.OUTPUT if name in written else Role.INPUT if arrays_read[:1] == [name] else Role.WEIGHT
-        bits = _BITS[element_type.lstrip("uintfloa")]
+        bits = bits_of(element_type)
         origin, shape = tuple(low for low, _ in axes), tuple(high - low + 1 for low, high in axes)
         tensors.append(Tensor(name, shape, origin, bits, role, element_type, temporary=variable.temporary))
     return tuple(tensors)
@@ -139,30 +134,3 @@ def _complain(
                 )
                 complaints.add("PM270", site.lines[statement.name], what, "Change the bounds or the declared size.")
                 return
-
-
-def _has_fractions(expression: Expression) -> bool:
-    match expression:
-        case Number(text):
-            return not text.isdigit()
-        case Apply(operation, arguments):
-            whole = operation in (
-                "+",
-                "-",
-                "*",
-                "neg",
-                "max",
-                "min",
-                "?:",
-                "<",
-                "<=",
-                "==",
-                "!=",
-                "&&",
-                "||",
-                "!",
-                "abs",
-            )
-            return not whole or any(_has_fractions(each) for each in arguments)
-        case _:
-            return False

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.errors import Problem
+from polymap.workload.c_types import SPELLING
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A number as written; `number` is its value if it is an integer."""
+    """A number with its type; `number` is its value if it is an integer."""
 
     text: str
     number: int | None
     line: int
+    element_type: str = "int32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A conversion to an element type ("float32")."""
+    """A conversion to an element type ("float32"); written: it stands in the text."""
 
     element_type: str
     operand: CExpression
     line: int
+    written: bool = True
 
 
 CExpression = Literal | Name | Item | Unary | Binary | Choice | Call | Cast
@@ -97,23 +100,30 @@ class Declare:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """operator: "=", "+=", "-=", "*=" or "/="."""
+    """operator: "=", "+=", "-=", "*=" or "/=".
+
+    guarded: it stands for `if (condition) target = then;`, and its value is `condition ? then : target`.
+    """
 
     target: Name | Item
     operator: str
     value: CExpression
     line: int
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A counting loop: the variable starts at `start` and `condition` is asked before each iteration."""
+    """A counting loop: the variable starts at `start` and `condition` is asked before each iteration.
+
+    element_type: of the variable, where the loop declares it.
+    """
 
     variable: str
     start: CExpression
     condition: CExpression
     step: CExpression
-    unsigned: bool
+    element_type: str | None
     body: tuple[CStatement, ...]
     line: int
 
@@ -190,7 +200,7 @@ def render(expression: CExpression) -> str:
         case Call(function, arguments):
             return f"{function}({', '.join(render(each) for each in arguments)})"
         case Cast(element_type, operand):
-            return f"({element_type}){_inner(operand)}"
+            return f"({SPELLING[element_type]}){_inner(operand)}"
 
 
 def _inner(expression: CExpression) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from polymap.errors import Problem, WorkloadError
-from polymap.inputs import Fields, is_table, parse_integer, parse_json, read_text, shown
+from polymap.inputs import Fields, is_table, parse_integer, read_text, refuse_yaml, shown
+from polymap.parsing import mistakes_in, parse_json
 from polymap.poly.affine import Affine
 from polymap.workload.einsum import Extras, build
 from polymap.workload.loopnest import Workload
@@ -17,7 +18,6 @@ from polymap.workload.notation import affine_text, einsum_text, read_index
 FIELDS = ("name", "einsum", "sizes", "bits", "types", "roles", "initial", "temporary", "associative", "constraints")
 _OTHER_FILES = (".toml", ".yaml", ".yml", ".txt", ".cpp", ".cc", ".h", ".py", ".onnx", ".pt")
 _SIZE = re.compile(r"([^=]*)=(.*)", re.DOTALL)
-_SIZE_PROBLEM = re.compile(r"the size of ([A-Za-z_][A-Za-z0-9_]*) is ", re.ASCII)
 
 
 def workload_from_document(document: object) -> Workload:
@@ -27,6 +27,9 @@ def workload_from_document(document: object) -> Workload:
     (a convolution that skips its padding is written so).
     """
     problems: list[Problem] = []
+    if is_table(document) and "nodes" in document and "einsum" not in document:
+        hint = "Machines are given to --arch, mappings to --mapping; a workload has the field 'einsum'."
+        raise WorkloadError(Problem("PM234", "the workload is a machine or a mapping: it has the field 'nodes'", hint))
     fields = Fields.of(document, "the workload", problems, known=FIELDS, required=("einsum",))
     table = fields.table
     for name in ("name", "bits", "types", "roles"):
@@ -99,6 +102,7 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
     problems: list[Problem] = []
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, problems)
     suffix = PurePath(word).suffix.lower()
+    refuse_yaml(word, "workload")
     if suffix == ".c":
         return _from_c_file(word, given, problems)
     if suffix != ".json" and ("=" in word or "[" in word):
@@ -141,21 +145,8 @@ def _from_json_file(path: str) -> Workload:
     text = read_text(path)
     where = shown(PurePath(path).name)
     document = parse_json(text, where)
-    try:
+    with mistakes_in(where, text):
         return workload_from_document(document)
-    except WorkloadError as error:
-        located = (_located(problem, text, where) for problem in error.problems)
-        raise WorkloadError(located) from None
-
-
-def _located(problem: Problem, text: str, place: str) -> Problem:
-    """Return the problem with the file that holds it, and the line where that is clear: the size of a dim."""
-    match = _SIZE_PROBLEM.match(problem.what)
-    table = re.search(r'"sizes"\s*:\s*\{', text) if match else None
-    if match and table:
-        key = re.compile(rf'"{match.group(1)}"\s*:').search(text, table.end())
-        place += f", line {text.count(chr(10), 0, key.start()) + 1}" if key else ""
-    return Problem(problem.code, f"{problem.what} ({place})", problem.hint)
 
 
 def _from_c_file(path: str, sizes: Mapping[str, object], problems: list[Problem]) -> Workload:

@@ -210,8 +210,9 @@ def _extents(reading: Reading, sizes: Mapping[str, object], problems: list[Probl
 def _extent(dim: str, value: object, problems: list[Problem]) -> int:
     extent = as_integer(value)
     if extent is None or not 1 <= extent <= MAX_INTEGER:
+        large = "too large: " if extent is not None and extent > MAX_INTEGER else ""
         hint = "An integer >= 1 (at most 10^100) is wanted."
-        problems.append(Problem("PM207", f"the size of {dim[:64]} is {shown(value)}", hint))
+        problems.append(Problem("PM207", f"the size of {dim[:64]} is {large}{shown(value)}", hint))
         return 1
     return extent
 
@@ -285,7 +286,9 @@ def _widths(names: tuple[str, ...], extras: Extras, problems: list[Problem]) -> 
         width = as_integer(bits.get(name, 8))
         if width is None or not 1 <= width <= MAX_INTEGER:
             whose = f"bits of {name}" if is_table(extras.bits) else "bits"
-            _note(Problem("PM212", f"{whose} is {shown(bits[name])}", "An integer >= 1 is wanted."), problems)
+            large = "too large: " if width is not None and width > MAX_INTEGER else ""
+            what = f"{whose} is {large}{shown(bits[name])}"
+            _note(Problem("PM212", what, "An integer >= 1 (at most 10^100) is wanted."), problems)
             width = 8
         kind = types.get(name)
         if kind is None:

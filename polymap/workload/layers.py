@@ -169,7 +169,8 @@ def _numbers(given: dict[str, object], aliases: Mapping[str, object], problems: 
     for key, value in given.items():
         number = as_integer(value)
         if number is None or number > MAX_INTEGER or (number < 1 and key not in "HWEF"):
-            what = f"{written.get(key, key)} is {shown(value)}"
+            large = "too large: " if number is not None and number > MAX_INTEGER else ""
+            what = f"{written.get(key, key)} is {large}{shown(value)}"
             problems.append(Problem("PM222", what, "An integer >= 1 (at most 10^100) is wanted."))
         else:
             numbers[key] = number

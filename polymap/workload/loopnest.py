@@ -7,7 +7,7 @@ reads (A, B) and expression Product(Read(0), Read(1)).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from polymap.display import Shown
@@ -82,7 +82,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A literal, as written in the source (digits, sign, point and exponent only)."""
+    """A literal of C: digits, point and exponent, and the suffix that tells its type (`3u`, `0.5f`)."""
 
     text: str
 
@@ -96,14 +96,26 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operation on values: "+", "-", "*", "/", "neg", "max", "min", "?:" with a comparison first, "<", "<=",
-    "==", "!=", "&&", "||", "!" or a pure math function's name ("sqrt", "exp", "fabs", ...)."""
+    """An operation on values: "+", "-", "*", "/", "%", "neg", "max", "min", "?:" with a comparison first, "<", "<=",
+    "==", "!=", "&&", "||", "!" or a pure math function's name ("sqrt", "expf", "fabs", ...)."""
 
     operation: str
     arguments: tuple[Expression, ...]
 
 
-Expression = Read | Number | Index | Apply
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """A value in another element type, as C converts it: integers wrap, fractions are cut off, floats are rounded.
+
+    Expressions of C programs have one wherever C converts; written: it is a cast of the text.
+    """
+
+    element_type: str
+    value: Expression
+    written: bool = False
+
+
+Expression = Read | Number | Index | Apply | Convert
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +139,28 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Original:
+    """The text of a C program as C reads it: static arrays and a function `original(void)` without other effects.
+
+    places: tensor name -> the C expression that points to its first element, for all that outlive the program.
+    """
+
+    text: str
+    places: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Workload(Shown):
     """A static-control program: dims, tensors in order of first occurrence (the target first), statements in textual
-    order. associative: accumulations may be reordered and split."""
+    order. associative: accumulations may be reordered and split. original: of a C program, whose elements then have
+    exactly the types of the text (other integers are accumulated in types that hold their sums)."""
 
     name: str
     dims: tuple[Dim, ...]
     tensors: tuple[Tensor, ...]
     statements: tuple[Statement, ...]
     associative: bool = True
+    original: Original | None = field(default=None, compare=False, repr=False)
 
     def extents(self) -> dict[str, int]:
         """Return dim name -> extent, in order."""

@@ -1,4 +1,9 @@
 /* The nest as a program to use. Written by polymap. Compile: cc -std=c99 -O3 -march=native -fopenmp program.c -lm */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
+#elif defined(__GNUC__) && !defined(_OPENMP)
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@ from polymap.costmodel.evaluate import evaluate, simulate
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.einsum import einsum
-from tests.case_chains import chain_case, output_window_case, tower_case
+from tests.case_ragged import chain_case, output_window_case, tower_case
 from tests.cases import Case
 from tests.property.test_batch import figures, figures_at, random_tiles, with_tiles
 

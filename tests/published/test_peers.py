@@ -17,7 +17,8 @@ from polymap.arch.document import arch_from_document
 from polymap.arch.machine import Architecture
 from polymap.costmodel.evaluate import evaluate
 from polymap.explore import explore
-from polymap.inputs import parse_json, read_text
+from polymap.inputs import read_text
+from polymap.parsing import parse_json
 from polymap.search.goals import parse_objective
 from polymap.search.objective import objective_value
 from polymap.search.result import SearchResult

@@ -14,6 +14,9 @@ from fractions import Fraction
 from hashlib import sha256
 
 from polymap.arch.machine import Architecture
+from polymap.checker.check import label
+from polymap.checker.model import Problem as Checked, parsed
+from polymap.checker.prover import Prover
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import PolymapError
 from polymap.schedules.document import mapping_from_document, mapping_to_document
@@ -23,7 +26,7 @@ from polymap.search.goals import parse_single
 from polymap.search.objective import objective_value
 from polymap.workload.loopnest import Workload
 
-HEAD = ("workload", "machine", "objective")
+HEAD = ("workload", "machine", "constraints", "objective")
 
 
 class Forger:
@@ -53,6 +56,13 @@ class Forger:
             "other sizes": self._sizes,
             "other bits": self._bits,
             "another objective": self._objective,
+            "all on the solver's word, a worse winner": self._words,
+            "a constraint dropped": self._unconstrained,
+            "structures of another machine": self._other_structures,
+            "bound moved by a power of two": self._wrapped_bound,
+            "prices that overflow": self._wrapped_price,
+            "energies near 64 bits": lambda: self._machine(repaired=True, huge=True),
+            "an odd number": self._odd_number,
             "cut short": self._cut,
             "hash not repaired": self._broken_hash,
             "a byte changed": self._byte,
@@ -66,7 +76,7 @@ class Forger:
         """Return a forgery of the kind; None where this certificate has none."""
         for _ in range(20):
             text = self.kinds[kind]()
-            if text is not None and text != _finished(self.lines):
+            if text is not None and text != finished(self.lines):
                 return text
         return None
 
@@ -79,7 +89,7 @@ class Forger:
 
     def _with(self, changes: dict[int, str | None]) -> str:
         kept = [changes.get(i, line) for i, line in enumerate(self.lines)]
-        return _finished([line for line in kept if line is not None])
+        return finished([line for line in kept if line is not None])
 
     def _bound(self, sign: int) -> str | None:
         at = self._any(r" (apart|joint|search) ")
@@ -92,7 +102,7 @@ class Forger:
 
     def _recounted(self, lines: list[str], change: int) -> str:
         count = int(lines[self.start].split(" ")[1]) + (change if self.rng.random() < 0.7 else 0)
-        return _finished([*lines[: self.start], f"structures {count}", *lines[self.start + 1 :]])
+        return finished([*lines[: self.start], f"structures {count}", *lines[self.start + 1 :]])
 
     def _dropped(self) -> str:
         at = self.rng.choice(self._body())
@@ -163,7 +173,7 @@ class Forger:
         label = self.lines[spread].split(" ")[0]
         lines = [*self.lines]
         lines[spread] = f"{label} as 1 {number}"
-        return _finished([*lines[: self.start], f"symmetry {','.join(image)}", *lines[self.start :]])
+        return finished([*lines[: self.start], f"symmetry {','.join(image)}", *lines[self.start :]])
 
     def _head(self, word: str) -> int:
         return next(i for i, line in enumerate(self.lines) if line.startswith(f"{word} "))
@@ -213,10 +223,68 @@ class Forger:
             return None  # another mapping that is as good
         return self._with({self._head("mapping"): f"mapping {_canonical(nodes)}"})
 
-    def _machine(self, *, repaired: bool = False) -> str | None:
+    def _words(self) -> str | None:
+        """A worse winner, and every structure taken from the solver's word with its true bound."""
+        worse = self._worse()
+        if worse is None:
+            return None
+        lines = worse.split("\n")[:-2]
+        machine, workload, rules = (parsed(self._named(word)) for word in ("machine", "workload", "constraints"))
+        prover = Prover(Checked(workload, machine, rules, self.objective), 0)
+        proofs = [f"{label(rows)} word {prover.apart(rows)}" for rows in prover.structures]
+        return finished([*lines[: self.start + 1], *(one for one in proofs if not one.endswith("None"))])
+
+    def _unconstrained(self) -> str | None:
+        rules = json.loads(self._named("constraints"))
+        if not rules:
+            return None
+        del rules[self.rng.randrange(len(rules))]
+        return self._with({self._head("constraints"): f"constraints {_canonical(rules)}"})
+
+    def _other_structures(self) -> str | None:
+        """The list is complete for a machine with a smaller fan-out than the head's."""
+        machine = json.loads(self._named("machine"))
+        fan = self.rng.choice([node for node in machine["nodes"] if "fanout" in node])
+        fan["size"] *= self.rng.choice((2, 3, 4))
+        return self._with({self._head("machine"): f"machine {_canonical(machine)}"})
+
+    def _wrapped_bound(self) -> str | None:
+        at = self._any(r" (apart|joint|search) ")
+        if at is None:
+            return None
+        words = self.lines[at].split(" ")
+        place = -2 if "search" in words else -1
+        words[place] = str(int(words[place]) + 2 ** self.rng.choice((31, 32, 53, 58, 60, 61, 63, 64, 128)))
+        return self._with({at: " ".join(words)})
+
+    def _wrapped_price(self) -> str | None:
+        at = self._any(r" [0-9]+:[0-9,]* ")
+        if at is None:
+            return None
+        words = self.lines[at].split(" ")
+        place = next(i for i, word in enumerate(words) if ":" in word)
+        unit, _, rest = words[place].partition(":")
+        prices = [int(one) for one in rest.split(",")]
+        level = self.rng.choice([i for i, price in enumerate(prices) if price])
+        prices[level] += 2 ** self.rng.choice((53, 58, 60, 62, 63, 64, 70))
+        words[place] = f"{unit}:{','.join(map(str, prices))}"
+        return self._with({at: " ".join(words)})
+
+    def _odd_number(self) -> str:
+        """A number of the text becomes one that is malformed, negative or beyond all that is wanted there."""
+        text = "\n".join(self.lines)
+        found = self.rng.choice([one for one in re.finditer("[0-9]+", text) if not _in_hash(text, one.start())])
+        odd = ("NaN", "-1", "-0", "1e9", "9" * 5000, "0x10", "1/0", "Infinity", "007", "1_000", "+3", "1.0")
+        # In the head another number asks another question, which the proof may answer as well.
+        in_head = found.start() < text.index("\nsha256 ")
+        other = self.rng.choice(odd if in_head else (*odd, "0", "9" * 40))
+        return finished((text[: found.start()] + other + text[found.end() :]).split("\n"))
+
+    def _machine(self, *, repaired: bool = False, huge: bool = False) -> str | None:
         """Dearer or cheaper accesses at the outermost level, which every mapping pays for."""
         machine = json.loads(self._named("machine"))
         factor = Fraction(self.rng.choice((1, 3, 7)), self.rng.choice((2, 5)))
+        factor = Fraction(2 ** self.rng.choice((50, 56, 58, 60, 63, 64))) if huge else factor
         before = {key: Fraction(machine["nodes"][0][key]) for key in ("read_pj", "write_pj")}
         for key, energy in before.items():
             machine["nodes"][0][key] = str(energy * factor)
@@ -256,15 +324,15 @@ class Forger:
 
     def _cut(self) -> str:
         lines = self.lines[: self.rng.randrange(len(self.lines))]
-        return _finished(lines) if self.rng.random() < 0.7 else _finished(self.lines)[: self.rng.randrange(1, 500)]
+        return finished(lines) if self.rng.random() < 0.7 else finished(self.lines)[: self.rng.randrange(1, 500)]
 
     def _broken_hash(self) -> str:
-        text = _finished(self.lines)
+        text = finished(self.lines)
         place = self.rng.choice([m.start() for m in re.finditer("[0-9a-f]", text) if _in_hash(text, m.start())])
         return text[:place] + ("0" if text[place] != "0" else "1") + text[place + 1 :]
 
     def _byte(self) -> str:
-        text = _finished(self.lines)
+        text = finished(self.lines)
         place = self.rng.randrange(len(text))
         return text[:place] + chr(self.rng.randrange(32, 127)) + text[place + 1 :]
 
@@ -282,7 +350,7 @@ def _hash(lines: list[str]) -> str:
     return sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
-def _finished(lines: list[str]) -> str:
+def finished(lines: list[str]) -> str:
     """Return the text of the lines with both hashes repaired."""
     head = [line for line in lines if line.startswith(HEAD)]
     lines = [f"sha256 {_hash(head)}" if line.startswith("sha256 ") else line for line in lines]

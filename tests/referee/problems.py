@@ -119,12 +119,13 @@ def _machine(rng: random.Random, workload: Workload) -> Architecture:
     for number in range(inner + 1):
         nodes.append(_level(rng, workload, number, inner))
         nodes += [_fanout(rng, workload, i) for i, place in enumerate(places) if place == number]
-    nodes.append(ComputeUnit("MAC", Fraction(1), rng.choice((1, 1, 1, 2, 3))))
+    nodes.append(ComputeUnit("MAC", lengthened(rng, Fraction(1)), rng.choice((1, 1, 1, 2, 3))))
     return Architecture("random", tuple(nodes), overlap=rng.random() < 0.8)
 
 
 def _level(rng: random.Random, workload: Workload, number: int, inner: int) -> MemoryLevel:
     energy = Fraction(rng.choice((200, 100, 64))) if number == 0 else Fraction(rng.choice((24, 12, 6, 5)), 2 * number)
+    energy = lengthened(rng, energy)
     write = energy if rng.random() < 0.7 else energy * rng.choice((2, Fraction(3, 2)))
     bandwidth = Fraction(rng.choice((8, 16, 24, 64))) if rng.random() < 0.5 else None
     split = bandwidth is not None and rng.random() < 0.3
@@ -136,7 +137,7 @@ def _level(rng: random.Random, workload: Workload, number: int, inner: int) -> M
     return MemoryLevel(
         "DRAM" if number == 0 else f"L{inner - number + 1}",
         capacity_bits=capacity,
-        word_bits=rng.choice((8, 8, 16)),
+        word_bits=rng.choice((8, 8, 16, 24, 64)),
         read_pj=energy,
         write_pj=write,
         leak_pj_per_cycle=Fraction(1, 4) if rng.random() < 0.1 else Fraction(0),
@@ -147,6 +148,12 @@ def _level(rng: random.Random, workload: Workload, number: int, inner: int) -> M
         holds=holds,
         must_hold=must,
     )
+
+
+def lengthened(rng: random.Random, energy: Fraction) -> Fraction:
+    """Return an energy near the given one, written with one to nine digits."""
+    unit = Fraction(10) ** (rng.randint(1, 9) - len(str(int(energy))))
+    return max(Fraction(round(energy * Fraction(rng.randint(700, 1300), 1000) * unit)), Fraction(1)) / unit
 
 
 def _elements(shape: tuple[int, ...]) -> int:

@@ -7,15 +7,18 @@ The search itself walks small spaces tree by tree; here its regions and cells ar
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from fractions import Fraction
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from polymap.arch.document import arch_from_document
-from polymap.arch.machine import Architecture
+from polymap.arch.machine import Architecture, MemoryLevel, Node
 from polymap.costmodel.evaluate import evaluate, simulate
-from polymap.inputs import parse_json, read_text
+from polymap.inputs import read_text
+from polymap.parsing import parse_json
 from polymap.search.any_engine import AnySearch
 from polymap.search.exhaustive import exhaustive
 from polymap.search.goals import parse_objective
@@ -32,6 +35,21 @@ _BATCHES, _BATCH, _QUICK = 12, 5, 0
 def _machine(case: str) -> Architecture:
     cases = parse_json(read_text(PEERS), str(PEERS))["cases"]
     return arch_from_document(next(one["arch"] for one in cases if one["id"] == case))
+
+
+def _with_long_energies(rng: random.Random, arch: Architecture) -> Architecture:
+    """Return the machine with energies of one to nine digits, from 10^-6 to 10^6 pJ."""
+
+    def energy() -> Fraction:
+        digits = rng.randint(1, 9)
+        return Fraction(rng.randrange(10**digits)) * Fraction(10) ** rng.randint(-6, 6 - digits)
+
+    def one(node: Node) -> Node:
+        if isinstance(node, MemoryLevel):
+            return replace(node, read_pj=energy(), write_pj=energy())
+        return node
+
+    return replace(arch, nodes=tuple(map(one, arch.nodes)))
 
 
 def _search(workload: Workload, arch: Architecture, objective: str, checks: int) -> AnySearch:
@@ -53,6 +71,7 @@ def test_no_tree_is_below_the_bound(batch: int) -> None:
     checked = 0
     while checked < _BATCH:
         problem = random_problem(rng, most=30_000, tiles="any")
+        problem = replace(problem, arch=_with_long_energies(rng, problem.arch))
         goal = parse_objective(problem.objective, problem.arch)
         if goal.parts or analyse(problem.workload, problem.arch).reason is not None:
             continue

@@ -6,28 +6,33 @@ Random problems have windows, strides, bypass rules, up to two fan-outs of mixed
 from __future__ import annotations
 
 import random
-import time
 from fractions import Fraction
 
 import pytest
 
 from polymap import explore, verify
-from polymap.checker.check import Prover
-from polymap.checker.model import Problem as Checked, Refused, Rows, cost, parsed, read_mapping, rows_of
+from polymap.checker.model import Problem as Checked, Rows, cost, parsed, read_mapping, rows_of
+from polymap.checker.prover import Prover
+from polymap.checker.rules import Refused
 from polymap.costmodel.evaluate import evaluate
+from polymap.errors import OptionError
 from polymap.schedules.document import mapping_to_document
 from polymap.schedules.mapping import Mapping
 from polymap.schedules.space_sample import sample_mapping
-from polymap.search.certificate import canonical, certificate, machine_table, workload_table
-from polymap.search.exhaustive import exhaustive
+from polymap.search.certificate import certificate
+from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table
+from polymap.search.constraints import AtMost
+from polymap.search.constraints_read import rules_from_document
+from polymap.search.exhaustive import exhaustive, scored_trees
 from polymap.search.goals import parse_single
 from polymap.search.objective import objective_value
+from tests.referee.demands import meets, random_demands
 from tests.referee.problems import Problem, random_problem
 
 
 def _checked(problem: Problem, objective: str) -> Checked:
     tables = workload_table(problem.workload), machine_table(problem.arch)
-    return Checked(*(parsed(canonical(table)) for table in tables), objective)
+    return Checked(*(parsed(canonical(table)) for table in tables), [], objective)
 
 
 def _nodes(mapping: Mapping) -> object:
@@ -72,17 +77,111 @@ def _bounds_hold(seed: int, count: int) -> None:
             if not evaluate(problem.workload, problem.arch, mapping).legal:
                 continue
             value, rows = cost(checked, _nodes(mapping)), _rows(checked, mapping)
-            prover = Prover(checked, value + 1, time.process_time() + 60)
+            prover = Prover(checked, value + 1)
             placed = [prover.joint(rows, places, ()) for places in prover.places(rows)]
             apart, joint = prover.apart(rows), prover.joint(rows, (), ())
             assert apart is not None, told
             assert joint is not None, told
             assert apart <= joint <= min(bound for bound in placed if bound is not None) <= value, told
-            if checked.is_linear:
+            if checked.measures[0].linear:
                 prices = (64, *(rng.randrange(500) if room else 0 for room in checked.room))
                 assert (prover.joint(rows, (), prices) or 0) <= value, told
             assert any(_meets(prover, rows, number) for number in range(len(placed))), told
             looked_at += 1
+
+
+def _rules_hold(seed: int, count: int) -> tuple[int, int]:
+    """Return how many random mappings the checker takes and how many it refuses: those that break a constraint, as
+    tests/referee/demands.py reads it. Bounds under constraints are below those that meet them, and searches find them.
+    """
+    rng = random.Random(f"rules {seed}")
+    taken = refused = 0
+    while taken < count:
+        problem = random_problem(rng, most=20_000, tiles="divide")
+        demands = random_demands(rng, problem.workload, problem.arch)
+        try:
+            table = constraints_table(rules_from_document(demands, problem.workload, problem.arch))
+            tables = workload_table(problem.workload), machine_table(problem.arch), table
+            checked = Checked(*(parsed(canonical(one)) for one in tables), problem.objective)
+        except (OptionError, Refused):  # rules that contradict each other
+            continue
+        for _ in range(12):
+            mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
+            true, told = evaluate(problem.workload, problem.arch, mapping), f"{problem}\n{demands}\n{mapping}"
+            steps = true.compute_cycles * problem.arch.compute.per_cycle
+            if not true.legal or not meets(demands, problem.workload, problem.arch, mapping, steps):
+                refused += true.legal
+                with pytest.raises(Refused):
+                    cost(checked, _nodes(mapping))
+                continue
+            value, rows = cost(checked, _nodes(mapping)), _rows(checked, mapping)
+            prover = Prover(checked, value + 1)
+            assert rows in prover.structures, told
+            apart, joint = prover.apart(rows), prover.joint(rows, (), ())
+            assert apart is not None, told
+            assert joint is not None, told
+            assert apart <= joint <= value, told
+            assert any(_meets(prover, rows, number) for number in range(len(prover.places(rows)))), told
+            taken += 1
+    return taken, refused
+
+
+def _limits_hold(seed: int, count: int) -> None:
+    """A limit at what a mapping reaches lets it pass, one just below refuses it."""
+    rng = random.Random(f"limits {seed}")
+    for _ in range(count):
+        problem = random_problem(rng, most=20_000, tiles="divide")
+        mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
+        true = evaluate(problem.workload, problem.arch, mapping)
+        if not true.legal:
+            continue
+        inner = problem.arch.levels[-1].name
+        for text in (
+            "energy",
+            "latency",
+            "edp",
+            f"traffic:{inner}",
+            f"capacity:{inner}",
+            "weighted:1*energy+2*latency",
+        ):
+            goal = parse_single(text, problem.arch)
+            most = objective_value(problem.workload, problem.arch, goal, true)
+            for limit in (most, most * Fraction(999_999, 10**6)):
+                table = constraints_table((AtMost(goal, limit),))
+                tables = workload_table(problem.workload), machine_table(problem.arch), table
+                checked = Checked(*(parsed(canonical(one)) for one in tables), problem.objective)
+                if limit == most:
+                    rows = _rows(checked, mapping)
+                    prover = Prover(checked, cost(checked, _nodes(mapping)) + 1)
+                    assert any(_meets(prover, rows, n) for n in range(len(prover.places(rows)))), f"{problem}\n{text}"
+                elif most:
+                    with pytest.raises(Refused):
+                        cost(checked, _nodes(mapping))
+
+
+def _certified_under_rules(seed: int, count: int) -> int:
+    """Return how many optima under constraints were proven in full; each is the least of all trees that meet them."""
+    rng = random.Random(f"certified rules {seed}")
+    certified = proven = 0
+    while certified < count:
+        problem = random_problem(rng, most=3_000, tiles="divide")
+        demands = random_demands(rng, problem.workload, problem.arch)
+        found = explore(
+            problem.workload, problem.arch, problem.objective, tiles="divide", time_limit_s=120, constraints=demands
+        )
+        if found.status != "OPTIMAL":
+            continue
+        verdict = verify(found.certificate())
+        trees = scored_trees(problem.workload, problem.arch, problem.objective, "divide")
+        good = [
+            tree.value
+            for tree in trees
+            if tree.fits and meets(demands, problem.workload, problem.arch, tree.mapping, tree.steps)
+        ]
+        assert not verdict.reason, f"{problem}\n{demands}\n{verdict.reason}"
+        assert verdict.value == min(good), f"{problem}\n{demands}"
+        certified, proven = certified + 1, proven + verdict.proven
+    return proven
 
 
 def _meets(prover: Prover, rows: Rows, number: int) -> bool:
@@ -105,16 +204,24 @@ def _optima(seed: int, count: int) -> tuple[int, int]:
             continue
         assert true is not None
         verdict = verify(found.certificate())
-        assert verdict.accepted, f"{problem}\n{verdict.reason}"
+        assert not verdict.reason, f"{problem}\n{verdict.reason}"
         assert verdict.value == true.value, problem
-        certified, proven = certified + 1, proven + (verdict.words == 0)
+        certified, proven = certified + 1, proven + verdict.proven
         mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
         truth = evaluate(problem.workload, problem.arch, mapping)
         goal = parse_single(problem.objective, problem.arch)
         if truth.legal and true.value < objective_value(problem.workload, problem.arch, goal, truth):
-            worse = verify(certificate(*question, mapping))
-            assert worse.words > 0, f"{problem}\n{mapping}"
+            assert _is_doubted(problem, mapping), f"{problem}\n{mapping}"
     return certified, proven
+
+
+def _is_doubted(problem: Problem, mapping: Mapping) -> bool:
+    """Return whether there is no certificate that a mapping is the best, or one that does not prove it."""
+    try:
+        text = certificate(problem.workload, problem.arch, problem.objective, mapping)
+    except OptionError as refusal:
+        return "costs less" in str(refusal)
+    return bool(verify(text).unproven)
 
 
 def test_the_checker_counts_what_the_cost_model_counts() -> None:
@@ -125,6 +232,25 @@ def test_the_checker_counts_what_the_cost_model_counts() -> None:
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_checker_counts_what_the_cost_model_counts_in_many_cases(seed: int) -> None:
     _same_counts(seed, 200)
+
+
+def test_the_checker_reads_constraints_as_they_are_meant() -> None:
+    taken, refused = _rules_hold(0, 15)
+    assert refused >= taken // 2
+    _limits_hold(0, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_the_checker_reads_constraints_as_they_are_meant_in_many_cases(seed: int) -> None:
+    _rules_hold(seed, 60)
+    _limits_hold(seed, 15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_optima_under_constraints_are_certified(seed: int) -> None:
+    assert _certified_under_rules(seed, 12) >= 9
 
 
 def test_no_bound_is_above_a_mapping() -> None:

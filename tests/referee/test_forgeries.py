@@ -1,4 +1,4 @@
-"""1,000 forged certificates with repaired hashes: all are refused (66 of them in `make quick`).
+"""1,000 forged certificates with repaired hashes: all are refused (90 of them in `make quick`).
 
 Run as a program it prints the tally by kind:
     python -m tests.referee.test_forgeries [COUNT] [SEED]
@@ -16,10 +16,10 @@ from functools import cache
 
 import pytest
 
-from polymap import conv2d, einsum, explore, matmul, verify
+from polymap import conv2d, einsum, explore, load_arch, matmul, verify
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.workload.loopnest import Workload
-from tests.referee.forgeries import Forger
+from tests.referee.forgeries import Forger, finished
 
 
 def machine(buffer_bits: int, register_bits: int, *, keep: bool = False) -> Architecture:
@@ -38,18 +38,22 @@ def machine(buffer_bits: int, register_bits: int, *, keep: bool = False) -> Arch
 
 
 # Between them they have every kind of proof: apart, joint with and without prices, search, places, as.
-CASES: tuple[tuple[Workload, Architecture, str], ...] = (
-    (matmul(m=16, n=16, k=16), machine(768, 48, keep=True), "energy"),
-    (einsum("O[k,p,q] += I[p+r,q+s] * W[k,r,s]", k=2, p=4, q=4, r=2, s=2), machine(600, 64, keep=True), "energy"),
-    (einsum("O[p,q] += I[p+r,q+s] * W[r,s]", p=6, q=6, r=3, s=3), machine(256, 32), "energy"),
-    (matmul(m=8, n=8, k=4), machine(256, 32), "edp"),
+Demands = dict[str, object]
+CASES: tuple[tuple[Workload, Architecture, str, Demands | None], ...] = (
+    (matmul(m=16, n=16, k=16), machine(768, 48, keep=True), "energy", None),
+    (einsum("O[k,p,q] += I[p+r,q+s] * W[k,r,s]", k=2, p=4, q=4, r=2, s=2), machine(600, 64, keep=True), "energy", None),
+    (einsum("O[p,q] += I[p+r,q+s] * W[r,s]", p=6, q=6, r=3, s=3), machine(256, 32), "energy", None),
+    (matmul(m=8, n=8, k=4), machine(256, 32), "edp", None),
+    (matmul(m=16, n=16, k=16), load_arch("flat3"), "energy", {"intrinsic": {"m": 8, "n": 8}}),
+    (matmul(m=8, n=8, k=8), machine(768, 64), "energy", {"order": ["k", "m"], "limits": {"latency": 129}}),
 )
 
 
 @cache
 def certificate(number: int) -> str:
-    workload, arch, objective = CASES[number]
-    return explore(workload, arch, objective, tiles="divide", time_limit_s=60).certificate()
+    workload, arch, objective, demands = CASES[number]
+    found = explore(workload, arch, objective, tiles="divide", time_limit_s=60, constraints=demands)
+    return found.certificate()
 
 
 def forgeries(count: int, seed: int, cases: tuple[int, ...]) -> Iterator[tuple[str, str]]:
@@ -62,20 +66,21 @@ def forgeries(count: int, seed: int, cases: tuple[int, ...]) -> Iterator[tuple[s
         kind, forger = kinds[turn % len(kinds)], forgers[turn // len(kinds) % len(forgers)]
         turn += 1
         # What is spent at the outermost level is the energy's to tell.
-        told = not kind.startswith("another machine") or forger.objective == "energy"
+        told = not kind.startswith(("another machine", "energies")) or forger.objective == "energy"
         text = forger.make(kind) if told else None
         if text is not None:
             made += 1
             yield kind, text
 
 
-def tally(count: int, seed: int, cases: tuple[int, ...] = (0, 1, 2, 3)) -> Counter[str]:
+def tally(count: int, seed: int, cases: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> Counter[str]:
     """Return the forgeries made by kind; all of them were refused."""
     made: Counter[str] = Counter()
     for kind, text in forgeries(count, seed, cases):
         verdict = verify(text)
-        assert not verdict.accepted, f"{kind} was accepted:\n{text}"
-        assert verdict.reason, kind
+        assert not verdict.proven, f"{kind} was accepted:\n{text}"
+        # Without windows a mapping that costs less is soon met; with them what is taken on trust is listed.
+        assert verdict.reason or ("word" in kind and '"p":1,"r":1' in text and verdict.unproven), f"{kind}:\n{text}"
         made[kind] += 1
     return made
 
@@ -85,29 +90,64 @@ def test_the_certificates_themselves_are_accepted_and_have_every_kind_of_proof()
     texts = [certificate(number) for number in range(len(CASES))]
     for text in texts:
         verdict = verify(text)
-        assert verdict.accepted, verdict.reason
-        assert verdict.words == 0
+        assert verdict.proven, verdict.reason
     for kind in (" apart ", " joint - ", " joint 1024:", " search - ", " search 1024:", " places ", " as "):
         assert any(kind in text for text in texts), kind
 
 
 def test_some_forgeries_are_refused() -> None:
-    assert len(tally(66, seed=0, cases=(3,))) > 15
+    assert len(tally(90, seed=0, cases=(3, 4))) > 20
 
 
 @pytest.mark.slow
 def test_a_thousand_forgeries_are_refused() -> None:
     made = tally(1000, seed=1)
     assert sum(made.values()) == 1000
-    assert min(made.values()) >= 15
+    assert min(made.values()) >= 10
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """Return a text with one to three accidents: parts cut, doubled, moved or replaced, numbers and lines blown up."""
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        a, b = sorted(rng.randrange(len(text) + 1) for _ in range(2))
+        b = min(b, a + rng.choice((1, 5, 50, 1000)))
+        other = rng.choice(
+            ("", "-", "9" * 5000, "[" * 10_000, "\n", "\0", "\u00e9", "\ud800", "x" * 10**6, "1e999", '"')
+        )
+        text = rng.choice((text[:a], text[:a] + text[b:], text[:a] + other + text[b:], text[:b] + text[a:]))
+    return text
+
+
+def rehashed(text: str) -> str:
+    """Return the text with its last line and the head's hash repaired, where it has such lines."""
+    lines = text.split("\n")
+    return finished([line for line in lines if not line.startswith("end ")][: len(lines) - 2])
+
+
+def mutations(count: int, seed: int) -> None:
+    """Show that the checker answers every mutated text, and proves no other value for the same question."""
+    rng = random.Random(seed)
+    texts = [certificate(number) for number in (3, 5)]
+    for turn in range(count):
+        text = mutated(texts[turn % 2], rng)
+        for one in (text, rehashed(text) if text.isascii() else text):
+            if one not in texts:
+                verdict = verify(one, seconds=20)
+                assert verdict.proven or verdict.reason, one[:3000]
+                if verdict.proven:  # a name that changed everywhere asks another question, with the same answer
+                    true = verify(texts[turn % 2])
+                    assert (verdict.head != true.head) or (verdict.value == true.value), one[:3000]
+
+
+def test_a_thousand_mutated_texts_are_answered() -> None:
+    mutations(1000, seed=1)
 
 
 @pytest.mark.slow
 def test_a_convolution_is_certified() -> None:
     layer, arch = conv2d(K=4, C=4, H=8, W=8, R=3, S=3, padding=1), machine(1024, 64, keep=True)
     verdict = verify(explore(layer, arch, tiles="divide", time_limit_s=120).certificate())
-    assert verdict.accepted, verdict.reason
-    assert verdict.words == 0
+    assert verdict.proven, verdict.reason
 
 
 if __name__ == "__main__":

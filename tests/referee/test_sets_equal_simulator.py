@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from polymap.costmodel import sets, sets_rules
 from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation
+from polymap.workload.c import from_c
 from tests.cases import Case, random_case, random_general_case
+from tests.programs import KERNELS, random_program_case
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +33,61 @@ def test_sets_equal_the_simulator_for_one_accumulation_in_a_box(block: int) -> N
 def test_sets_equal_the_simulator_beyond_one_accumulation(block: int) -> None:
     for seed in range(block * 12, block * 12 + 12):
         assert_equal(random_general_case(random.Random(seed)))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_sets_equal_the_simulator_for_programs_of_every_assignment_form(block: int) -> None:
+    for seed in range(block * 40, block * 40 + 40):
+        assert_equal(random_program_case(random.Random(seed)))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sets_equal_the_simulator_in_random_trees_of_a_kernel(name: str) -> None:
+    work = from_c(KERNELS[name], sizes={"N": 5})
+    rng = random.Random(name)
+    for _ in range(6):
+        assert_equal(random_program_case(rng, work))
+
+
+# Mistakes in the rule of arrays that are read and written: (right, wrong) in the source of sets_rules.
+MISTAKES = {
+    "a read through the access of the target is a write": (
+        "for access in statement.reads:",
+        "for access in [each for each in statement.reads if each is not statement.target]:",
+    ),
+    "an accumulation does not read what it adds to": ("reads.union(sums)", "reads.union(Table.empty(reads.columns))"),
+    "an assignment counts as an accumulation": ("overwrites = overwrites.union(written)", "sums = sums.union(written)"),
+    "a read in the step that overwrites comes too late": (
+        "read_before = first.join(reads.rename(names)).less_or_equal(",
+        "read_before = first.join(reads.rename(names)).less(",
+    ),
+    "a stay is drained once per write": ("return writes.minus(again.keep(writes.columns))", "return writes"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_the_plain_rule_is_caught_by_the_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong = MISTAKES[name]
+    source = Path(sets_rules.__file__).read_text(encoding="utf-8")
+    assert source.count(right) == 1
+    mutant = ModuleType("mutant")
+    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
+    monkeypatch.setattr(sets, "count_plain", mutant.__dict__["count_plain"])
+    for seed in range(60):
+        case = random_program_case(random.Random(seed))
+        truth = count_by_simulation(case.workload, case.arch, case.mapping)
+        try:
+            if count_with_sets(case.workload, case.arch, case.mapping) != truth:
+                return
+        except (AssertionError, KeyError, ValueError):
+            return
+    pytest.fail("60 programs do not see it")
+
+
+@pytest.mark.soak
+def test_sets_equal_the_simulator_in_thousands_of_programs() -> None:
+    for seed in range(1000, 5000):
+        assert_equal(random_program_case(random.Random(seed)))
 
 
 @pytest.mark.soak

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -20,29 +21,63 @@ from polymap.inputs import (
     is_label,
     is_name,
     parse_integer,
-    parse_json,
-    parse_toml,
     read_text,
     shown,
 )
+from polymap.parsing import located, parse_json, parse_toml
+from polymap.texts import json_entries
 
 BAD_JSON = [
     ("[" * 3000, "PM104 .* more than 100 levels"),
     ("[" * 101 + "]" * 101, "PM104"),
     ('{"a":' * 3000 + "1" + "}" * 3000, "PM104"),
-    ('{"a": 1, "b": 2, "a": 3}', "PM107 file: the key 'a' stands twice"),
+    ('{"a": 1, "b": 2, "a": 3}', "PM107 file: the key 'a' stands twice in one table, in line 1\n"),
+    ('{"n": [{"a": 1,\n"b": [3],\n"a": 2}]}', "PM107 .*twice in one table, in line 1 and again in line 3 .n.0..a.\n"),
     ('{"x": {"a": 1, "a": 1}}', "PM107"),
     ("NaN", "PM108"),
     ('{"a": -Infinity}', "PM108"),
-    ("1" * 4301, "PM109 .* more than 4,300 digits"),
+    ('{"nodes": [{"level": "D",\n"read_pj": NaN}]}', "PM108 file, line 2: nodes.0..read_pj cannot be read: 'NaN'"),
+    ('{"a": NaN, "b": 1e999999, "b": 2}', "(?s)PM108 .*: a cannot .*PM109 .*: b cannot .*PM107 .*'b' stands twice"),
+    ("1" * 4301, "PM109 .* of 4,301 digits is too large"),
     ("-" + "1" * 5000, "PM109"),
     ("0." + "1" * 5000, "PM109"),
     ("1e999999999", "PM109 .* exponent"),
     ("1e-999999999", "PM109 .* exponent"),
-    ("[1,]", "PM105 .*line 1, column"),
-    ('{"a": 1\n"b": 2}', "PM105 .*line 2, column 1"),
-    ("", "PM105"),
-    ("{'a': 1}", "PM105"),
+    ("[1,]", "PM105 file is not JSON: a comma stands before the closing \\] \\(line 1, column 3\\)"),
+    ('{"a": 1,\n}', "PM105 .*comma stands before the closing } \\(line 1, column 8\\)\n.*trailing comma"),
+    ('{"a": 1} // one', "PM105 .*a comment stands here \\(line 1, column 10\\)"),
+    ('{"a": 1, # one\n "b": 2}', "PM105 .*a comment stands here \\(line 1, column 10\\)"),
+    ('{\n/* one */ "a": 1}', "PM105 .*a comment stands here \\(line 2, column 1\\)"),
+    ('{"a": [1,\n{"b": 2', "PM105 .*ends before its brackets are closed: the last open { stands in line 2"),
+    ('{"a": [1, 2', "PM105 .*\n.*2 to close. Is the file cut off"),
+    ('{"a":', "PM105 .*ends before its brackets"),
+    ('["a', "PM105 .*is never closed .*line 1, column 2"),
+    ("{'a': 1}", "PM105 .*the quote ' stands here \\(line 1, column 2\\)\n.*double quotes"),
+    ('["a", \u201cb\u201d]', "PM105 .*the quote \u201c stands here"),
+    ('{a": 1}', "PM105 .*the opening quote before a is missing \\(line 1, column 2\\)"),
+    ('{"a: 1,\n"b": 2}', "PM105 .*a text is not closed in its line \\(line 1, column 8\\)"),
+    ("{a: 1}", "PM105 .*the word a stands without quotes"),
+    ('{"a": True}', "PM105 .*True is no word of JSON .*\n.*Write true"),
+    ('{"a": None}', "PM105 .*\n.*Write null"),
+    ('{"a" 1}', "PM105 .*a colon is missing"),
+    ('{"a": }', "PM105 .*a value is missing before } \\(line 1, column 7\\)"),
+    ('{"a": , "b": 1}', "PM105 .*is missing before ,"),
+    ('{"a": [1}', "PM105 .*} stands where the \\[ of line 1 is still open"),
+    ('{"a": 1}}', "PM105 .*a closing } too many"),
+    ('["a\tb"]', "PM105 .*stands in a text .*\n.*Write a tab as"),
+    ('["a\\x"]', "PM105 .*begins no escape"),
+    ("[0x10]", "PM105 .*0x10 is no number of JSON \\(line 1, column 2\\)"),
+    ("[+5]", "PM105 .*\\+5 is no number"),
+    ("[.5]", "PM105 .*\\.5 is no number"),
+    ("[5.]", "PM105 .*5\\. is no number"),
+    ("[1_000]", "PM105 .*1_000 is no number"),
+    ("# a\nname: toy\nnodes:\n  - level: DRAM\n", "PM105 .*looks like YAML"),
+    ("---\n- 1\n", "PM105 .*looks like YAML"),
+    ('[[nodes]]\nlevel = "DRAM"\n', "PM105 .*looks like TOML"),
+    ("\0", "PM105 .*cannot stand here"),
+    ('{"a": 1\n"b": 2}', "PM105 .*a comma is missing here \\(line 1, column 8\\)"),
+    ("", "PM105 .*it is empty"),
+    (" \n ", "PM105 .*it is empty"),
     ("[1] [2]", "PM105"),
     ("01", "PM105"),
     ('"a\nb"', "PM105"),
@@ -64,7 +99,11 @@ BAD_TOML = [
     ("'a' . " * 100000 + "b = 1", "PM104"),
     ("a = nan", "PM108"),
     ("a = -inf", "PM108"),
-    ("a = 1\na = 2", "PM106 .* not TOML"),
+    ("a = 1\nb = 3\na = 2", "PM107 .*the key 'a' stands twice in one table, in line 1 and again in line 3"),
+    ("[[n]]\nlevel = 'D'\nread_pj = nan", "PM108 file, line 3: read_pj cannot be read: 'nan'"),
+    ("a = 1\nb = " + "1" * 5000, "PM109 file, line 2: b cannot be read: a number of 5,000 digits"),
+    ('{"a": 1}', "PM106 .*looks like JSON"),
+    ("a = {b = 1,\nc = 2}", "PM106 .*\n.*one line"),
     ("a = " + "1" * 5000, "PM109"),
     ("a = 1e1000000", "PM109 .* exponent"),
     ("a = ", "PM106"),
@@ -76,6 +115,43 @@ BAD_TOML = [
 def test_bad_toml_is_refused_by_name(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_toml(text, "file")
+
+
+def test_mistakes_in_a_file_are_told_with_its_name_and_their_lines() -> None:
+    text = '{\n"nodes": [\n{"level": "D"},\n{"level":\n"E", "holds": ["A",\n4]}],\n"overlap": 1}'
+    whats = {
+        "nodes[0] (level 'D') is bad": ", line 3",
+        "nodes[1] (level 'E'): level is bad": ", line 4",
+        "nodes[1] (level 'E'): holds[1] is bad": ", line 6",
+        "nodes[1] (level 'E') has an unknown field 'holds'": ", line 5",
+        "nodes[1] (level 'E'): absent is bad": ", line 4",
+        "nodes[0] and nodes[1] have it": ", lines 3 and 4",
+        "machine: overlap is bad": ", line 7",
+        "something else is bad": "",
+    }
+    found = located([Problem("PM1", what, "hint") for what in whats], "'a.json'", text)
+    assert [each.what for each in found] == [f"{what} ('a.json'{line})" for what, line in whats.items()]
+    assert {each.hint for each in found} == {"hint"}
+
+
+def test_the_lines_of_a_toml_file_are_found_by_its_headers() -> None:
+    text = 'overlap = 1\n[[nodes]]\nlevel = "D"\n\n[[nodes]]\nfanout = "X"\nsize = 0\n'
+    whats = {"nodes[1] (fanout 'X'): size is 0": 7, "nodes[0] (level 'D') is bad": 2, "machine: overlap is 1": 1}
+    found = located([Problem("PM1", what) for what in whats], "'a.toml'", text)
+    assert [each.what for each in found] == [f"{what} ('a.toml', line {line})" for what, line in whats.items()]
+
+
+def test_the_mapping_in_an_answer_is_found() -> None:
+    text = '{"status": "OPTIMAL",\n"mapping": {"nodes": [\n{"for": "m",\n"tile": 0}]}}'
+    (found,) = located([Problem("PM1", "nodes[0]: tile is 0")], "'m.json'", text)
+    assert found.what == "nodes[0]: tile is 0 ('m.json', line 4)"
+
+
+def _paths(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from _paths(inner, (*path, key))
 
 
 def test_numbers_stay_exact() -> None:
@@ -118,6 +194,16 @@ json_values = st.recursive(
 @given(json_values)
 def test_json_that_python_writes_is_read_back(value: object) -> None:
     assert parse_json(json.dumps(value), "file") == value
+
+
+@given(json_values)
+def test_every_entry_of_a_json_text_has_its_place_and_line(value: object) -> None:
+    flat, lines = json.dumps(value), json.dumps(value, indent=0)
+    assert [entry.path for entry in json_entries(flat)] == list(_paths(value))
+    assert {entry.line for entry in json_entries(flat)} <= {1}
+    for entry in json_entries(lines):
+        key = json.dumps(entry.path[-1]) + ":" if isinstance(entry.path[-1], str) else entry.token
+        assert lines.splitlines()[entry.line - 1].startswith(key)
 
 
 @given(st.text(alphabet='[]{}",:\\ 019eE.-+aNtrufls\n', max_size=60))
@@ -234,6 +320,7 @@ def test_fields_tell_every_mistake_at_once() -> None:
         "size": True,
         "pj": -1,
         "rate": 0,
+        "much": Fraction(10**400),
         "flag": 1,
         "name": "a b",
         "label": "a\nb",
@@ -251,6 +338,7 @@ def test_fields_tell_every_mistake_at_once() -> None:
     assert fields.integer("size", 5) == 5
     assert fields.number("pj", None) is None
     assert fields.number("rate", None, positive=True) is None
+    assert fields.number("much", None) is None
     assert fields.flag("flag", False) is False
     assert fields.name("name", "d") == "d"
     assert fields.label("label", "d") == "d"
@@ -267,6 +355,7 @@ def test_fields_tell_every_mistake_at_once() -> None:
         "PM112 nodes[3]: size is true\n      An integer >= 1 is wanted.",
         "PM113 nodes[3]: pj is -1\n      A finite number >= 0 is wanted.",
         "PM113 nodes[3]: rate is 0\n      A finite number > 0 is wanted.",
+        "PM113 nodes[3]: much is too large: a number over 1e300\n      A number of at most 10^100 is wanted.",
         "PM112 nodes[3]: flag is 1\n      true or false is wanted.",
         "PM114 nodes[3]: name is 'a b'\n      "
         "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters).",
@@ -279,8 +368,9 @@ def test_fields_tell_every_mistake_at_once() -> None:
         "PM114 nodes[3]: names[3] is '@inptu'\n      Did you mean '@input'?",
         "PM112 nodes[3]: list is a table\n      A list is wanted.",
         "PM113 nodes[3]: count is 0\n      An integer >= 1 is wanted.",
-        "PM113 nodes[3]: few is 3\n      An integer >= 1 and <= 2 is wanted.",
-        "PM113 nodes[3]: huge is an integer of about 102 digits\n      An integer >= 1 and at most 10^100 is wanted.",
+        "PM113 nodes[3]: few is too large: 3\n      An integer >= 1 and <= 2 is wanted.",
+        "PM113 nodes[3]: huge is too large: an integer of about 102 digits\n      "
+        "An integer >= 1 and at most 10^100 is wanted.",
     ]
 
 

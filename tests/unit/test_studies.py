@@ -11,10 +11,11 @@ import pytest
 import polymap as pm
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel.bounds import compulsory_bits
-from polymap.costmodel.buffer_bound import least_traffic_bits
+from polymap.costmodel.buffer_bound import Proven, least_traffic_bits
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import MappingError, OptionError
 from polymap.report.buffer_curve import buffer_curve_svg, buffer_curve_text, buffer_figure
+from polymap.report.numbers import size
 from polymap.report.plots import buffer_curve_plot
 from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.exhaustive import exhaustive
@@ -115,7 +116,7 @@ SIZES = [8 * 2**power for power in range(2, 11)]
 
 @pytest.fixture(scope="module")
 def curve() -> pm.BufferCurve:
-    return buffer_curve(GEMM, machine(1), "Buf", SIZES, time_limit_s=120)
+    return buffer_curve(GEMM, machine(1), "Buf", SIZES, time_limit_s=20)
 
 
 def test_both_curves_fall_and_the_mappings_are_what_they_say(curve: pm.BufferCurve) -> None:
@@ -128,10 +129,11 @@ def test_both_curves_fall_and_the_mappings_are_what_they_say(curve: pm.BufferCur
         assert cost.legal
         assert sum(8 * (row.reads + row.writes) for row in cost.traffic if row.level == "DRAM") == point.best_bits
         assert curve.compulsory_bits is not None
-        assert curve.compulsory_bits <= point.bound_bits <= point.best_bits
+        assert curve.compulsory_bits <= point.schedule_bits <= point.bound_bits <= point.best_bits
         assert point.gap == pytest.approx(1 - point.bound_bits / point.best_bits)
     for smaller, larger in pairwise(curve.points):
         assert smaller.bound_bits >= larger.bound_bits
+        assert smaller.schedule_bits >= larger.schedule_bits
         assert (smaller.best_bits or 0) >= (larger.best_bits or 0)
     assert curve.points[-1].best_bits == curve.compulsory_bits
     assert curve.points[0].best_bits > 4 * curve.points[-1].best_bits
@@ -141,15 +143,36 @@ def test_the_text_the_picture_and_the_plot(curve: pm.BufferCurve) -> None:
     text = buffer_curve_text(curve)
     assert text == str(curve)
     assert "product on two: moved at DRAM against the size of Buf" in text
-    assert "Every element once: 768 B." in text or "Every element once: 768 bytes." in text
+    assert "Compulsory at any size: 768 B." in text
+    assert "OPTIMAL" not in text
+    for point in curve.points:
+        row = next(line for line in text.splitlines() if line.startswith(f"{size(point.capacity_bits)} "))
+        assert row.endswith(point.proven.value)
+        assert (point.gap == 0) == (point.proven in (Proven.SCHEDULES, Proven.TREES))
+    assert {Proven.DIVIDING, Proven.SCHEDULES} <= {point.proven for point in curve.points}
     figure = buffer_figure(curve)
     assert figure.found == tuple((p.capacity_bits / 8, (p.best_bits or 0) / 8) for p in curve.points)
     assert figure.bound == tuple((p.capacity_bits / 8, p.bound_bits / 8) for p in curve.points)
+    assert figure.schedule == tuple((p.capacity_bits / 8, p.schedule_bits / 8) for p in curve.points)
     picture = buffer_curve_svg(curve)
-    assert picture.count("<circle") == 2 * len(SIZES)
+    assert picture.count("<circle") == 3 * len(SIZES)
     (axes,) = buffer_curve_plot(figure).axes
-    drawn = [tuple(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in axes.lines[:2]]
-    assert drawn == [figure.found, figure.bound]
+    drawn = [tuple(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in axes.lines[:3]]
+    assert drawn == [figure.found, figure.bound, figure.schedule]
+
+
+def test_a_dividing_optimum_that_is_not_the_best_of_all_is_not_called_that() -> None:
+    prime = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=7, n=7, k=7)
+    (point,) = buffer_curve(prime, machine(1), "Buf", [168], time_limit_s=3).points
+    blocks = (Temporal("m", 4), Temporal("n", 4), Storage("Buf", ("C",)), Temporal("k", 1), Storage("Buf", ("A",)))
+    inside = (Temporal("n", 1), Storage("Buf", ("B",)), Temporal("m", 1), Compute("S"))
+    cost = evaluate(prime, machine(168), Mapping((*blocks, *inside)))
+    assert cost.legal
+    moved = sum(8 * (row.reads + row.writes) for row in cost.traffic if row.level == "DRAM")
+    assert point.best_bits is not None
+    assert point.status == "OPTIMAL"  # over tiles that divide, of which 7 has none
+    assert point.proven is Proven.DIVIDING
+    assert point.schedule_bits <= point.bound_bits <= moved < point.best_bits
 
 
 def test_wrong_levels_and_sizes_are_refused_together() -> None:

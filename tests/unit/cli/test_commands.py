@@ -83,6 +83,22 @@ def test_simulate_counts_the_same(capsys: Captured, tmp_path: Path) -> None:
     assert walked == closed
 
 
+def test_counts_that_take_longer_than_the_limit_are_refused(capsys: Captured, tmp_path: Path) -> None:
+    loops = "for (int i = 0; i < 900; i++) for (int j = 0; j <= i; j++)"
+    program = f"void f(double C[900], double A[900]) {{ {loops} C[i] += A[j]; }}"
+    (tmp_path / "triangle.c").write_text(program)
+    outer = [{"for": "i", "tile": 7}, {"for": "j", "tile": 1}, {"store": "RF", "tensors": ["A"]}]
+    nodes = [*outer, {"for": "i", "tile": 1}, {"compute": "S0"}]
+    (tmp_path / "m.json").write_text(json.dumps({"nodes": nodes}))
+    words = ("evaluate", str(tmp_path / "triangle.c"), "--arch", "flat3", "--mapping", str(tmp_path / "m.json"))
+    assert main((*words, "--time-limit", "0.001")) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "PM490 counting this mapping takes more than 0.001 s" in said.err
+    assert "A longer time limit" in said.err
+    assert answer_of(capsys, *words)["instances"] == 900 * 901 // 2
+
+
 def test_an_illegal_mapping_is_answered(capsys: Captured, tmp_path: Path) -> None:
     nodes = [NODES[0], {"par": "m", "tile": 1, "over": "Y"}, *NODES[7:8], {"for": "k", "tile": 1}, NODES[8]]
     (tmp_path / "m.json").write_text(json.dumps({"nodes": nodes}))
@@ -106,7 +122,7 @@ def test_explore_proves_and_its_answer_is_a_mapping(capsys: Captured, tmp_path: 
     answer = answer_of(capsys, "explore", *SMALL, "--arch", "flat3", "--tiles", "divide")
     assert (answer["status"], answer["objective"], answer["gap"]) == ("OPTIMAL", "energy", 0)
     assert answer["value"] == answer["bound"] == answer["cost"]["energy_pj"]  # type: ignore[index]
-    assert set(answer["space"]) == {"syntactic", "legal", "distinct", "evaluated", "pruned"}  # type: ignore[call-overload]
+    assert set(answer["space"]) == {"syntactic", "legal", "distinct", "evaluated", "pruned", "listed", "infeasible"}  # type: ignore[call-overload]
     (tmp_path / "best.json").write_text(json.dumps(answer))
     cost = answer_of(capsys, "evaluate", *SMALL, "--arch", "flat3", "--mapping", str(tmp_path / "best.json"))
     assert cost == answer["cost"]
@@ -269,13 +285,28 @@ def test_a_terminal_that_knows_only_ascii() -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_obeyed() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_are_obeyed(number: int) -> None:
     words = [sys.executable, "-m", "polymap", "explore", "resnet50.conv2_x", "--arch", "simba_like", "--json", "-"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(6)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert err == "polymap: interrupted\n"
     # On a busy machine there may be no mapping yet.
     assert out == "" or json.loads(out)["status"] in ("FEASIBLE", "TIMEOUT")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_command_is_loaded_prints_one_line(number: int) -> None:
+    """The package stops itself, as a signal would that comes right after its first lines."""
+    code = (
+        "import sys, os; sys.argv = ['/bin/polymap']\n"
+        "class Sends:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == 'polymap.explore': os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Sends()); import polymap"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "polymap: interrupted\n")

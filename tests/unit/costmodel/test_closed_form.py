@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.costmodel import counting
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Counts, LevelUse
 from polymap.costmodel.evaluate import evaluate, simulate, violations
@@ -189,11 +190,15 @@ def test_evaluate_says_how_it_counted_and_what_is_broken() -> None:
     assert walked.method == "simulation"
 
 
-def test_what_the_closed_form_does_not_reach_is_counted_with_sets() -> None:
+@pytest.mark.parametrize(("few_moves", "method"), [(20_000, "steps"), (0, "sets")])
+def test_what_the_closed_form_does_not_reach_is_counted_otherwise(
+    few_moves: int, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "FEW_MOVES", few_moves)
     tree = Mapping((Temporal("m", 1), Storage("RF", ("C",)), Temporal("n", 1), Temporal("k", 1), Compute("S")))
     cost = evaluate(triangle(), machine(RF), tree)
-    assert cost.method == "sets"
-    assert replace(simulate(triangle(), machine(RF), tree), method="sets") == cost
+    assert cost.method == method
+    assert replace(simulate(triangle(), machine(RF), tree), method=method) == cost
 
 
 def test_an_element_tells_the_dims_that_no_other_dims_can_make_up_for() -> None:

@@ -51,3 +51,10 @@ def test_loops_that_share_a_variable_are_told_apart() -> None:
     program = from_c(f"#pragma scop\n{text}\n#pragma endscop")
     assert "for i < 4, i#2 < 4, j < 3" in workload_text(program)
     assert "S1: x[i#2] += A[i#2,j]" in workload_text(program)
+
+
+def test_casts_of_the_text_are_shown_and_other_conversions_are_not() -> None:
+    program = from_c(
+        "void f(double x[4], int A[4]) { for (int i = 0; i < 4; i++) x[i] = (signed char)(A[i] + i) / 2; }"
+    )
+    assert "S0: x[i] = (int8) (A[i] + i) / 2" in workload_text(program)

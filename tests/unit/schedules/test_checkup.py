@@ -7,13 +7,16 @@ from math import factorial
 
 import pytest
 
-from polymap.errors import MappingError
+from polymap.errors import BudgetError, MappingError
+from polymap.poly import within
 from polymap.report.answers import checkup_document
 from polymap.schedules.checkup import checkup
+from polymap.schedules.legality import dependence_violations
 from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c import from_c
+from polymap.workload.dependences import dependence_relations
 from polymap.workload.loopnest import Operator
-from tests.nests import at, convolution, cube, floyd_warshall, matmul, statement, stencil, workload
+from tests.nests import NESTS, at, convolution, cube, floyd_warshall, matmul, statement, stencil, workload
 
 
 def test_checkup_of_a_skewed_update() -> None:
@@ -102,3 +105,21 @@ def test_mapping_that_is_no_program_of_the_workload_is_refused() -> None:
     tree = Mapping((Temporal("x", 1), Temporal("j", 1), Compute("S")))
     with pytest.raises(MappingError, match="PM406 nodes.0. names the dim 'x', which there is not"):
         checkup(stencil("ij", [(-1, 1)]), tree)
+
+
+def test_a_process_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = NESTS["floyd-warshall"][0]
+    loops = Mapping((Temporal("i", 1), Temporal("k", 1), Temporal("j", 1), Compute("S")))
+    here = checkup(work, loops)
+    assert here.violations
+    monkeypatch.setattr(within, "FIRST_OPERATIONS", 1)
+    dependence_relations.cache_clear()
+    assert checkup(work, loops) == here
+    assert dependence_violations(work, loops) == here.violations
+
+
+def test_a_program_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(within, "FIRST_OPERATIONS", 1)
+    dependence_relations.cache_clear()
+    with pytest.raises(BudgetError, match=r"PM510 checking this program takes more than 0\.01 s"):
+        checkup(NESTS["gauss-seidel, 9 points, in time"][0], time_limit_s=0.01)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from polymap.errors import MappingError
-from polymap.inputs import parse_json
+from polymap.parsing import parse_json
 from polymap.schedules.document import mapping_from_document, mapping_to_document
 from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 
@@ -58,8 +58,8 @@ def test_what_explore_printed_is_read_as_its_mapping() -> None:
         ({"mapping": [1]}, r"PM112 mapping: mapping is a list"),
         ({"front": []}, r"PM451 mapping holds a front of mappings"),
         ({"nodes": [7]}, r"PM454 nodes\[0\] is 7"),
-        ({"nodes": [{}]}, r"PM454 nodes\[0\] is a table with none of them"),
-        ({"nodes": [{"for": "m", "par": "m"}]}, r"PM454 nodes\[0\] is a table with for and par"),
+        ({"nodes": [{}]}, r"PM454 nodes\[0\] is an empty table"),
+        ({"nodes": [{"for": "m", "par": "m"}]}, r"PM454 nodes\[0\] has 'for' and 'par', which exclude"),
         ({"nodes": [{"for": "m"}]}, r"PM111 nodes\[0\] lacks the field 'tile'"),
         ({"nodes": [{"for": "m", "tile": 0}]}, r"PM113 nodes\[0\]: tile is 0"),
         ({"nodes": [{"for": "m", "tile": "4"}]}, r"PM112 nodes\[0\]: tile is '4'"),

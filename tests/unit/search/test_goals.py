@@ -57,6 +57,6 @@ def test_where_one_value_is_wanted_several_are_refused() -> None:
 
 def test_packed_values_compare_by_rank_and_come_back() -> None:
     vectors = [(0, 5, 1), (1, 0, 0), (1, 0, 7), (2**200, 0, 3), (2**200, 1, 0)]
-    assert [unpacked(packed(vector), 3) for vector in vectors] == vectors
-    assert sorted(packed(vector) for vector in reversed(vectors)) == [packed(vector) for vector in vectors]
-    assert unpacked(packed((-3, 4)), 2) == (0, 4)
+    assert [unpacked(packed(vector, 256), 3, 256) for vector in vectors] == vectors
+    assert sorted(packed(vector, 256) for vector in reversed(vectors)) == [packed(vector, 256) for vector in vectors]
+    assert unpacked(packed((-3, 4), 256), 2, 256) == (0, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -9,11 +10,14 @@ from fractions import Fraction
 import pytest
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.costmodel.footprint import bits_at_once
 from polymap.explore import explore
 from polymap.search.exhaustive import exhaustive
 from polymap.search.infeasible import clashes
 from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
+from tests.case_workloads import general_workload
+from tests.nests import instances, touched
 
 
 def gemm(bits: int | dict[str, int] = 8) -> Workload:
@@ -108,3 +112,39 @@ def test_fanouts_do_not_change_a_clash() -> None:
     arch = machine(MemoryLevel("RF", 16, must_hold=ALL))
     spread = replace(arch, nodes=(arch.nodes[0], Fanout("X", 4), *arch.nodes[1:]))
     assert clashes(gemm(), spread) == clashes(gemm(), arch)
+
+
+@pytest.mark.parametrize(("extent", "least"), [(1, 8), (3, 16)])
+def test_all_elements_that_an_instance_touches_have_room_or_there_is_no_mapping(extent: int, least: int) -> None:
+    workload = einsum("S[i] += A[i,j] * A[j,i]", i=extent, j=extent)
+    for bits in (8, 15, 16):
+        found = explore(workload, machine(MemoryLevel("RF", bits, must_hold=("A",))), time_limit_s=20)
+        assert (found.status == "INFEASIBLE") == (bits < least)
+        assert (found.best is None) == (bits < least)
+        if bits < least:
+            assert "16 would be enough" in found.clash[-1]
+
+
+def test_the_most_that_an_instance_touches_is_found_among_all_instances() -> None:
+    rng = random.Random(1)
+    met = 0
+    for _ in range(80):
+        workload = general_workload(rng)
+        tensors = rng.sample(workload.tensors, rng.randint(1, len(workload.tensors)))
+        bits = {tensor.name: tensor.bits for tensor in tensors}
+        most = 0
+        for statement, point in instances(workload):
+            elements = {element for element, _, _ in touched(statement, point) if element[0] in bits}
+            most = max(most, sum(bits[name] for name, _ in elements))
+            met += len(elements) < sum(access.tensor in bits for access in (statement.target, *statement.reads))
+        assert bits_at_once(workload, frozenset(bits)) == most, workload
+    assert met > 50
+
+
+def test_a_user_who_demands_and_forbids_is_told_in_the_users_words() -> None:
+    arch = machine(MemoryLevel("RF", 16, must_hold=("C",)))
+    found = explore(gemm(), arch, tiles="divide", constraints={"store": {"RF": {"never": ["C"]}}})
+    assert found.clash == ("RF must hold C (must_hold)", "RF does not hold C (store)")
+    found = explore(gemm(), arch, tiles="divide", constraints={"store": {"RF": {"must": ["A", "B"]}}})
+    assert set(found.clash[:3]) == {"RF holds A (store)", "RF holds B (store)", "RF must hold C (must_hold)"}
+    assert found.clash[3].startswith("RF has capacity_bits 16, and one element each needs C 8 + A 8 + B 8 = 24 bits")

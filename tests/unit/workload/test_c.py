@@ -10,7 +10,7 @@ from polymap.errors import InputError, PolymapError, WorkloadError
 from polymap.poly.affine import affine
 from polymap.schedules.legality import Parallel, legal_orders, parallel_loops
 from polymap.workload.c import from_c
-from polymap.workload.loopnest import Apply, Index, Number, Operator, Read, Role, Workload
+from polymap.workload.loopnest import Apply, Convert, Index, Number, Operator, Read, Role, Workload
 
 
 def nest(body: str, declarations: str = "", **sizes: int) -> Workload:
@@ -153,9 +153,9 @@ def test_loop_variables_are_values() -> None:
     (only,) = nest("for (i = 4; i < 8; i++) a[i] = 2 * i + 1 + 0.5f * b[i / 2] - 7 / 2;").statements
     assert isinstance(only.expression, Apply)
     first, last = only.expression.arguments
-    assert last == Number("3")
+    assert last == Convert("float32", Number("3"))
     assert isinstance(first, Apply)
-    assert first.arguments[0] == Index(affine(((2, "i"),), 9))
+    assert first.arguments[0] == Convert("float32", Convert("int32", Index(affine(((2, "i"),), 9))))
 
 
 def test_conditional_value_of_loop_counters_is_an_if() -> None:
@@ -276,9 +276,37 @@ BAD = [
     ("void f(void) { for (int i = 0; i < 8; i++) ; }", "PM271 there is no assignment to read (f.c)"),
     ("void f(void) { for (int i = 0; i < 0; i++) a[i] = 0; }", "PM271 no statement is ever executed (f.c)"),
     ("for (i = 0; i < 8; i++) a[i] = 0;\nj = i;", "PM265 the loop variable 'i' is used outside its loop (f.c:2)"),
-    ("for (i = 0; i < 8; i++ a[i] = 0;", "PM150 this is no C that can be read: unexpected 'a' (f.c:1)"),
-    ("for (i = 0; i < 8; i++) { a[i] = 0;", "PM150 this is no C that can be read"),
-    ("", "PM271 there is no assignment to read (f.c)"),
+    ("for (i = 0; i < 8; i++ a[i] = 0;", "PM150 this is no C that can be read: unexpected 'a' (f.c:1:24)"),
+    ("for (i = 0; i < 8; i++) { a[i] = 0;", "PM150 this is no C that can be read: the end comes too early (f.c:1:36)"),
+    ("void f(int A[3])\n{\n  for (int i = 0; i < 3; i++ /* ah */ A[i] = 1;\n}", "unexpected 'A' (f.c:3:39)"),
+    ("void f(int A[3]) {\n  for (int i = 0; i < 3; i++)\n    A[i] = = 1;\n}", "unexpected '=' (f.c:3:12)"),
+    ("#define N 8\nfor (i = 0; i < N; i++ a[i] = 0;", "unexpected 'a' (f.c:2:24)"),
+    ("void f(int A[3]) {\n  for (int i = 0; i < 3; i++) A[i] = 1;", "the end comes too early (f.c:2:40)"),
+    ("", "PM153 f.c is empty"),
+    (" \n\t\n", "PM153 f.c is empty"),
+    ("/* a */ // b\n", "PM153 f.c holds nothing but comments"),
+    ("void f(void) { }", "PM153 no functions of f.c have loops"),
+    (loop("a[i] = 0;", "signed char i = 0; i < 200; i++"), "PM272 the loop variable 'i' would reach 200 (f.c:1)"),
+    (loop("a[i] = 0;", "unsigned char i = 0; i <= 255; i++"), "PM272 the loop variable 'i' would reach 256 (f.c:1)"),
+    (loop("a[i] = 0;", "unsigned i = 7; i >= 1; i -= 3"), "PM272 the loop variable 'i' would reach -2 (f.c:1)"),
+    (loop("a[i] = 0;", "float i = 0; i < 8; i++"), "PM263 the loop variable 'i' is a float (f.c:1)"),
+    ("void f(int a[8]) { double x; for (x = 0; x < 8; x++) a[0] += 1; }", "PM263 the loop variable 'x' is a double"),
+    (loop("a[0] = 0;", "int i = 0; i < 100000000000000000000; i++"), "PM261 no integer type of C holds the number"),
+    (loop("a[0] = 0;", "int i = 0; i < 10000000000; i++"), "PM272 the loop variable 'i' would reach 10000000000"),
+    (loop("a[i] = 99999999999999999999;"), "PM261 no integer type of C holds the number '99999999999999999999' (f.c:2)"),
+    (loop("a[i] = 1e999;"), "PM261 the number '1e999' is larger than any double (f.c:2)"),
+    ("void f(volatile int a[8]) { for (int i = 0; i < 8; i++) a[i] = 0; }", "PM261 the qualifier 'volatile' is not read"),
+    (loop("{ volatile int t = i; a[i] = t; }"), "PM261 the qualifier 'volatile' is not read (f.c:2)"),
+    (loop("$x[i] = 0;"), "PM150 '$' stands in a name or by itself (f.c:2)"),
+    (loop("if (a[i] > 0) b[i] = 0;"), "PM262 'a[i]' is not affine: it depends on data (f.c:2)"),
+    (loop("if (a[i] > 0) a[i] = 1;"), "PM262 'a[i]' is not affine: it depends on data (f.c:2)"),
+    (loop("a[i - 3] = 0;", "unsigned i = 0; i < 8; i++"), "PM272 'i - 3' reaches -3, which 'unsigned' does not hold (f.c:2)"),
+    (loop("if (i - 3 < 1) a[i] = 0;", "unsigned i = 0; i < 8; i++"), "PM272 'i - 3' reaches -3"),
+    (loop("a[0] = 0;", "int i = -3; i < 5u; i++"), "PM272 'i' reaches -3, which 'unsigned' does not hold (f.c:1)"),
+    (loop("a[i] = 7 / 0;"), "PM266 '7 / 0' divides by zero (f.c:2)"),
+    (loop("a[i] = 1.5 % 2;"), "PM266 '1.5 % 2' takes a remainder of fractions (f.c:2)"),
+    ("void f(_Bool a[8]) { for (int i = 0; i < 8; i++) a[i] = 1; }", "PM261 the type '_Bool' is not read"),
+    ("void f(bool a[8]) { for (int i = 0; i < 8; i++) a[i] = 1; }", "PM261 the type 'bool' is not read"),
     ("/* for", "PM150 a comment is not closed (f.c:1)"),
     ("#pragma scop\nfor (i = 0; i < 8; i++) a[i] = 0;", "PM152 '#pragma scop' is never closed (f.c:1)"),
     ("#pragma scop\n#pragma endscop\n#pragma scop\n#pragma endscop", "PM152 a second '#pragma scop' was found (f.c:3)"),

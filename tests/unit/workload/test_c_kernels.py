@@ -22,7 +22,7 @@ def read(name: str) -> Workload:
 def test_workload_computes_what_the_text_computes(name: str) -> None:
     source, sizes = KERNELS[name]
     work = read(name)
-    program = CProgram(source, sizes)
+    program = CProgram(source, sizes, {tensor.name: tensor.element_type or "" for tensor in work.tensors})
     program.run()
     store = run_workload(work)
     kept = {tensor.name for tensor in work.tensors if not tensor.temporary}

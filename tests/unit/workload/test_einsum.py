@@ -182,7 +182,7 @@ MISTAKES = [
     ("C[m] += A[m]", {"m": True}, "PM207 the size of m is true"),
     ("C[m] += A[m]", {"m": 4.0}, "PM207 the size of m is 4.0"),
     ("C[m] += A[m]", {"m": "4"}, "PM207 the size of m is '4'"),
-    ("C[m] += A[m]", {"m": 10**5000}, "PM207 the size of m is an integer of about 5001 digits"),
+    ("C[m] += A[m]", {"m": 10**5000}, "PM207 the size of m is too large: an integer of about 5001 digits"),
     ("C[m] += C[m-1] * A[m]", {"m": 2}, "PM208 the output C is read on the right, in C[m-1]"),
     ("C[m] += A[m] * A[m,m]", {"m": 2}, "PM209 the number of indices of A is 1 in A[m], but 2 in A[m,m]"),
     ("C[m] = A[m,k]", {"m": 2, "k": 2}, "PM210 = overwrites, but k does not occur in C[m]"),

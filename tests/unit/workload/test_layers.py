@@ -132,7 +132,7 @@ MISTAKES = [
     ({"K": True}, "PM222 K is true"),
     ({"C": 4.0}, "PM222 C is 4.0"),
     ({"R": "3"}, "PM222 R is '3'"),
-    ({"N": 10**101}, "PM222 N is an integer of about 102 digits"),
+    ({"N": 10**101}, "PM222 N is too large: an integer of about 102 digits"),
     ({"H": 0}, "PM222 H=0 is not positive"),
     ({"H": None, "E": -1}, "PM222 E=-1 is not positive"),
     ({"stride": 0}, "PM222 stride is 0"),

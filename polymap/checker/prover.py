@@ -1,0 +1,215 @@
+"""Derives bounds of structures and searches below them: all that a certificate can claim (docs/certificate.md)."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import islice, product
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+
+from polymap.checker.bounds import Edge, Places, Tables
+from polymap.checker.grids import Array, divisors, grid_of, kind_of, never_above
+from polymap.checker.model import Problem, Rows, Structure, Tile, tick
+from polymap.checker.rules import need
+
+Reach = list[Callable[[Tile], Array]]
+Move = tuple[int, Edge, Tile]  # position of the tensor, node, joint state after it
+# A chain: joint state, tile, priced cost so far per part, bits per level, tiles passed, last (level, tensor).
+Spot = tuple[Tile, Tile, list[int], list[int], tuple[Tile, ...], tuple[int, int]]
+TOGETHER = 1 << 15  # tiles whose costs are derived at once
+
+
+class Prover:
+    """Derives bounds and searches for one problem. value: what is to be refuted."""
+
+    def __init__(self, problem: Problem, value: int) -> None:
+        self.problem, self.value = problem, value
+        self.known: dict[int, dict[Rows, list[int]]] = {}
+        self.windows = sorted({d for tensor in problem.tensors for d in tensor.window})
+        self.kind = kind_of(never_above(problem.reach))
+
+    @cached_property
+    def structures(self) -> list[Rows]:
+        """Return every structure allowed, ascending: per class of fan-outs the factor of every dim."""
+        extents, found = self.problem.extents, {()}
+        for own in self.problem.classes:
+            known = {(1,) * len(extents)}
+            for fan in own:
+                vectors: list[Tile] = [()]
+                for d, extent in enumerate(extents):
+                    free = self._factors(fan.name, d, divisors(extent) if d in fan.dims else (1,))
+                    vectors = [(*v, x) for v in vectors for x in free if prod(v) * x <= fan.size]
+                    need(len(known) * len(vectors) < 1 << 21, "there are too many structures")
+                    tick()
+                known = {tuple(a * b for a, b in zip(one, v, strict=True)) for one in known for v in vectors}
+                known = {one for one in known if all(e % x == 0 for e, x in zip(extents, one, strict=True))}
+            need(len(known) * len(found) < 1 << 21, "there are too many structures")
+            found = {(*rows, row) for rows in found for row in known}
+            found = {
+                rows for rows in found if all(e % prod(row[d] for row in rows) == 0 for d, e in enumerate(extents))
+            }
+            tick()
+        return sorted(rows for rows in found if self.problem.busy(Structure(self.problem, rows).steps))
+
+    def _factors(self, fanout: str, dim: int, free: Iterable[int]) -> list[int]:
+        """Return which of these factors of a dim over a fan-out the constraints allow."""
+        own = [(least, most) for name, d, least, most in self.problem.rules.factors if (name, d) == (fanout, dim)]
+        return [x for x in free if all(least <= x and (most is None or x <= most) for least, most in own)]
+
+    def apart(self, rows: Rows, number: int = 0) -> int | None:
+        """Return the bound on a measure of every tensor at its own best (None: nothing fits)."""
+        tensors, steps = range(len(self.problem.tensors)), Structure(self.problem, rows).steps
+        found = [self._alone(t)[self._seen(t, rows)] for t in tensors]
+        total = [sum(parts) for parts in zip(*found, strict=True)]
+        barred = max(max(parts) for parts in found) >= never_above(self.problem.reach) // 2
+        return None if barred else self.problem.value(total, steps, number)
+
+    def _seen(self, t: int, rows: Rows) -> Rows:
+        """Return what a tensor sees of a structure."""
+        return tuple((*(row[d] for d in sorted(self.problem.tensors[t].dims)), prod(row)) for row in rows)
+
+    def _alone(self, t: int) -> dict[Rows, list[int]]:
+        """Return the least cost per part of a tensor on its own, for all that it may see of a structure."""
+        if t not in self.known:
+            found, alike = dict[Rows, list[int]](), dict[Tile, dict[Rows, Rows]]()
+            for rows in self.structures:
+                spread = tuple(row[d] for row in rows for d in self.problem.tensors[t].window)
+                alike.setdefault(spread, {})[self._seen(t, rows)] = rows
+            for group in alike.values():
+                found.update(self._derive(t, group))
+            self.known[t] = found
+        return self.known[t]
+
+    def _derive(self, t: int, group: dict[Rows, Rows]) -> Iterator[tuple[Rows, list[int]]]:
+        """Yield these costs for structures that spread the window dims alike, derived many at once."""
+        tensor, extents, keys = self.problem.tensors[t], self.problem.extents, list(group)
+        own = Structure(self.problem, group[keys[0]]).top
+        tops = [own[d] if d in tensor.window else extent for d, extent in enumerate(extents)]
+        top = tuple(extent if d in tensor.dims else 1 for d, extent in enumerate(tops))
+        size = max(1, (2 * TOGETHER) // prod(grid_of(top, self.kind).shape))
+        for some in (keys[i : i + size] for i in range(0, len(keys), size)):
+            structure = self._many([group[key] for key in some], top, tensor.window)
+            yield from zip(some, Tables(structure, (t,), (top,)).least(), strict=True)
+
+    def _many(self, each: list[Rows], top: Tile, same: Iterable[int]) -> Structure:
+        """Return structures that spread the dims `same` alike as one, whose arrays have a first axis for them."""
+        ones = [1] * len(grid_of(top, self.kind).shape)
+        factors = np.array(each, self.kind).reshape(len(each), *ones, len(each[0]), len(top))
+        rows: list[list[Any]] = [[factors[..., c, d] for d in range(len(top))] for c in range(len(each[0]))]
+        for d, (row, fixed) in product(same, zip(rows, each[0], strict=True)):
+            row[d] = fixed[d]
+        return Structure(self.problem, rows)
+
+    def tables(self, rows: Rows, places: Places, prices: Tile, marks: tuple[Tile, ...] = ()) -> Tables:
+        """Return the tables of all tensors."""
+        structure = Structure(self.problem, rows)
+        return Tables(structure, tuple(range(len(self.problem.tensors))), marks or (structure.top,), (places,), prices)
+
+    def free(self, prices: Tile) -> int:
+        """Return what the whole capacity costs at these prices."""
+        return sum(price * (room or 0) for price, room in zip(prices[1:], self.problem.room, strict=False))
+
+    def joint(self, rows: Rows, places: Places, prices: Tile) -> int | None:
+        """Return the bound of all tensors together, capacity priced (None: nothing fits)."""
+        return self.joints([(rows, places)], prices)[0]
+
+    def joints(self, wanted: list[tuple[Rows, Places]], prices: Tile) -> list[int | None]:
+        """Return the bounds of all tensors together, capacity priced (None: nothing fits), derived many at once."""
+        alike, found = dict[Tile, list[tuple[Rows, Places]]](), dict[tuple[Rows, Places], int | None]()
+        for rows, places in wanted:
+            alike.setdefault(tuple(row[d] for row in rows for d in self.windows), []).append((rows, places))
+        for group in alike.values():
+            some, top = list[tuple[Rows, Places]](), (1,) * len(self.problem.dims)
+            for one in group:
+                wider = tuple(map(lcm, top, Structure(self.problem, one[0]).top))
+                if some and (len(some) + 1) * prod(grid_of(wider, self.kind).shape) > TOGETHER:
+                    found.update(self._joined(some, top, prices))
+                    some, wider = [], Structure(self.problem, one[0]).top
+                some.append(one)
+                top = wider
+            found.update(self._joined(some, top, prices))
+        return [found[one] for one in wanted]
+
+    def _joined(self, some: list[tuple[Rows, Places]], top: Tile, prices: Tile) -> Iterator[Any]:
+        """Yield these bounds for structures that spread the window dims alike."""
+        structure = self._many([rows for rows, _ in some], top, self.windows)
+        all_tensors, places = tuple(range(len(self.problem.tensors))), [places for _, places in some]
+        tables = Tables(structure, all_tensors, (top,), places, prices)
+        for one, parts in zip(some, tables.least(), strict=True):
+            barred = max(parts) >= tables.never // 2
+            parts = [-((self.free(prices) * (not i) - part) // tables.unit) for i, part in enumerate(parts)]  # upwards
+            yield one, None if barred else self.problem.value(parts, Structure(self.problem, one[0]).steps)
+
+    def places(self, rows: Rows) -> list[Places]:
+        """Return every choice of places for the spatial loops over window dims."""
+        structure = Structure(self.problem, rows)
+        wide = sorted({(fan.below, d) for fan, row in structure.spread for d in self.windows if row[d] > 1})
+        return list(product(*([(one, y) for y in divisors(structure.top[one[1]])] for one in wide)))
+
+    def descend(self, rows: Rows, places: Places, prices: Tile, most: int) -> int:
+        """Return how many chains a search for one below the value visits; refuse where it meets one, or visits more."""
+        visited = 0
+        for _, costs_less in self._chains(rows, places, prices):
+            visited += 1
+            need(visited <= most, "a search visits more nodes than listed")
+            need(not costs_less, "a search meets a chain that costs less")
+        return visited
+
+    def meets_better(self, rows: Rows, places: Places, most: int) -> bool:
+        """Return whether one of the first `most` chains is a mapping that costs less (not known of windows)."""
+        return not self.windows and any(less for _, less in islice(self._chains(rows, places, ()), most))
+
+    def _chains(self, rows: Rows, places: Places, prices: Tile) -> Iterator[tuple[Spot, bool]]:
+        """Yield every chain that may be part of a mapping below the value, and whether it is one, best bound first."""
+        problem, start = self.problem, self.tables(rows, places, prices)
+
+        def reaches(tables: Tables) -> Reach:
+            return [tables.inside(part) for part in range(len(problem.parts))]
+
+        def below(tables: Tables, reach: Reach, spot: Spot) -> Iterator[tuple[Spot, bool]]:
+            tick()
+            state, tile, parts, used, marks, _ = spot
+            end, costs_less = tables.end(state), False
+            if end is not None and problem.rules.order(start.marks[0], tile, (1,) * len(tile)) is not None:
+                priced = sum(p * bits for p, bits in zip(tables.prices, used, strict=True))
+                total = [part + int(own) for part, own in zip(parts, end, strict=True)]
+                total = [(part - priced * (not i)) // tables.unit for i, part in enumerate(total)]
+                costs_less = problem.value(total, start.structure.steps) < self.value
+                costs_less = costs_less and problem.allowed(total, start.structure.steps)
+            yield spot, costs_less
+            if [*marks] != tables.marks and any(problem.tensors[i].window for i, _, _ in tables.moves(state)):
+                tables = self.tables(rows, places, prices, marks)
+                reach = reaches(tables)
+            children = [one for move in tables.moves(state) for one in self._next(tables, reach, spot, move)]
+            for _, child in sorted(children, key=lambda one: one[0]):
+                yield from below(tables, reach, child)
+
+        reach, none = reaches(start), [0] * len(problem.room)
+        for state in start.firsts:
+            yield from below(start, reach, (state, start.grid.top, start.start, none, tuple(start.marks), (-1, -1)))
+
+    def _next(self, tables: Tables, reach: Reach, spot: Spot, move: Move) -> Iterator[tuple[int, Spot]]:
+        """Yield the chains with one more node that may still cost less than the value, with what they cost at least."""
+        (i, (_, _, level, costs, bits), after), problem, shape = move, self.problem, tables.grid.shape
+        (_, outer, before, used, marks, last), steps = spot, tables.structure.steps
+        region = tuple(slice(0, place + 1) for place in tables.grid.index(outer))
+        parts = [cost[region] + part for cost, part in zip(costs, before, strict=True)]
+        totals = [part + inside(after)[region] for part, inside in zip(parts, reach, strict=True)]
+        bits, room, limit = np.broadcast_to(bits, shape)[region], problem.room[level], tables.never // 2
+        if problem.measures[0].linear:
+            limit = (self.value - problem.measures[0].fixed) * tables.unit + self.free((1, *tables.prices))
+        wins = (totals[0] < limit) & (bits <= (tables.never if room is None else room - used[level]))
+        for place in map(tuple, np.argwhere(wins & (totals[0] < tables.never // 2)).tolist()):
+            all_parts = [int(total[place]) for total in totals]
+            least = [-((self.free((1, *tables.prices)) * (not k) - x) // tables.unit) for k, x in enumerate(all_parts)]
+            if problem.value(least, steps) >= self.value or not problem.allowed(least, steps):
+                continue
+            tile = tuple(int(np.broadcast_to(value, shape)[place]) for value in tables.grid.values)
+            if tile == outer and (level, i) <= last:  # nodes of one tile stand in one order
+                continue
+            if tile != outer and problem.rules.order(tables.marks[0], outer, tile) is None:
+                continue
+            now = [own + int(bits[place]) * (number == level) for number, own in enumerate(used)]
+            passed = (*marks, tile) if tile != outer else marks
+            yield all_parts[0], (after, tile, [int(part[place]) for part in parts], now, passed, (level, i))

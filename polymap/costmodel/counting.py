@@ -1,0 +1,117 @@
+"""How one mapping is counted: in closed form, by walking its steps where they are few, else by integer sets.
+
+All three give the same integers. Which goes first is decided by an estimate of the walk; before a long walk is begun,
+sets get about as much time as it would take. What takes long runs in a process that can be ended, so the time limit
+holds in wall time.
+"""
+
+from __future__ import annotations
+
+import time
+from math import prod
+
+from polymap.arch.machine import Architecture
+from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.cost import Counts
+from polymap.errors import BudgetError, Problem
+from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.workload.loopnest import Workload, accesses_of
+
+COUNT_LIMIT_S = 30.0
+FEW_MOVES = 20_000  # a walk of so many takes 0.05 to 0.4 s
+MANY_MOVES = 2_000_000  # and of so many 5 to 40 s and some 200 MiB
+WALK_S_PER_MOVE = 4e-6
+
+
+def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float) -> tuple[Counts, str]:
+    """Return the counts of a mapping that `check_mapping` accepts, and how they were found: "closed form", "sets", or
+    "steps" (every step walked).
+
+    Raises BudgetError where that takes more than `seconds`.
+    """
+    until = time.monotonic() + seconds
+    counts = count_closed_form(workload, arch, mapping, metered=True)
+    if counts is not None:
+        return counts, "closed form"
+    moves = moves_of(workload, mapping)
+    if moves <= FEW_MOVES:
+        from polymap.costmodel.simulate import count_by_simulation
+
+        return count_by_simulation(workload, arch, mapping), "steps"
+    return _by_sets_or_steps(workload, arch, mapping, moves, (seconds, until))
+
+
+def _by_sets_or_steps(
+    workload: Workload, arch: Architecture, mapping: Mapping, moves: int, limit: tuple[float, float]
+) -> tuple[Counts, str]:
+    """limit: the seconds allowed, and when they are over."""
+    from polymap.costmodel.sets import counts_of_sets  # isl is loaded where it is needed
+    from polymap.costmodel.simulate import count_by_simulation
+    from polymap.poly.budget import budget, is_exhausted
+    from polymap.poly.within import FIRST_OPERATIONS, FIRST_SECONDS, in_a_process
+
+    seconds, until = limit
+    what = "counting this mapping"
+    question = workload, arch, mapping
+    refused: BudgetError | None = None  # what sets could not do with any amount of time
+    try:
+        with budget(min(FIRST_OPERATIONS, 50_000 + 2 * moves), seconds=min(FIRST_SECONDS, seconds), what=what):
+            return counts_of_sets(*question), "sets"
+    except BudgetError as error:
+        refused = None if is_exhausted(error) else error
+    left = until - time.monotonic()
+    if moves <= MANY_MOVES and (refused or moves * WALK_S_PER_MOVE <= left / 2):
+        try:
+            return in_a_process(left if refused else 0.75 * left, what, count_by_simulation, *question), "steps"
+        except BudgetError as error:
+            if not is_exhausted(error):
+                refused = error
+    if refused is None:
+        try:
+            return in_a_process(until - time.monotonic(), what, counts_of_sets, *question), "sets"
+        except BudgetError as error:
+            refused = None if is_exhausted(error) else error
+    raise refused or not_counted(seconds)
+
+
+def not_counted(seconds: float) -> BudgetError:
+    """Return the error of a mapping whose counts take too long."""
+    what = f"counting this mapping takes more than {seconds:.3g} s: the closed form does not reach it"
+    hint = (
+        "A longer time limit, tiles that divide, fewer loops, fewer tensors stored, or smaller extents would help; "
+        "what is small is counted step by step."
+    )
+    return BudgetError(Problem("PM490", what, hint))
+
+
+def moves_of(workload: Workload, mapping: Mapping) -> int:
+    """Return about how much a walk over all steps does: per statement instance its loops, and per access and node that
+    holds the tensor one move. Instances that a constraint excludes are looked at, too."""
+    stored, loops = _nodes(mapping.nodes)
+    extents = workload.extents()
+    total = 0
+    for statement in workload.statements:
+        held = sum(
+            len(accesses_of(statement, tensor.name)) * (1 + stored.count(tensor.name)) for tensor in workload.tensors
+        )
+        total += prod(extents[dim] for dim in statement.dims) * (2 + loops + held)
+    return total
+
+
+def _nodes(nodes: tuple[MappingNode, ...]) -> tuple[list[str], int]:
+    """Return the tensor of every place in the tree, and the number of loops on the longest way."""
+    stored: list[str] = []
+    loops = 0
+    for node in nodes:
+        match node:
+            case Storage(_, tensors):
+                stored += tensors
+            case Branch(children):
+                below = [_nodes(child) for child in children]
+                stored += [name for names, _ in below for name in names]
+                loops += max(count for _, count in below)
+            case Temporal() | Spatial():
+                loops += 1
+            case Compute():
+                pass
+    return stored, loops

@@ -1,0 +1,111 @@
+"""From a certificate to a verdict: what it proves, and whether that is what the user asks."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, cast
+
+from polymap.checker.check import FORMAT, HEAD, Verdict, digest, verify as check
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from polymap.arch.machine import Architecture
+    from polymap.workload.loopnest import Workload
+
+Table = dict[str, object]
+
+
+def verify(
+    text: str,
+    seconds: float = 600,
+    *,
+    workload: Workload | None = None,
+    arch: Architecture | None = None,
+    objective: str | None = None,
+    constraints: Mapping[str, object] | None = None,
+) -> Verdict:
+    """Return what a certificate's text proves, within `seconds` of CPU time; it never raises for a text.
+
+    With a workload and an arch the text must be about them, and about `objective` (default: energy) under `constraints`
+    (default: none): one that is about another question proves nothing, and `reason` names the first field that differs.
+    Raises OptionError where only one of the two is given, or for a question that no certificate is about.
+    """
+    if workload is None and arch is None and objective is None and constraints is None:
+        return check(text, seconds)
+    # Here and not above: a certificate is checked without anything of the search.
+    from polymap.errors import OptionError, Problem
+    from polymap.search.certificate import asked_head
+
+    if workload is None or arch is None:
+        what = f"verify needs {'a workload' if workload is None else 'an arch'} to compare the certificate with"
+        raise OptionError(Problem("PM519", what, "Give workload and arch together, or neither of them."))
+    asked = asked_head(workload, arch, objective or "energy", constraints)
+    return _compared(text, asked) or check(text, seconds)
+
+
+def what_is_not(text: str) -> str:
+    """Return why a text is no certificate that is read here, judged by its first line ("": it is one)."""
+    first = text[: len(FORMAT) + 1].split("\n")[0]
+    if first == FORMAT:
+        return ""
+    if re.fullmatch("polymap certificate [0-9]+", first):
+        return f"its format is '{first[:40]}', and '{FORMAT}' is read here: write it again with this version"
+    return f"its first line is not '{FORMAT}'"
+
+
+def _compared(text: str, asked: Table) -> Verdict | None:
+    """Return that a text is about another question than the one asked; None where it is not, or is no certificate."""
+    lines, proven = text.split("\n", 5)[1:5], False
+    if what_is_not(text) or len(lines) < len(HEAD):
+        return None
+    for word, line in zip(HEAD, lines, strict=True):
+        name, _, rest = line.partition(" ")
+        try:
+            found: object = rest if word == "objective" else json.loads(rest)
+        except (ValueError, RecursionError):
+            return None
+        differs = _difference(found, asked[word], word)
+        if differs and name == word:
+            reason = f"the certificate is about another question: {differs}"
+            return Verdict(proven, (), reason, "", None, 0, digest(lines) if text.isascii() else "", 0.0)
+    return None
+
+
+def _difference(found: object, asked: object, where: str) -> str:
+    """Return where two JSON values differ first ("": nowhere): the field, what is found and what is asked about."""
+    one, other = _items(found), _items(asked)
+    if one is not None and other is not None and [*one] == [*other] and type(found) is type(asked):
+        each = (_difference(one[key], other[key], f"{where}{key}") for key in one)
+        return next(filter(None, each), "")
+    if found == asked and type(found) is type(asked):
+        return ""
+    return f"{where} is {_shown(found)} in the certificate, and {_shown(asked)} is asked about"
+
+
+def _items(value: object) -> Table | None:
+    """Return what a table or a list holds, by the names of messages; None for other values."""
+    if isinstance(value, dict):
+        return {f".{key}": item for key, item in sorted(cast("Table", value).items())}
+    if isinstance(value, list):
+        return {f"[{_label(item, i)}]": item for i, item in enumerate(cast("list[object]", value))}
+    return None
+
+
+def _label(value: object, number: int) -> str:
+    """Return what an item of a list is called: its name where it has one."""
+    if isinstance(value, dict):
+        table = cast("Table", value)
+        name = next((table[key] for key in ("name", "level", "fanout", "compute") if key in table), None)
+        return str(number if name is None else name)
+    if isinstance(value, list) and value:
+        return str(cast("list[object]", value)[0])
+    return str(number)
+
+
+def _shown(value: object) -> str:
+    items = _items(value)
+    names = [key for key in items or () if not key.strip("[]").isdigit()]
+    text = json.dumps(value) if isinstance(value, dict) or not names else "".join(names)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,50 @@
+"""The best mappings of a problem in order, not only the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from polymap.arch.machine import Architecture
+from polymap.costmodel.cost import Cost
+from polymap.costmodel.evaluate import evaluate
+from polymap.schedules.mapping import Mapping
+from polymap.search.answer import Question, check_answer
+from polymap.search.constraints import Rules
+from polymap.search.demands import measure_under, refusals
+from polymap.search.engine import Found, solve
+from polymap.search.fallback import sampled
+from polymap.search.goals import Objective
+from polymap.search.infeasible import clashes
+from polymap.search.objective import objective_values
+from polymap.search.problem import analyse
+from polymap.workload.loopnest import Workload
+
+
+def ranked(
+    workload: Workload,
+    arch: Architecture,
+    goal: Objective,
+    rules: Rules,
+    limit: int,
+    out_of_time: Callable[[], bool],
+) -> Iterator[tuple[Mapping, Cost]]:
+    """Yield the `limit` best mappings with dividing tiles, best first, each with its cost."""
+    problem = analyse(workload, arch, rules)
+    if clashes(workload, arch, rules):
+        return
+    if problem.reason is not None:
+        found = sampled(workload, arch, goal, 0, out_of_time)[0]
+        good = ((mapping, cost) for _, mapping, cost in found if not refusals(workload, arch, rules, mapping, cost))
+        yield from islice(good, limit)
+        return
+    measure = measure_under(goal, workload, arch, rules)
+    outcome = solve(problem, measure, out_of_time, _silent, keep=limit)
+    scored = [(leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found]
+    for mapping, cost in scored:
+        check_answer(Question(workload, arch, goal, rules), mapping, cost)
+    yield from sorted(scored, key=lambda item: objective_values(workload, arch, goal, item[1]))
+
+
+def _silent(_found: Found, _bound: int) -> None:
+    """Take a report, and keep it."""

@@ -1,0 +1,72 @@
+"""Machines with long numbers and many fan-outs, and what a case costs, computed from the words of the design."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
+from polymap.costmodel.cost import Counts
+from polymap.workload.loopnest import Workload
+from tests import cases
+
+
+def wide_machine(rng: random.Random) -> Architecture:
+    """Return one to three levels below DRAM with up to five fan-outs, of every policy, anywhere between and below."""
+    nodes: list[Node] = [cases._level(rng, "DRAM", outermost=True)]
+    fanouts = iter("XYZUV")
+    for name in ["L1", "L2", "L3"][: rng.choice((1, 1, 2, 2, 3))]:
+        nodes += cases._fanouts(rng, fanouts, (0, 1, 2, 3))
+        nodes.append(cases._level(rng, name))
+    nodes += cases._fanouts(rng, fanouts, (0, 0, 1, 2))
+    return Architecture("wide", (*nodes, ComputeUnit("MAC", Fraction(1), rng.choice((1, 1, 2)))), rng.random() < 0.7)
+
+
+def with_long_numbers(rng: random.Random, arch: Architecture) -> Architecture:
+    """Return the machine with energies of 1 to 9 digits and, where it has bandwidths, any rationals for them."""
+    return replace(arch, nodes=tuple(_lengthened(rng, node) for node in arch.nodes))
+
+
+def _lengthened(rng: random.Random, node: Node) -> Node:
+    if isinstance(node, Fanout):
+        return node
+    if isinstance(node, ComputeUnit):
+        return replace(node, pj=_decimal(rng))
+    longer = replace(node, read_pj=_decimal(rng), write_pj=_decimal(rng), word_bits=rng.choice((1, 3, 8, 24, 64)))
+    if node.leak_pj_per_cycle:
+        longer = replace(longer, leak_pj_per_cycle=_decimal(rng))
+    names = ("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle")
+    given = {name: Fraction(rng.randrange(1, 10**4), rng.choice((1, 3, 7, 997))) for name in names}
+    return replace(longer, **{name: given[name] for name in names if getattr(node, name) is not None})
+
+
+def _decimal(rng: random.Random) -> Fraction:
+    digits = rng.randrange(1, 10)
+    return Fraction(rng.randrange(10**digits), 10 ** rng.randrange(digits + 1))
+
+
+def cost_of(workload: Workload, arch: Architecture, counts: Counts) -> tuple[float, int]:
+    """Return energy in pJ (exact, rounded once) and latency in cycles of what was counted."""
+    bits = {tensor.name: tensor.bits for tensor in workload.tensors}
+    levels = {level.name: level for level in arch.levels}
+    cycles = [Fraction(-(-counts.steps // arch.compute.per_cycle))] + [
+        _transfer(levels[use.level], use.busiest_read_bits, use.busiest_write_bits, use.busiest_total_bits)
+        for use in counts.uses
+    ]
+    latency = math.ceil(max(cycles) if arch.overlap else sum(cycles))
+    energy = counts.instances * arch.compute.pj + latency * sum(level.leak_pj_per_cycle for level in arch.levels)
+    for row in counts.traffic:
+        level = levels[row.level]
+        words = Fraction(bits[row.tensor], level.word_bits)
+        energy += words * (row.reads * level.read_pj + row.writes * level.write_pj)
+    return float(energy), latency
+
+
+def _transfer(level: MemoryLevel, read_bits: int, written_bits: int, all_bits: int) -> Fraction:
+    if level.bandwidth_bits_per_cycle is not None:
+        return all_bits / level.bandwidth_bits_per_cycle
+    if level.read_bandwidth_bits_per_cycle is None or level.write_bandwidth_bits_per_cycle is None:
+        return Fraction(0)
+    return max(read_bits / level.read_bandwidth_bits_per_cycle, written_bits / level.write_bandwidth_bits_per_cycle)

@@ -1,0 +1,118 @@
+"""Long numbers change nothing: scaling all energies changes no status and no mapping; no structure gets lost.
+
+The machine of the first tests once made searches claim optima: costs x 10^6 passed 2^59 and were taken for "cannot be".
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+import polymap as pm
+from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel, Node
+from polymap.search import engine, exact
+from polymap.search.result import SearchResult
+from polymap.search.search import search
+from tests.referee.problems import random_problem
+
+_PRIME = 10**30 + 57
+
+
+def _machine(*, keep: bool = False) -> Architecture:
+    levels = (
+        {"level": "DRAM", "word_bits": 64, "read_pj": 2.123457, "write_pj": 2.987654},
+        {"level": "GLB", "capacity_bits": 1 << 20, "word_bits": 16, "read_pj": 1.234567, "write_pj": 1.345679},
+        {"level": "RF", "capacity_bits": 4096, "word_bits": 16, "read_pj": 1.012346, "write_pj": 1.098765},
+    )
+    bands = {} if keep else {"DRAM": 128, "GLB": 512}
+    for level in levels:
+        if level["level"] in bands:
+            level["bandwidth_bits_per_cycle"] = bands[str(level["level"])]
+        if keep and level["level"] != "DRAM":
+            level["must_hold"] = ["A", "B", "C"]
+    nodes = [*levels[:2], {"fanout": "X", "size": 16}, levels[2], {"compute": "MAC", "pj": 0.987653}]
+    return pm.arch_from_document({"name": "long", "nodes": nodes})
+
+
+def _gemm(m: int, n: int, k: int) -> pm.Workload:
+    return pm.einsum("C[m,n] += A[m,k] * B[k,n]", bits=8, m=m, n=n, k=k)
+
+
+def _accounted(found: SearchResult) -> bool:
+    space = found.space
+    if space.listed is None or space.infeasible is None:
+        return False
+    return space.evaluated + space.pruned + space.infeasible == space.listed > 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "objective", "keep", "known"),
+    [
+        ((5120, 5120, 5120), "edp", True, 3.501e21),
+        ((8192, 28672, 8192), "edp", True, None),
+        ((2048, 128256, 4096), "energy", False, None),
+        ((_PRIME, _PRIME, _PRIME), "edp", False, None),
+        ((_PRIME, 10**4, 4), "energy", True, None),
+    ],
+)
+def test_long_layers_are_proven(sizes: tuple[int, int, int], objective: str, keep: bool, known: float | None) -> None:
+    found = search(_gemm(*sizes), _machine(keep=keep), objective, "divide", time_limit_s=300)
+    assert found.status == "OPTIMAL"
+    assert _accounted(found)
+    assert found.value is not None
+    assert known is None or found.value <= known
+
+
+def _scaled(arch: Architecture, by: Fraction) -> Architecture:
+    nodes: list[Node] = []
+    for node in arch.nodes:
+        if isinstance(node, MemoryLevel):
+            leak = node.leak_pj_per_cycle * by
+            nodes.append(replace(node, read_pj=node.read_pj * by, write_pj=node.write_pj * by, leak_pj_per_cycle=leak))
+        else:
+            nodes.append(replace(node, pj=node.pj * by) if isinstance(node, ComputeUnit) else node)
+    return replace(arch, nodes=tuple(nodes))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int) -> None:
+    """The factors take the same problem through int64, two limbs and Python ints."""
+    problem = random_problem(random.Random(f"scale {seed}"), most=20_000, tiles="divide")
+    objective = ("energy", "edp")[seed % 2]
+    first = search(problem.workload, problem.arch, objective, "divide", time_limit_s=120)
+    rng = random.Random(seed)
+    for digits in (3, 14, 60):
+        by = Fraction(rng.randrange(1, 10**digits), rng.randrange(1, 10**digits))
+        other = search(problem.workload, _scaled(problem.arch, by), objective, "divide", time_limit_s=120)
+        assert (other.status, other.best) == (first.status, first.best)
+        assert (other.space.listed, other.space.infeasible) == (first.space.listed, first.space.infeasible)
+        assert first.status == "INFEASIBLE" or (_accounted(first) and _accounted(other))
+        if first.value is not None and other.value is not None and first.bound is not None and other.bound is not None:
+            assert other.value == pytest.approx(float(Fraction(first.value) * by), rel=1e-12)
+            assert other.bound == pytest.approx(float(Fraction(first.bound) * by), rel=1e-12)
+
+
+def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A problem that fits int64, with the limits moved so that it is searched in limbs and in Python ints."""
+    workload, arch = _gemm(60, 48, 35), _machine()
+    first = search(workload, arch, "edp", "divide", time_limit_s=120)
+    for narrow, wide in ((0, 96), (0, 0)):
+        monkeypatch.setattr(exact, "NARROW_BITS", narrow)
+        monkeypatch.setattr(exact, "WIDE_BITS", wide)
+        exact.arithmetic_for.cache_clear()
+        other = search(workload, arch, "edp", "divide", time_limit_s=120)
+        assert (other.status, other.best, other.value) == (first.status, first.best, first.value)
+        assert other.space == first.space
+    monkeypatch.undo()
+    exact.arithmetic_for.cache_clear()
+
+
+def test_a_structure_that_gets_lost_leaves_no_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is proven where the queue is empty and structures are not accounted for."""
+    monkeypatch.setattr(engine, "apart_bounds", lambda problem, measure, structures: [1])  # its shape
+    assert search(_gemm(8, 8, 8), _machine(), "edp", "divide").status != "OPTIMAL"
+    monkeypatch.setattr(engine, "apart_bounds", lambda problem, measure, structures: [None] * len(structures))
+    assert search(_gemm(8, 8, 8), _machine(), "edp", "divide").status != "OPTIMAL"

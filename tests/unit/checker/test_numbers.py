@@ -1,0 +1,174 @@
+"""The checker's numbers are exact at any length, and whatever can take long looks at the clock."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
+
+import pytest
+
+from polymap import Architecture, Mapping, Temporal, Workload, einsum, evaluate, explore, load_arch, matmul, verify
+from polymap.arch.machine import MemoryLevel
+from polymap.checker.grids import Grid, divisors, is_prime, primes
+from polymap.checker.model import DEADLINE, OutOfTime, Problem, cost, parsed, spread, sums
+from polymap.checker.prover import Prover
+from polymap.checker.rules import Refused
+from polymap.checker.windows import axis
+from polymap.schedules.document import mapping_to_document
+from polymap.schedules.mapping import Compute, Storage
+from polymap.search.certificate import certificate
+from polymap.search.certificate_head import canonical, machine_table, workload_table
+
+LONG = Fraction("1234.567891234")
+
+
+def scaled(arch: Architecture, factor: Fraction) -> Architecture:
+    """Return the machine with all energies times a factor."""
+    nodes = [
+        replace(node, read_pj=node.read_pj * factor, write_pj=node.write_pj * factor)
+        if isinstance(node, MemoryLevel)
+        else replace(node, pj=node.pj * factor)
+        if hasattr(node, "pj")
+        else node
+        for node in arch.nodes
+    ]
+    return replace(arch, nodes=tuple(nodes))
+
+
+def prover_of(workload: Workload, arch: Architecture, objective: str = "energy") -> Prover:
+    head = [parsed(canonical(table)) for table in (workload_table(workload), machine_table(arch), [])]
+    return Prover(Problem(head[0], head[1], head[2], objective), 1 << 200)
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize(
+    "workload",
+    [matmul(m=8, n=6, k=10), einsum("O[k,p] += I[c,p+r] * W[k,c,r]", k=4, c=2, p=6, r=3)],
+    ids=["gemm", "window"],
+)
+def test_bounds_in_long_numbers_are_those_in_short_ones(workload: Workload, objective: str) -> None:
+    """One machine with energies that need Python's integers, one that needs 64 bits: the same bounds, scaled."""
+    short, factor = load_arch("flat3"), Fraction(10**40 + 7, 3**20)
+    small, large = prover_of(workload, short, objective), prover_of(workload, scaled(short, factor), objective)
+    assert small.kind is not object
+    assert large.kind is object
+    wanted = [(rows, places) for rows in small.structures for places in ((), small.places(rows)[0])]
+    pairs = zip(small.joints(wanted, ()), large.joints(wanted, ()), strict=True)
+    apart = [(small.apart(rows), large.apart(rows)) for rows in small.structures]
+    for one, other in (*pairs, *apart):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert Fraction(one, small.problem.scale) * factor == Fraction(other, large.problem.scale)
+
+
+@pytest.mark.parametrize("digits", [6, 9])
+@pytest.mark.parametrize(
+    "workload", [matmul(m=8, n=8, k=4), einsum("O[k,p] += I[p+r] * W[k,r]", k=4, p=8, r=3)], ids=["gemm", "window"]
+)
+def test_long_energies_are_proven_like_short_ones(workload: Workload, digits: int) -> None:
+    """All energies times one number: the same mapping is the best, and the proof says so."""
+    found = explore(workload, load_arch("flat3"), tiles="divide")
+    factor = Fraction(round(LONG * 10**digits), 10**digits)
+    assert found.best is not None
+    verdict = verify(certificate(workload, scaled(load_arch("flat3"), factor), "energy", found.best))
+    assert verdict.proven, verdict
+    short = verify(found.certificate())
+    assert short.value is not None
+    assert verdict.value == short.value * factor
+
+
+@pytest.mark.parametrize(
+    "extents",
+    [
+        {"m": 5120, "n": 5120, "k": 5120},
+        {"m": 10**6, "n": 10**6, "k": 10**6},
+        {"m": 1_000_003, "n": 2**61 - 1, "k": 7},
+        {"m": 10**30, "n": 3, "k": 2**89},
+    ],
+    ids=str,
+)
+def test_costs_of_long_extents_are_those_of_the_cost_model(extents: dict[str, int]) -> None:
+    workload, arch = matmul(**extents), scaled(load_arch("flat3"), LONG)
+    tiles = {dim: primes(extent)[-1] for dim, extent in extents.items()}
+    names = tuple(tensor.name for tensor in workload.tensors)
+    outer = [Temporal(dim, tile) for dim, tile in tiles.items()]
+    inner = [Temporal(dim, 1) for dim in tiles]
+    mapping = Mapping((Storage("DRAM", names), *outer, *inner, Storage("RF", ("A",)), Compute("S")))
+    true, problem = evaluate(workload, arch, mapping), prover_of(workload, arch).problem
+    assert true.legal
+    nodes = parsed(canonical(mapping_to_document(mapping)["nodes"]))
+    rates = {level.name: (level.read_pj / level.word_bits, level.write_pj / level.word_bits) for level in arch.levels}
+    bits = {tensor.name: tensor.bits for tensor in workload.tensors}
+    energy = prod(extents.values()) * arch.compute.pj + sum(
+        bits[row.tensor] * (row.reads * rates[row.level][0] + row.writes * rates[row.level][1]) for row in true.traffic
+    )
+    assert Fraction(cost(problem, nodes), problem.scale) == energy
+
+
+def test_no_bound_in_long_numbers_is_above_a_mapping() -> None:
+    rng = random.Random(7)
+    workload, arch = matmul(m=2 * 1_000_003, n=999_983 * 3, k=10**6), scaled(load_arch("flat3"), LONG)
+    prover = prover_of(workload, arch)
+    whole, names = workload.extents(), tuple(tensor.name for tensor in workload.tensors)
+    for _ in range(20):
+        tiles = {dim: rng.choice([one for one in divisors(extent) if one < 200]) for dim, extent in whole.items()}
+        loops = [Temporal(dim, tile) for dim, tile in tiles.items()]
+        rest = [Temporal(dim, 1) for dim in tiles]
+        rng.shuffle(loops)
+        rng.shuffle(rest)
+        nodes = (Storage("DRAM", names), *loops, Storage("GLB", names), *rest, Storage("RF", names), Compute("S"))
+        document = parsed(canonical(mapping_to_document(Mapping(nodes))["nodes"]))
+        alone = tuple((1,) * len(whole) for _ in prover.problem.classes)
+        apart, joint = prover.apart(alone), prover.joint(alone, (), ())
+        assert apart is not None
+        assert joint is not None
+        assert apart <= joint <= cost(prover.problem, document)
+
+
+def test_primes_of_long_numbers() -> None:
+    known = {
+        10**30: (*(2,) * 30, *(5,) * 30),
+        2**61 - 1: (2**61 - 1,),
+        (10**9 + 7) * (10**9 + 9): (10**9 + 7, 10**9 + 9),
+        1_000_003**2: (1_000_003, 1_000_003),
+        3_215_031_751: (151, 751, 28_351),  # a strong pseudoprime to the bases 2, 3, 5 and 7
+        3_825_123_056_546_413_051: (149_491, 747_451, 34_233_211),  # ... to all up to 23
+    }
+    for number, factors in known.items():
+        assert primes(number) == factors
+    assert len(divisors(10**30)) == 31 * 31
+    for number in range(43, 4_000, 2):
+        assert is_prime(number) == all(number % factor for factor in range(2, number))
+    with pytest.raises(Refused, match="not known to be prime"):
+        primes(2**89 - 1)
+
+
+SLOW: dict[str, Callable[[], object]] = {
+    "factors": lambda: primes((10**12 + 39) * (10**13 + 37)),
+    "sets": lambda: sums(spread(1, 2**10, 1), spread(1, 2**10, 3)),
+    "windows": lambda: axis((1, 1), (12, 18), ((), ())),
+    "a tensor alone": lambda: prover_of(matmul(m=8, n=8, k=4), load_arch("flat3")).apart(((1, 1, 1),)),
+    "all tensors": lambda: prover_of(matmul(m=8, n=8, k=4), load_arch("flat3")).joint(((1, 1, 1),), (), ()),
+    "a search": lambda: prover_of(matmul(m=8, n=8, k=4), load_arch("flat3")).descend(((1, 1, 1),), (), (), 10**9),
+    "structures": lambda: prover_of(matmul(m=8, n=8, k=4), load_arch("flat3")).structures,
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_whatever_can_take_long_looks_at_the_clock(what: str) -> None:
+    before = DEADLINE.set(time.process_time() - 1)
+    try:
+        with pytest.raises(OutOfTime, match="time is up"):
+            SLOW[what]()
+    finally:
+        DEADLINE.reset(before)
+
+
+def test_grids_of_long_extents_hold_exact_tiles() -> None:
+    grid = Grid((10**30, 2**61 - 1), object)
+    assert max(grid.tiles[:, 0].tolist()) == 10**30
+    assert {1, 2**61 - 1} == set(grid.tiles[:, 1].tolist())

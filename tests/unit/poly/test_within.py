@@ -1,0 +1,76 @@
+"""Questions that may take long: asked here with a small budget, then in a process that is ended when time is over."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from polymap.errors import BudgetError, SolverError, WorkloadError
+from polymap.poly import within as module
+from polymap.poly.affine import dim
+from polymap.poly.budget import budget, check_clock, is_exhausted
+from polymap.poly.tables import Table
+from polymap.poly.within import at_first, in_a_process, within
+from polymap.workload.dependences import dependence_relations, dependences
+from polymap.workload.einsum import einsum
+from tests.nests import NESTS
+
+SIDE = 60
+
+
+def box_tally(side: int) -> int:
+    """Return the number of points of a triangle, counted with isl."""
+    with budget():
+        return Table.box([("i", side), ("j", side)], [dim("i") - dim("j")]).count()
+
+
+def test_what_is_answered_at_once_is_answered_here() -> None:
+    assert within(10, "the triangle", os.getpid) == os.getpid()
+    assert within(10, "the triangle", box_tally, SIDE) == SIDE * (SIDE + 1) // 2
+
+
+def test_a_process_answers_what_the_first_budget_does_not_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    nest = NESTS["floyd-warshall"][0]
+    assert in_a_process(60, "a process", os.getpid) != os.getpid()
+    truth = dependences(nest)
+    monkeypatch.setattr(module, "FIRST_OPERATIONS", 1)
+    dependence_relations.cache_clear()
+    with pytest.raises(BudgetError, match="PM510 dependence analysis needs more than 1 operations") as raised:
+        at_first(10, "a nest", dependences, nest)
+    assert is_exhausted(raised.value)
+    assert within(60, "a nest", dependences, nest) == truth
+
+
+def test_a_process_is_ended_when_its_time_is_over() -> None:
+    with pytest.raises(BudgetError, match=r"PM510 a nap takes more than 0\.5 s") as raised:
+        in_a_process(0.5, "a nap", time.sleep, 3600)
+    assert is_exhausted(raised.value)
+
+
+def test_no_process_is_started_when_time_is_over_before() -> None:
+    with pytest.raises(BudgetError, match="PM510 a nap takes more than 0 s"):
+        in_a_process(-1.0, "a nap", time.sleep, 3600)
+
+
+def test_mistakes_cross_from_the_process() -> None:
+    with pytest.raises(WorkloadError) as here:
+        einsum("C[i] += A[i")
+    with pytest.raises(WorkloadError) as there:
+        in_a_process(60, "an einsum", einsum, "C[i] += A[i")
+    assert there.value.problems == here.value.problems
+
+
+def test_a_process_that_dies_is_told() -> None:
+    with pytest.raises(SolverError, match="PM517 the process that was asked for the end ended with code 3"):
+        in_a_process(60, "the end", os._exit, 3)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_clock_is_looked_at_between_calls() -> None:
+    with pytest.raises(BudgetError, match="PM510 the tally takes more than 0 s"), budget(seconds=0, what="the tally"):
+        check_clock()
+    with pytest.raises(BudgetError, match="PM510"), budget(seconds=0):
+        box_tally(SIDE)  # the outermost budget decides
+    check_clock()
+    assert box_tally(SIDE) == SIDE * (SIDE + 1) // 2

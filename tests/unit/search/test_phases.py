@@ -1,0 +1,261 @@
+"""Dividing tiles first, then tiles of any size from what they gave: never worse, and no limit is blamed for nothing."""
+
+from __future__ import annotations
+
+import random
+import sys
+from fractions import Fraction
+
+import pytest
+
+from polymap import conv2d, einsum, evaluate, explore, load_arch, matmul
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.errors import OptionError
+from polymap.report.answers import result_document
+from polymap.report.summary import no_answer_text, result_text
+from polymap.search import any_search, run
+from polymap.search.exhaustive import exhaustive
+from polymap.search.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
+from polymap.search.goals import parse_objective
+from polymap.search.limits import Limits
+from polymap.search.memory import Memory, resident_mb
+from polymap.search.objective import measure_of
+from polymap.search.problem import analyse
+from polymap.search.result import Progress
+from polymap.search.search import search
+from tests.referee.demands import meets, random_demands
+from tests.referee.problems import random_problem
+from tests.unit.search.machines import two_levels
+from tests.unit.search.ticks import Ticks
+
+GEMM = matmul(m=16, n=24, k=8)
+TWO = two_levels(512)
+OUTER = einsum("C[m,n] += A[m] * B[n]", m=3, n=2)
+PAIR = Architecture(
+    "pair",
+    (
+        MemoryLevel("DRAM", None, 64, Fraction(2), Fraction(2)),
+        Fanout("X", 2),
+        MemoryLevel("RF", 4096, 16, Fraction(1), Fraction(1)),
+        ComputeUnit("MAC", Fraction(1)),
+    ),
+)
+STRIDED = conv2d(K=16, C=8, H=16, W=16, R=3, S=3, stride=2, padding=1)
+
+
+@pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.slow if n >= 2 else ()) for n in range(24)])
+def test_tiles_of_any_size_are_never_worse_than_dividing_ones(number: int) -> None:
+    rng = random.Random(f"never worse {number}")
+    problem = random_problem(rng, most=10**7, tiles="any")
+    demands = random_demands(rng, problem.workload, problem.arch) if number % 2 else None
+    asked = (problem.workload, problem.arch, problem.objective)
+    divide = explore(*asked, tiles="divide", constraints=demands, time_limit_s=60)
+    found = explore(*asked, constraints=demands, work_limit=100, time_limit_s=60)
+    if divide.status != "OPTIMAL":
+        return
+    assert found.value is not None
+    assert divide.value is not None
+    assert found.best is not None
+    if not found.front:
+        assert found.values <= divide.values
+        assert found.value <= divide.value
+    cost = evaluate(problem.workload, problem.arch, found.best)
+    assert cost.legal
+    if demands is not None:
+        assert meets(demands, problem.workload, problem.arch, found.best, cost.compute_cycles)
+    if found.dividing is not None and found.dividing.status == "OPTIMAL":
+        assert found.dividing.value == divide.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tpu_like", "eyeriss_like", "simba_like"])
+def test_small_layers_are_never_worse_on_any_machine(name: str) -> None:
+    layer, arch = conv2d(K=8, C=6, H=10, W=10, R=3, S=3, padding=1), load_arch(name)
+    divide = explore(layer, arch, tiles="divide", time_limit_s=60)
+    found = explore(layer, arch, work_limit=120, time_limit_s=60)
+    assert divide.status == "OPTIMAL"
+    assert found.dividing is not None
+    assert (found.dividing.status, found.dividing.value) == ("OPTIMAL", divide.value)
+    assert found.value is not None
+    assert divide.value is not None
+    assert found.value <= divide.value
+    assert "best dividing" in result_text(layer, arch, found)
+    document = result_document(found)["dividing"]
+    assert isinstance(document, dict)
+    assert document["status"] == "OPTIMAL"
+
+
+def test_the_dividing_answer_of_a_search_over_all_sizes_is_certified() -> None:
+    found = explore(matmul(m=4, n=6, k=2), load_arch("flat3"), work_limit=200)
+    assert found.dividing is not None
+    assert "sha256" in found.dividing.certificate().lower()
+
+
+def test_constraints_that_dividing_tiles_cannot_meet_are_met_by_others() -> None:
+    """m = 3 over two instances: dividing tiles cannot, ceil(3 / 2) = 2 and 1 can."""
+    wanted = {"fanouts": {"X": {"require": ["m"]}}}
+    assert explore(OUTER, PAIR, tiles="divide", constraints=wanted).status == "INFEASIBLE"
+    found = explore(OUTER, PAIR, constraints=wanted)
+    assert found.status == "OPTIMAL"
+    assert found.dividing is not None
+    assert found.dividing.status == "INFEASIBLE"
+    assert found.best is not None
+    cost = evaluate(OUTER, PAIR, found.best)
+    assert cost.legal
+    assert meets(wanted, OUTER, PAIR, found.best, cost.compute_cycles)
+
+
+def test_where_trees_are_too_many_to_walk_one_that_meets_the_constraints_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "FEW_TREES", 0)
+    wanted = {"fanouts": {"X": {"require": ["m"]}}}
+    found = explore(OUTER, PAIR, constraints=wanted, work_limit=20_000)
+    assert found.status == "FEASIBLE"
+    assert found.best is not None
+    cost = evaluate(OUTER, PAIR, found.best)
+    assert meets(wanted, OUTER, PAIR, found.best, cost.compute_cycles)
+
+
+def test_a_clash_over_all_sizes_is_found_by_walking_them_and_its_least_value_is_true() -> None:
+    least = exhaustive(OUTER, PAIR, "latency", "any")
+    assert least is not None
+    assert least.value is not None
+    wanted = {"limits": {"latency": int(least.value) - 1}}
+    found = explore(OUTER, PAIR, constraints=wanted)
+    assert found.status == "INFEASIBLE"
+    assert f"the least latency that the rest allows is {float(least.value):g}" in found.clash
+    assert explore(OUTER, PAIR, constraints={"limits": {"latency": int(least.value)}}).status == "OPTIMAL"
+
+
+def test_what_is_not_exhausted_is_called_a_time_out_only_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "FEW_TREES", 0)
+    wanted = {"limits": {"latency": 1}}
+    found = explore(OUTER, PAIR, constraints=wanted, work_limit=500)
+    assert found.status == "TIMEOUT"
+    assert found.work >= 500
+    assert "with tiles that divide there is none" in no_answer_text(found)
+
+
+def test_the_different_costs_of_a_walked_space_are_counted() -> None:
+    walked = exhaustive(OUTER, PAIR, "energy", "any", count_distinct=True)
+    assert walked is not None
+    found = explore(OUTER, PAIR)
+    assert (found.space.distinct, found.space.legal) == (walked.distinct, walked.legal)
+
+
+def test_a_resumed_search_ends_the_dividing_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*asked: object) -> any_search.AnyAnswer:
+        first = asked[4]
+        assert isinstance(first, tuple)
+        return any_search.AnyAnswer(first[0], Fraction(0), 0, 0)
+
+    monkeypatch.setattr(run, "solve_regions", nothing)
+    whole = explore(GEMM, TWO, tiles="divide")
+    assert whole.status == "OPTIMAL"
+    found = explore(GEMM, TWO, work_limit=4)
+    answers = [found]
+    assert found.dividing is not None
+    assert found.dividing.status == "FEASIBLE"
+    while answers[-1].dividing is not None and answers[-1].dividing.status == "FEASIBLE" and len(answers) < 50:
+        answers.append(answers[-1].resume(60, work_limit=400))
+    values = [one.value for one in answers if one.value is not None]
+    assert values == sorted(values, reverse=True)
+    last = answers[-1].dividing
+    assert last is not None
+    assert (last.status, last.value) == ("OPTIMAL", whole.value)
+    assert values[-1] == whole.value
+
+
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+@pytest.mark.parametrize("most", [30, pytest.param(150, marks=pytest.mark.slow)])
+def test_a_work_limit_gives_the_same_answer_whatever_the_clock_says(tiles: str, most: int) -> None:
+    def slow_and_fast() -> float:
+        return rng.random()
+
+    rng = random.Random("clock")
+    case = (STRIDED, load_arch("simba_like"), "edp") if tiles == "divide" else (GEMM, TWO, "energy")
+    asked = (*case, tiles)
+    one = search(*asked, time_limit_s=10**9, work_limit=most)
+    other = search(*asked, time_limit_s=10**9, work_limit=most, clock=slow_and_fast)
+    ticks = search(*asked, time_limit_s=10**12, work_limit=most, clock=Ticks())
+    for again in (other, ticks):
+        assert (again.status, again.value, again.bound, again.best) == (one.status, one.value, one.bound, one.best)
+        assert (again.work, again.space.evaluated) == (one.work, one.space.evaluated)
+    assert one.status == "OPTIMAL" or one.work >= most
+
+
+def test_a_work_limit_that_is_none_is_named() -> None:
+    with pytest.raises(OptionError, match="PM549 work_limit is 0"):
+        explore(GEMM, TWO, work_limit=0)
+
+
+def test_polished_mappings_are_no_worse_than_annealing_alone() -> None:
+    """Annealing finds 282,802,896 after 854 mappings, where a search that only refutes stands at 316,247,100."""
+    found = explore(STRIDED, load_arch("simba_like"), "edp", tiles="divide", work_limit=1500)
+    assert found.value is not None
+    assert found.value <= 282_802_896
+
+
+def test_each_better_mapping_is_reported_while_dividing() -> None:
+    seen: list[Progress] = []
+    found = explore(STRIDED, load_arch("simba_like"), "edp", on_progress=seen.append, tiles="divide", work_limit=1500)
+    values = [one.value for one in seen if one.value is not None]
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) >= 3
+    assert seen[0].best is not None
+    assert found.value is not None
+    assert values[-1] >= found.value
+
+
+@pytest.mark.parametrize("divide", [True, False])
+def test_a_tree_of_a_genome_is_read_back(divide: bool) -> None:  # the parameter of a test
+    rng = random.Random(f"genomes {divide}")
+    for name in ("simba_like", "flat3"):
+        ground = ground_of(STRIDED, load_arch(name), divide=divide)
+        trees = [tree_of_genome(ground, random_genome(ground, rng)) for _ in range(60)]
+        back = [tree_of_genome(ground, genome_of_tree(ground, tree)) for tree in trees]
+        # A block with loops on both sides of its fan-outs has no genome of its own.
+        assert sum(one == other for one, other in zip(trees, back, strict=True)) >= 48
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("C[m,n] += A[m,k] * B[k,n]", {"m": 10**6, "n": 10**6, "k": 10**6}),
+        ("C[m,n] += A[m,k] * B[k,n]", {"m": 999_999_999_989, "n": 7, "k": 3}),
+        ("O[p] += I[p+r] * W[r]", {"p": 10**30, "r": 7}),
+        ("C[m,n] += A[m,k] * B[k,n]", {"m": 10**30, "n": 10**30, "k": 10**30}),
+    ],
+)
+@pytest.mark.parametrize("objective", ["energy", pytest.param("edp", marks=pytest.mark.slow)])
+def test_regions_of_huge_programs_are_bounded_below_every_mapping_that_is_found(
+    text: str, sizes: dict[str, int], objective: str
+) -> None:
+    workload, arch = einsum(text, **sizes), load_arch("eyeriss_like")
+    goal, problem = parse_objective(objective, arch), analyse(workload, arch)
+    limits = Limits(Ticks(), 10**9, Memory(None), 20)
+    measure = measure_of(goal, workload, arch)
+    found = any_search.solve_regions(problem, goal, measure, limits, None, lambda *_: None)
+    assert found.bound is not None
+    assert found.bound >= 0
+    if found.best is not None:
+        cost = evaluate(workload, arch, found.best)
+        assert cost.legal
+        assert found.bound <= measure_value(objective, cost.energy_pj, cost.latency_cycles) * (1 + 1e-12)
+
+
+def measure_value(objective: str, energy_pj: float, cycles: int) -> Fraction:
+    return Fraction(energy_pj) * (cycles if objective == "edp" else 1)
+
+
+def test_what_an_earlier_search_left_is_not_charged() -> None:
+    Memory(None)
+    left = bytearray(100 * 2**20)
+    left[:: 2**12] = b"x" * len(left[:: 2**12])
+    memory = Memory(10**6)
+    assert memory.taken_mb() < resident_mb() - 90
+    more = bytearray(50 * 2**20)
+    more[:: 2**12] = b"x" * len(more[:: 2**12])
+    assert memory.taken_mb() > memory.with_limit(1).taken_mb() - 10
+    assert sys.getsizeof(left) + sys.getsizeof(more) > 150 * 2**20
