@@ -167,6 +167,8 @@ def fills_of(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], num
     parent, node = nodes[number - 1], nodes[number]
     if not counter.refills(tensor, node):
         return 0
+    if counter.is_lopsided(tensor, node):
+        raise too_large()
     siblings = _idle_siblings(counter, tensor, parent, node)
     if any(pins[loop.position] for loop in siblings):
         return _come_back(counter, tensor, parent, node, siblings, pins)

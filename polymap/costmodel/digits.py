@@ -278,16 +278,13 @@ def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track
 
     One track per kind of `siblings`; only steps before and at which the first sibling works.
     """
-    total: dict[tuple[Track, ...], int] = {}
-    for (tracks, _), times in _changes(extent, chain, cut, look_back=False).items():
-        total[tracks] = total.get(tracks, 0) + times
-    return tuple((times, tracks) for tracks, times in total.items())
+    found = _changes(extent, chain, cut, look_back=False)
+    return tuple((times, tracks) for (tracks, _), times in found.items())
 
 
 class Past(NamedTuple):
-    """The last step before a carry at which other siblings worked than the step before, of those since the loops inside
-    the carry began. loop: number of the outermost loop of the chain that has moved since before it, NOTHING where the
-    same siblings worked all the time. starts: whether one began to work at it."""
+    """The last change before a carry, of which siblings work, since the loops inside it began. loop: number of the
+    outermost loop of the chain that has moved since, or NOTHING. starts: whether one began to work then."""
 
     loop: int
     starts: bool
@@ -345,11 +342,8 @@ def _changes(
 def _last_change(
     chain: Chain, number: int, clock: int, lengths: tuple[int, ...], chosen: list[tuple[int, ...]]
 ) -> tuple[tuple[bool, ...], Past]:
-    """Return which siblings work in the last step of the loops from `number` on, and the last change in it.
-
-    clock, lengths: what is left for these loops, on the machine and of each sibling. The loops are looked through
-    backwards: digits that leave the same of all lengths do the same.
-    """
+    """Return which siblings work in the last step of the loops from `number` on, and the last change in it, looked for
+    backwards. clock, lengths: what is left for these loops, on the machine and of each sibling."""
     if number == len(chain):
         return tuple(length > 0 for length in lengths), _QUIET
     tile, part, _ = chain[number]

@@ -133,8 +133,8 @@ def joint_changes(
             for (_, _, _, _), often in combination:
                 times *= often
             found = [kind for kind, _ in combination]
-            latest = max(found, key=lambda kind: kind[2])
-            silent = all(kind[1] for kind in found) and latest[2] != NOTHING and latest[3]
+            latest = max(found, key=lambda kind: kind[2], default=None)
+            silent = latest is not None and all(kind[1] for kind in found) and latest[2] != NOTHING and latest[3]
             yield times, {dim: kind[0] for dim, kind in zip(judged, found, strict=True)}, silent
 
 

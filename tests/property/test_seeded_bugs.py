@@ -243,7 +243,10 @@ BUGS = (
         "",
     ),
     Bug(
-        "an arrival in the same step is forgotten", "refills", "silent = all(kind[1] for kind in found) and", "silent ="
+        "an arrival in the same step is forgotten",
+        "refills",
+        "all(kind[1] for kind in found) and latest[2]",
+        "latest[2]",
     ),
     Bug("the first change tells what came last", "refills", "latest = max(found, key", "latest = min(found, key"),
     Bug("2p + q tells neither p nor q", "groups", "        if factor <= span:\n", "        if factor:\n"),
