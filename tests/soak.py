@@ -164,7 +164,7 @@ def _count(tally: Tally, seed: int, case: Case, *, by_sets: bool, by_table: bool
         with tally.timed("sets", seed):
             by_isl = _counted_with_sets(case)
         tally.note(seed, "sets", is_right=agrees(by_isl, truth))
-    if truth == _without_unknown(truth, truth):  # everything is known, also the busiest instances
+    if all(use.busiest_total_bits >= 0 for use in truth.uses):  # everything is known, also the busiest instances
         energy, latency = cost_of(case.workload, case.arch, truth)
         with tally.timed("cost", seed):
             cost = assemble(case.workload, case.arch, truth, (), "")

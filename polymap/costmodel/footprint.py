@@ -16,7 +16,7 @@ from polymap.errors import BudgetError
 from polymap.poly.affine import Affine, Floor, dim
 from polymap.poly.budget import budget
 from polymap.poly.counting import count
-from polymap.poly.sets import Set, function, integer_set, nonnegative
+from polymap.poly.sets import Set, coalesced, function, integer_set, nonnegative
 from polymap.poly.tables import Table
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.relation import original_schedule
@@ -284,7 +284,7 @@ def _grouped(workload: Workload, access: Access, limits: dict[str, list[Affine]]
         box = integer_set(
             "S", [(name, extents[name]) for name in dims], [c for name in dims for c in limits.get(name, ())]
         )
-        total *= count(box.apply(function("S", dims, [access.index[axis] for axis in axes])).coalesce())
+        total *= count(coalesced(box.apply(function("S", dims, [access.index[axis] for axis in axes]))))
     return total
 
 
@@ -301,7 +301,7 @@ def _united(workload: Workload, touching: list[Statement], tensor: str, limits: 
     united = images[0]
     for image in images[1:]:
         united = united.union(image)
-    return count(united.coalesce())
+    return count(coalesced(united))
 
 
 def axis_groups(access: Access) -> tuple[tuple[int, ...], ...]:

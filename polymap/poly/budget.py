@@ -20,6 +20,8 @@ import islpy as isl
 from polymap.errors import BudgetError, Problem, SolverError
 
 CONTEXT = isl.Context()
+# With wrapping isl (islpy 2026.2.2) was seen to add points to a set that it coalesces; see also `sets.coalesced`.
+CONTEXT.set_coalesce_bounded_wrapping(0)
 DEFAULT_OPERATIONS = 1_000_000
 DEFAULT_SECONDS = 10.0
 UNLIMITED = 0

@@ -10,6 +10,7 @@ from math import prod
 import islpy as isl
 
 from polymap.poly.scan import Constraints, scan
+from polymap.poly.sets import coalesced
 
 _SET = isl.dim_type.set
 
@@ -53,7 +54,7 @@ def _disjoint(points: isl.Set) -> Iterator[isl.BasicSet]:
     """Yield disjoint parts in which every existential is a dim of its own (the function of the others that it is)."""
     points = points.compute_divs()
     if points.n_basic_set() > 1:
-        points = points.coalesce().make_disjoint().compute_divs()
+        points = coalesced(points).make_disjoint().compute_divs()
     for piece in points.get_basic_sets():
         if not piece.is_empty():
             yield piece.lift().flatten() if piece.dim(isl.dim_type.div) else piece

@@ -7,6 +7,7 @@ always found by its name. Call all of this inside `with budget():`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import islpy as isl
 
@@ -16,6 +17,7 @@ from polymap.poly.cases import pieces_of
 
 Set = isl.Set
 Map = isl.Map
+SetOrMap = TypeVar("SetOrMap", isl.Set, isl.Map)
 
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
 
@@ -83,7 +85,16 @@ def _where(constraint: Affine, extents: Mapping[str, int], known: Mapping[str, i
         for condition in piece.conditions:
             part = part.intersect(_nonnegative(isl_affine(condition, known, space)))
         points = points.union(part)
-    return points.coalesce()
+    return coalesced(points)
+
+
+def coalesced(points: SetOrMap) -> SetOrMap:
+    """Return the same points in fewer pieces where isl finds such.
+
+    isl's answer is compared with what it was given: it was seen to hold points that the set does not have.
+    """
+    fewer = points.coalesce()
+    return fewer if fewer.is_equal(points) else points
 
 
 def nonnegative(points: isl.Set, expression: Affine) -> isl.Set:

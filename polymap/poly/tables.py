@@ -13,7 +13,7 @@ import islpy as isl
 from polymap.poly.affine import Affine, dim
 from polymap.poly.budget import check_clock, has_run_out
 from polymap.poly.factors import Tally as Tally, tally_of, terms_of
-from polymap.poly.sets import function, integer_set, tuple_space, value
+from polymap.poly.sets import coalesced, function, integer_set, tuple_space, value
 
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
 
@@ -179,4 +179,4 @@ class Table:
 
 def _joined(points: isl.Set) -> isl.Set:
     """Return the same set in fewer pieces: what a difference costs grows with the product of the two numbers."""
-    return points.coalesce() if points.n_basic_set() > _MANY_PIECES else points
+    return coalesced(points) if points.n_basic_set() > _MANY_PIECES else points

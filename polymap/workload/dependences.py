@@ -19,7 +19,7 @@ from polymap.errors import BudgetError, Problem
 from polymap.poly.affine import Affine, dim as variable
 from polymap.poly.budget import budget
 from polymap.poly.relations import constants_of, ends_of, flow_of_values, signs_of
-from polymap.poly.sets import Map, Set, differences, first_point, function, integer_set, same_value, sooner
+from polymap.poly.sets import Map, Set, coalesced, differences, first_point, function, integer_set, same_value, sooner
 from polymap.workload.loopnest import Access, Operator, Statement, Workload
 
 MAX_ACCESS_PAIRS = 20_000
@@ -266,7 +266,7 @@ def _described(workload: Workload, key: tuple[str, str, Kind, str], parts: list[
     relation = parts[0]
     for part in parts[1:]:
         relation = relation.union(part)
-    relation = relation.coalesce()
+    relation = coalesced(relation)
     distances = tuple(dict.fromkeys(constants_of(delta) for delta in deltas))
     signs = tuple(sorted({sign for delta in deltas for sign in signs_of(delta)}))
     return Dependence(*key, relation.to_str(), shared, distances, signs), relation

@@ -8,10 +8,13 @@ from types import ModuleType
 
 import pytest
 
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.costmodel import sets, sets_rules
 from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation
+from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c import from_c
+from polymap.workload.einsum import einsum
 from tests.cases import Case, random_case, random_general_case
 from tests.programs import KERNELS, random_program_case
 
@@ -95,3 +98,14 @@ def test_sets_equal_the_simulator_in_thousands_of_cases() -> None:
     for seed in range(1000, 4000):
         assert_equal(random_case(random.Random(seed)))
         assert_equal(random_general_case(random.Random(seed)))
+
+
+@pytest.mark.parametrize("levels", [("L1",), ("L1", "L2")])
+def test_sets_that_isl_would_coalesce_into_larger_ones_are_counted_as_they_are(levels: tuple[str, ...]) -> None:
+    # isl's bounded wrapping made 26 points of the 24 here (seed 3686 of the soak).
+    workload = einsum("O[2*q+s] max= I[q] * W[s]", q=7, s=6)
+    nodes: list[Node] = [MemoryLevel("DRAM"), Fanout("X", 4), *map(MemoryLevel, levels), ComputeUnit("MAC")]
+    arch = Architecture("toy", tuple(nodes))
+    loops = (Temporal("q", 6), Temporal("q", 4), Temporal("s", 4), Temporal("s", 1), Spatial("q", 1, "X"))
+    mapping = Mapping((*loops, *(Storage(level, ("O",)) for level in levels), Compute("S")))
+    assert count_with_sets(workload, arch, mapping) == count_by_simulation(workload, arch, mapping)
