@@ -36,7 +36,8 @@ KERNELS = {
     "wholly written": "void f(int a[10], int b[24]) { for (int i = 0; i < 10; i++) a[i] = b[i]; }",
     "two macros": (
         "#define ROW(i) \\\n   ((i)*4)\n#define N (1 + 2) /* three */\n"
-        "void f(int *a, int *b) { for (int i = 0; i < N; i++)\nfor (int j = 0; j < N*1; j++)\na[ROW(i)+j] += b[ROW(j)+i]*N; }"
+        "void f(int *a, int *b) { for (int i = 0; i < N; i++)\nfor (int j = 0; j < N*1; j++)\n"
+        "a[ROW(i)+j] += b[ROW(j)+i]*N; }"
     ),
 }
 
