@@ -351,6 +351,14 @@ BAD = [
 ]  # fmt: skip
 
 
+def test_the_name_of_a_file_is_told_in_printable_characters() -> None:
+    for text in ("void f( {", "", "for (i = 0; i < 4; i++) a[i] = b[i] >> 1;"):
+        with pytest.raises(PolymapError) as caught:
+            from_c(text, file="k\x1b[31m\n.c")
+        assert "k\\x1b[31m\\n.c" in str(caught.value)
+        assert "\x1b" not in str(caught.value)
+
+
 @pytest.mark.parametrize("source, expected", BAD, ids=[str(number) for number in range(len(BAD))])
 def test_complaint(source: str, expected: str) -> None:
     assert expected in complaint(source)
