@@ -55,6 +55,16 @@ class ElementType:
         return self.sum_type or self.c_type
 
 
+def has_values_at_start(workload: Workload, tensor: Tensor) -> bool:
+    """Return whether what a tensor holds before the program starts shows in what it reads or leaves behind.
+
+    An array of a C program keeps the elements that the program does not write.
+    """
+    if tensor.initial or tensor.name not in written_tensors(workload):
+        return True
+    return workload.original is not None and tensor.name in workload.original.kept
+
+
 def element_types(workload: Workload) -> dict[str, ElementType]:
     """Return tensor name -> element type, in the workload's order."""
     if workload.original is not None:

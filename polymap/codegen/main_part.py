@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polymap.codegen import prelude
 from polymap.codegen.buffers import Buffer, Layout, Rule, forms_of
+from polymap.codegen.elements import has_values_at_start
 from polymap.workload.loopnest import Operator, Workload
 
 _EXTREMES = (Operator.MAX, Operator.MIN)
@@ -37,7 +38,7 @@ def main_text(layout: Layout, *, counted: bool) -> str:
             continue
         tensor = layout.nest.workload.tensor(buffer.place.tensor)
         kind = layout.types[tensor.name]
-        if not layout.is_written(tensor.name) or tensor.initial:
+        if has_values_at_start(layout.nest.workload, tensor):
             reads += _transfer("input", buffer, 0)
             fills += _fill(buffer, kind.c_type, kind.low, kind.high)
         if layout.is_written(tensor.name) and not tensor.temporary:

@@ -181,7 +181,11 @@ def _einsum(workload: Workload, statement: Statement, arrays: Data) -> None:
         # Whole numbers below 2^53 are exact in float64, where BLAS is fast.
         operands = [view.astype(np.float64) if exact else view for view, _ in views]
         place, own = _view(workload, target, arrays[target.tensor], swept, at)
-        lists = ",".join("".join(letters[dim] for dim in dims) for _, dims in views)
+        missing = [dim for dim in own if all(dim not in dims for _, dims in views)]  # every such index gets the same
+        operands += [np.ones(extents[dim], dtype=operands[0].dtype) for dim in missing]
+        lists = ",".join(
+            ["".join(letters[dim] for dim in dims) for _, dims in views] + [letters[dim] for dim in missing]
+        )
         text = f"{lists}->{''.join(letters[dim] for dim in own)}"
         place += np.einsum(text, *operands, optimize=True).astype(place.dtype)
 

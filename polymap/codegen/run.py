@@ -12,7 +12,7 @@ import numpy as np
 from polymap.arch.machine import Architecture
 from polymap.codegen import prelude
 from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
-from polymap.codegen.elements import ElementType, element_types
+from polymap.codegen.elements import ElementType, element_types, has_values_at_start
 from polymap.codegen.emit_c import emit
 from polymap.codegen.interpret import Data, Values
 from polymap.codegen.lower import Form, lower
@@ -183,7 +183,7 @@ def original_source(workload: Workload) -> str:
     for name, place in original.places:
         tensor = workload.tensor(name)
         count = math.prod(tensor.shape)
-        if name not in written or tensor.initial:
+        if has_values_at_start(workload, tensor):
             parts["reads"] += f"        transfer(input, {place}, sizeof *({place}), {count}, 0);\n"
         if name in written:
             parts["writes"] += f"        transfer(output, {place}, sizeof *({place}), {count}, 1);\n"
@@ -224,10 +224,9 @@ def random_data(workload: Workload, types: dict[str, ElementType], seed: int, *,
     in_order: else the fractions have few digits, so that sums of products are mostly exact in every order.
     """
     generator = np.random.default_rng(seed)
-    written = written_tensors(workload)
     data: Data = {}
     for tensor in workload.tensors:
-        if tensor.name in written and not tensor.initial:
+        if not has_values_at_start(workload, tensor):
             continue
         kind = types[tensor.name]
         if kind.is_float:

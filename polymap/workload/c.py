@@ -38,6 +38,7 @@ def from_c(
     Raises InputError for text that is no C, and WorkloadError, with every mistake and its line, for C that is no static
     loop nest: subscripts, bounds and conditions must be quasi-affine, loops bounded, subscripts inside their arrays.
     """
+    file = file if file.isprintable() else ascii(file)[1:-1]  # a name must not command the terminal
     complaints = Complaints(file)
     known = _checked_sizes(sizes or {})
     prepared = prepare(source, known, file)

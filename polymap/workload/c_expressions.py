@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
-from pycparser import c_ast
+from pycparser import c_ast, c_generator
 
 from polymap.inputs import shown
 from polymap.workload.c_tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary
@@ -25,7 +25,17 @@ _TYPES = {
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
 _FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
 _BINARY = ("+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
-_UNREAD = {"&": "an address", "*": "a pointer", "~": "a bit operation", "sizeof": "sizeof"}
+_UNREAD = {  # what it is called, and what would work
+    "&": ("an address", "Write A[i][j]."), "*": ("a pointer", "Write A[i] for *(A + i), and p[0] for *p."),
+    "~": ("a bit operation", "-x - 1 is the same as ~x."), "sizeof": ("sizeof", "Write the number."),
+    "Assignment": ("an assignment inside an expression", "Write separate assignments."),
+    "ExprList": ("a comma", "Write separate assignments."),
+    "StructRef": ("a member of a structure", "Give it an array of its own."),
+}  # fmt: skip
+_SHIFTS = {
+    "<<": "x * 2 is the same as x << 1.",
+    ">>": "x / 2 is the same as x >> 1 where x is not negative (else / rounds up, >> down).",
+}
 
 
 def node_at(node: c_ast.Node, field: str) -> c_ast.Node:
@@ -57,7 +67,9 @@ def children(node: c_ast.Node) -> list[tuple[str, c_ast.Node]]:
 class Expressions:
     """Reads expressions; knows the types that the program defines."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: frozenset[str]) -> None:
+        """functions: those that the file defines; their bodies are not read."""
+        self.functions = functions
         self._types: dict[str, str] = dict(_TYPES)
         self._line = 0
 
@@ -109,7 +121,8 @@ class Expressions:
             case c_ast.BinaryOp():
                 operator = text_at(node, "op")
                 if operator not in _BINARY:
-                    raise Refused("PM261", line, f"the operator '{operator}' is not read")
+                    hint = _SHIFTS.get(operator, "+ - * / %, comparisons, && and || are.")
+                    raise Refused("PM261", line, f"the operator '{operator}' cannot be read{_text(node)}", hint)
                 left, right = (self.read(node_at(node, side), depth + 1) for side in ("left", "right"))
                 return Binary(operator, left, right, line)
             case c_ast.TernaryOp():
@@ -122,9 +135,9 @@ class Expressions:
                 kind = node_at(node_at(node, "to_type"), "type")
                 return Cast(self.element_type(kind), self.read(node_at(node, "expr"), depth + 1), line)
             case _:
-                kinds = {"Assignment": "an assignment inside an expression", "ExprList": "a comma"}
-                what = kinds.get(type(node).__name__, f"an expression of kind {type(node).__name__}")
-                raise Refused("PM261", line, f"{what} cannot be read", "Write separate assignments.")
+                kind = type(node).__name__
+                what, hint = _UNREAD.get(kind, (f"an expression of kind {kind}", "Write separate assignments."))
+                raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
 
     def _item(self, node: c_ast.Node, depth: int) -> Item:
         line = self.line(node)
@@ -140,17 +153,35 @@ class Expressions:
     def _unary(self, node: c_ast.Node, depth: int) -> Unary:
         operator, line = text_at(node, "op"), self.line(node)
         if operator not in ("-", "+", "!"):
-            what = _UNREAD.get(operator, f"'{operator.strip('p')}' inside an expression")
-            raise Refused("PM261", line, f"{what} cannot be read", "Write A[i][j], and separate assignments.")
+            step = f"'{operator.strip('p')}' inside an expression", "Write separate assignments."
+            what, hint = _UNREAD.get(operator, step)
+            raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
         return Unary(operator, self.read(node_at(node, "expr"), depth + 1), line)
 
     def _call(self, node: c_ast.Node, depth: int) -> Call:
         function = node_at(node, "name")
         if not isinstance(function, c_ast.ID):
             raise Refused("PM261", self.line(node), "a call of something that is no function's name")
+        name = text_at(function, "name")
+        if name in self.functions:
+            what = f"the file has a function '{name}' of its own, and its body is not read{_text(node)}"
+            raise Refused(
+                "PM266", self.line(node), what, "Write it inline, or as a macro (#define): macros are expanded."
+            )
         listed = nodes_at(node, "args")
         arguments = tuple(self.read(each, depth + 1) for each in (nodes_at(listed[0], "exprs") if listed else []))
-        return Call(text_at(function, "name"), arguments, self.line(node))
+        return Call(name, arguments, self.line(node))
+
+
+def _text(node: c_ast.Node) -> str:
+    """Return ": '...'" with the node as C text, "" where it is too deep to be printed."""
+    level, depth = [node], 0
+    while level:
+        depth += 1
+        if depth > MAX_EXPRESSION_DEPTH:
+            return ""
+        level = [part for each in level for _, part in children(each)]
+    return f": {shown(str(c_generator.CGenerator().visit(node)))}"
 
 
 def _plain_type(words: Sequence[str]) -> str:
@@ -169,7 +200,8 @@ def _literal(kind: str, text: str, line: int) -> Literal:
         return _integer(text, whole.group(1), whole.group(2), line)
     point = _FLOAT.fullmatch(text)
     if point is None or "char" in kind or kind == "string":
-        raise Refused("PM261", line, f"{shown(text)} cannot be read", "Write decimal numbers.")
+        what = f"the character {text}" if "char" in kind else shown(text)
+        raise Refused("PM261", line, f"{what} cannot be read", "Write decimal numbers.")
     if not math.isfinite(float(point.group(1))):
         raise Refused("PM261", line, f"the number {shown(text)} is larger than any double")
     return Literal(text, None, line, "float32" if point.group(2) else "float64")

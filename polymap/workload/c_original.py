@@ -18,7 +18,8 @@ from polymap.workload.c_expressions import children, node_at, nodes_at, text_at
 from polymap.workload.c_parse import Syntax
 from polymap.workload.c_types import SPELLING
 from polymap.workload.c_values import EXTREMES
-from polymap.workload.loopnest import Original, Tensor, Workload
+from polymap.workload.dependences import leaves_unwritten
+from polymap.workload.loopnest import Original, Tensor, Workload, written_tensors
 
 _HEAD = """\
 #include <math.h>
@@ -82,7 +83,9 @@ def original_of(workload: Workload, syntax: Syntax, known: Known) -> Original:
     for node in syntax.body:
         lines += printer.statement(node, top=frozenset(shown))
     places = tuple((tensor.name, _first(name, tensor)) for name, tensor in shown.items())
-    return Original("\n".join([*lines, "}", ""]), places)
+    written = written_tensors(workload)
+    kept = frozenset(each.name for each in live if each.name in written and leaves_unwritten(workload, each))
+    return Original("\n".join([*lines, "}", ""]), places, kept)
 
 
 def _own(name: str) -> str:

@@ -104,7 +104,7 @@ class _Reader:
     def __init__(self, source: Source, complaints: Complaints) -> None:
         self.source = source
         self.complaints = complaints
-        self.expressions = Expressions()
+        self.expressions = Expressions(source.functions)
 
     def program(self, tree: c_ast.Node) -> tuple[Program, Syntax]:
         outside: list[Declare] = []

@@ -44,14 +44,15 @@ class Source:
     """What is left to parse: one translation unit.
 
     has_region: `#pragma scop` and `#pragma endscop` mark what is read. wrapped: the text held no function and was put
-    into one, so what it declares at its top belongs to the file. words: every identifier that occurs. lines: of the
-    user's text, comments blanked.
+    into one, so what it declares at its top belongs to the file. words: every identifier that occurs. functions: the
+    names of all that the file defines. lines: of the user's text, comments blanked.
     """
 
     text: str
     has_region: bool
     wrapped: bool
     words: frozenset[str]
+    functions: frozenset[str]
     lines: tuple[str, ...]
 
 
@@ -79,10 +80,12 @@ def prepare(source: str, sizes: Mapping[str, int], file: str) -> Source:
     tokens = _Expander(reader.macros, file).expand(_tokens("\n".join(lines)))
     _check_names(tokens, file)
     _check_nesting(tokens, file)
-    chosen, wrapped = _one_function(tokens, file)
+    pieces = [piece for piece in _pieces(tokens) if piece.function]
+    chosen, wrapped = _one_function(tokens, pieces, file)
     words = frozenset(token for token in chosen if _WORD.fullmatch(token))
     shown_lines = tuple(plain.replace("\\\x00", "\n").split("\n"))
-    return Source("".join(chosen), reader.has_region, wrapped, words, shown_lines)
+    functions = frozenset(piece.function for piece in pieces)
+    return Source("".join(chosen), reader.has_region, wrapped, words, functions, shown_lines)
 
 
 def _without_comments(source: str, file: str) -> str:
@@ -317,13 +320,13 @@ def _pieces(tokens: list[str]) -> Iterator[_Piece]:
     yield _Piece(start, len(tokens), function)  # a function that is never closed: the parser tells where
 
 
-def _one_function(tokens: list[str], file: str) -> tuple[list[str], bool]:
+def _one_function(tokens: list[str], functions: list[_Piece], file: str) -> tuple[list[str], bool]:
     """Return the tokens with all functions blanked but the one to read, or the whole wrapped into a function."""
-    functions = [piece for piece in _pieces(tokens) if piece.function]
     if not functions:
         return ['void polymap_nest(void) {\n#line 1 "source"\n', *tokens, "\n}"], True
     marked = [piece for piece in functions if "#" in tokens[piece.start : piece.end]]
-    wanted = marked or [piece for piece in functions if "for" in tokens[piece.start : piece.end]]
+    loops = [[p for p in functions if word in tokens[p.start : p.end]] for word in ("for", "while")]
+    wanted = marked or loops[0] or loops[1]  # of a while loop the parser tells the line
     if len(wanted) != 1:
         what = f"{len(wanted) or 'no'} functions of {file} have loops"
         names = ", ".join(piece.function for piece in wanted)

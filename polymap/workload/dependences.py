@@ -9,7 +9,7 @@ lost when the accumulations are relaxed (design: polyhedra).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import product
@@ -20,7 +20,7 @@ from polymap.poly.affine import Affine, dim as variable
 from polymap.poly.budget import budget
 from polymap.poly.relations import constants_of, ends_of, flow_of_values, signs_of
 from polymap.poly.sets import Map, Set, coalesced, differences, first_point, function, integer_set, same_value, sooner
-from polymap.workload.loopnest import Access, Operator, Statement, Workload
+from polymap.workload.loopnest import Access, Operator, Statement, Tensor, Workload
 
 MAX_ACCESS_PAIRS = 20_000
 MAX_RUN_INSTANCES = 100_000
@@ -142,6 +142,22 @@ def _unset_by_sets(workload: Workload, events: list[_Event]) -> tuple[Statement,
             if found is not None:
                 return event.statement, found
     return None
+
+
+def leaves_unwritten(workload: Workload, tensor: Tensor) -> bool:
+    """Return whether the program leaves some element of a tensor as it was (True where isl cannot tell)."""
+    try:
+        with budget(RUN_OPERATIONS, what="which elements are written"):
+            axes = [(f"a{place}", size) for place, size in enumerate(tensor.shape)]
+            rest = integer_set(tensor.name, axes)
+            for event in _events(workload, tensor.name):
+                if event.writes:
+                    pairs = zip(event.access.index, tensor.origin, strict=True)
+                    moved = replace(event.access, index=tuple(index - low for index, low in pairs))
+                    rest = rest.subtract(_access_map(workload, replace(event, access=moved)).range())
+            return not rest.is_empty()
+    except BudgetError:
+        return True
 
 
 def _unset_by_running(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, ...]] | None:

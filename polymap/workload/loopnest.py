@@ -142,11 +142,13 @@ class Statement:
 class Original:
     """The text of a C program as C reads it: static arrays and a function `original(void)` without other effects.
 
-    places: tensor name -> the C expression that points to its first element, for all that outlive the program.
+    places: tensor name -> the C expression that points to its first element, for all that outlive the program. kept:
+    the written ones among them that the program does not wholly overwrite.
     """
 
     text: str
     places: tuple[tuple[str, str], ...]
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ WORKLOADS = {
     "three": einsum("O[i] += A[i,j] * B[j] * A[j,i]", i=4, j=4),
     "largest": einsum("O[i] max= A[i,j] * B[j]", i=4, j=3),
     "smallest": einsum("O[i] min= A[i,j]", i=4, j=3, initial=("O",)),
+    "repeated": einsum("C[m,n] += A[m]", m=3, n=4),
+    "one value": einsum("C[m,n] += A[]", m=3, n=4, initial=("C",)),
+    "a row per window": einsum("O[k,p] += I[p+2*r] * W[r]", k=3, p=4, r=2),
     "outer": einsum("O[i,j] = A[i] * B[j]", i=4, j=3),
 }
 

@@ -259,11 +259,31 @@ BAD = [
     (loop("{ a[i] = 0; break; }"), "PM261 a break cannot be read (f.c:2)"),
     (loop('printf("%d", i);'), "PM261 a call stands alone, and what it does is not known (f.c:2)"),
     (loop("a[i] = rand();"), "PM266 the function 'rand' is not known to be pure (f.c:2)"),
+    (
+        "int max(int a, int b) { return a > b ? b : a; }\n" + loop("a[i] = max(a[i], b[i]);"),
+        "PM266 the file has a function 'max' of its own, and its body is not read: 'max(a[i], b[i])' (f.c:3)",
+    ),
+    (
+        "static double fabs(double x) { return x; }\n" + loop("a[i] = 1 - fabs(b[i]);"),
+        "PM266 the file has a function 'fabs' of its own, and its body is not read: 'fabs(b[i])' (f.c:3)",
+    ),
+    (
+        "int MIN(int a, int b) { return 2; }\n" + loop("a[i] = 1;", "int i = 0; i < MIN(5, 9); i++"),
+        "PM266 the file has a function 'MIN' of its own, and its body is not read: 'MIN(5, 9)' (f.c:2)",
+    ),
     (loop("a[i] = sqrt(i, i);"), "PM266 'sqrt' takes 1 arguments, not 2 (f.c:2)"),
-    (loop("*a = i;"), "PM261 a pointer cannot be read (f.c:2)"),
-    (loop("a[i] = b[i] & 1;"), "PM261 the operator '&' is not read (f.c:2)"),
+    (loop("*a = i;"), "PM261 a pointer cannot be read: '*a' (f.c:2)"),
+    (loop("*(a + i) = b[i];"), "PM261 a pointer cannot be read: '*(a + i)' (f.c:2)"),
+    (loop("a[i] = b[i] & 1;"), "PM261 the operator '&' cannot be read: 'b[i] & 1' (f.c:2)"),
+    (loop("a[i] = 1 + (b[i] >> 6);"), "PM261 the operator '>>' cannot be read: 'b[i] >> 6' (f.c:2)"),
+    (loop("a[i] = ~b[i];"), "PM261 a bit operation cannot be read: '~b[i]' (f.c:2)"),
+    (loop("a[i] = sizeof(int);"), "PM261 sizeof cannot be read: 'sizeof(int)' (f.c:2)"),
+    (loop("a[i] = b[i].x;"), "PM261 a member of a structure cannot be read: 'b[i].x' (f.c:2)"),
+    (loop("a[i] = b[i]++;"), "PM261 '++' inside an expression cannot be read: 'b[i]++' (f.c:2)"),
+    (loop("a[i] = 'x';"), "PM261 the character 'x' cannot be read (f.c:2)"),
+    (loop("a[i] = " + "+".join(["b[i]"] * 400) + " >> 1;"), "PM261 the operator '>>' cannot be read (f.c:2)"),
     (loop("a[i] <<= 1;"), "PM261 the assignment '<<=' is not read (f.c:2)"),
-    (loop("a[i] = b[i] = 0;"), "PM261 an assignment inside an expression cannot be read (f.c:2)"),
+    (loop("a[i] = b[i] = 0;"), "PM261 an assignment inside an expression cannot be read: 'b[i] = 0' (f.c:2)"),
     (loop("{ a[i] = 0; a[i][i] = 1; }"), "PM268 'a[i][i]' has 2 subscripts, 'a' has 1 (line 2) (f.c:2)"),
     (loop("{ float t[4] = {0}; a[i] = t[0]; }"), "PM261 't' is set by a list (f.c:2)"),
     (loop("{ float t; a[i] = t; }"), "PM269 't' is read but never set (f.c:2)"),
@@ -286,6 +306,8 @@ BAD = [
     (" \n\t\n", "PM153 f.c is empty"),
     ("/* a */ // b\n", "PM153 f.c holds nothing but comments"),
     ("void f(void) { }", "PM153 no functions of f.c have loops"),
+    ("void g(void) { }\nvoid f(int a[8])\n{ while (a[0]) a[0]--; }", "PM261 a while loop cannot be read (f.c:3)"),
+    ("void f(int a[8])\n{ do a[0]--; while (a[0]); }", "PM261 a do loop cannot be read (f.c:2)"),
     (loop("a[i] = 0;", "signed char i = 0; i < 200; i++"), "PM272 the loop variable 'i' would reach 200 (f.c:1)"),
     (loop("a[i] = 0;", "unsigned char i = 0; i <= 255; i++"), "PM272 the loop variable 'i' would reach 256 (f.c:1)"),
     (loop("a[i] = 0;", "unsigned i = 7; i >= 1; i -= 3"), "PM272 the loop variable 'i' would reach -2 (f.c:1)"),
@@ -327,6 +349,14 @@ BAD = [
     (loop("for (int j = 0; j < 8; j++) a[i + j / i] = 0;"), "PM262 'j / i' is not affine"),
     (loop(f"{'x' * 65} = 0;"), "PM264 the name 'xxx"),
 ]  # fmt: skip
+
+
+def test_the_name_of_a_file_is_told_in_printable_characters() -> None:
+    for text in ("void f( {", "", "for (i = 0; i < 4; i++) a[i] = b[i] >> 1;"):
+        with pytest.raises(PolymapError) as caught:
+            from_c(text, file="k\x1b[31m\n.c")
+        assert "k\\x1b[31m\\n.c" in str(caught.value)
+        assert "\x1b" not in str(caught.value)
 
 
 @pytest.mark.parametrize("source, expected", BAD, ids=[str(number) for number in range(len(BAD))])
