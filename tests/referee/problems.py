@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, pairwise
 from statistics import median
@@ -154,6 +154,18 @@ def lengthened(rng: random.Random, energy: Fraction) -> Fraction:
     """Return an energy near the given one, written with one to nine digits."""
     unit = Fraction(10) ** (rng.randint(1, 9) - len(str(int(energy))))
     return max(Fraction(round(energy * Fraction(rng.randint(700, 1300), 1000) * unit)), Fraction(1)) / unit
+
+
+def scaled(arch: Architecture, by: Fraction) -> Architecture:
+    """Return the machine with all its energies multiplied."""
+    nodes: list[Node] = []
+    for node in arch.nodes:
+        if isinstance(node, MemoryLevel):
+            leak = node.leak_pj_per_cycle * by
+            nodes.append(replace(node, read_pj=node.read_pj * by, write_pj=node.write_pj * by, leak_pj_per_cycle=leak))
+        else:
+            nodes.append(replace(node, pj=node.pj * by) if isinstance(node, ComputeUnit) else node)
+    return replace(arch, nodes=tuple(nodes))
 
 
 def _elements(shape: tuple[int, ...]) -> int:
