@@ -106,7 +106,8 @@ def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(
         _check_any(problem)
 
 
-@pytest.mark.parametrize("batch", [pytest.param(n, marks=() if n < 1 else pytest.mark.slow) for n in range(4)])
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(4))
 def test_with_long_numbers_the_optimum_is_the_least_of_all_trees(batch: int) -> None:
     """The first problems of tests/search_tally.py: extents up to a million, all objectives, constraints."""
     tally = Tally()
