@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +131,7 @@ class Columns:
         self._moved: dict[int, int] = {}
         self.instances = instances
         self._tensors = len(workload.tensors)
-        self.kind = np.dtype(np.int64 if most_summed(workload, arch, scale) < FITS else object)
+        self.kind: np.dtype[Any] = np.dtype(np.int64 if most_summed(workload, arch, scale) < FITS else object)
         self.count = 1
         texts = [text for _, text in scale.parts]
         for number, level in enumerate(arch.levels):
