@@ -38,6 +38,7 @@ test: $(READY)
 soak: $(READY)
 	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES) --sets-every 10 --tally out
 	$(BIN)/python -m tests.c_tally 2000 --first 20000 --state out/c_tally.json
+	$(BIN)/python -m tests.search_tally 2000 --first 20000 --state out/search_tally.json
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m soak --hypothesis-profile=soak
 
 mutants: $(READY)

@@ -23,7 +23,7 @@ from polymap.schedules.space_chains import (
     unlimited_table,
 )
 from polymap.schedules.space_fanouts import Share, shared_product, shares_of
-from polymap.schedules.space_orders import NoPrimesLeft, Quadrature, UnitBlock, evaluation_points, quadrature
+from polymap.schedules.space_orders import Quadrature, UnitBlock, evaluation_points, rules
 from polymap.schedules.space_placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
@@ -91,7 +91,7 @@ def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
         return None  # the divisors of an extent are not known
     try:
         return _counted(space, stop)
-    except (_Stopped, NoPrimesLeft):
+    except _Stopped:
         return None
 
 
@@ -106,15 +106,18 @@ def _counted(space: Space, stop: Callable[[], bool]) -> int | None:
         or sum(part.operations for part in work) * (bound.bit_length() // 16 + 1) > _MOST_OPERATIONS
     ):
         return None
-    degree = _degree(space, families)
-    total, modulus, number = 0, 1, 0
-    while modulus < bound:
-        rule = quadrature(degree, number)
+    total, modulus = 0, 1
+    if not families:
+        return 0
+    for rule in _unless(stop, rules(_degree(space, families))):
+        if rule is None:
+            continue
         residue = sum(_count_family(space, part, rule) for part in _unless(stop, work)) % rule.prime
         total += modulus * ((residue - total) * pow(modulus, -1, rule.prime) % rule.prime)
         modulus *= rule.prime
-        number += 1
-    return total
+        if modulus >= bound:
+            return total
+    return None
 
 
 def _positions_matter(space: Space) -> bool:

@@ -11,7 +11,7 @@ among the blocks of a region is listed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -22,9 +22,11 @@ import numpy as np
 from polymap.schedules.space_chains import Table
 
 Vector = tuple[int, ...]
-_LARGEST = (
-    2**17
-)  # products of two residues stay below 2^34: sums of many are exact in int64, and in float64 matrix products
+# Products of two residues stay below 2^34: sums of many are exact in int64, and in float64 matrix products.
+_LARGEST = 2**17
+_AT_ONCE = 512  # numbers of which the primes are tried between two looks at the clock
+# The polynomial of 8 nodes splits modulo none of the 12,251 primes below, and that of n modulo one of some n!/2.
+_MOST_NODES = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +38,36 @@ class Quadrature:
     weights: tuple[int, ...]
 
 
-class NoPrimesLeft(Exception):
-    """No rule of the degree has a prime that products of residues fit."""
+def rules(degree: int) -> Iterator[Quadrature | None]:
+    """Yield rules that are exact up to `degree`, each with another prime, as long as there are primes that products of
+    residues fit. None comes in between, wherever the caller may want to look at the clock."""
+    if _nodes(degree) > _MOST_NODES:
+        return
+    below = _LARGEST
+    while below > 2 * degree:
+        below, rule = tried(degree, below)
+        yield rule
+
+
+def _nodes(degree: int) -> int:
+    """Return how many nodes besides 0 a rule has that is exact up to a degree."""
+    return max(1, (degree + 1) // 2)
 
 
 @cache
-def quadrature(degree: int, number: int) -> Quadrature:
-    """Return the number-th rule that is exact up to `degree`; each has another prime."""
-    size = max(1, (degree + 1) // 2)
+def tried(degree: int, below: int) -> tuple[int, Quadrature | None]:
+    """Return the rule of the largest of the next few primes that has one, and what primes are to be tried then."""
+    size = _nodes(degree)
     polynomial = [
         (-1) ** (size - i) * comb(size + 1, size - i) * factorial(size) // factorial(i) for i in range(size + 1)
     ]
-    candidate = quadrature(degree, number - 1).prime - 1 if number else _LARGEST - 1
-    while True:
+    last = max(below - _AT_ONCE, 2 * degree)
+    for candidate in range(below - 1, last, -1):
         roots = _roots(polynomial, candidate) if _is_prime(candidate) and _splits(polynomial, candidate) else ()
         if len(roots) == size:
             nodes = (0, *roots)
-            return Quadrature(candidate, nodes, _weights(nodes, candidate))
-        candidate -= 1
-        if candidate <= 2 * degree:
-            raise NoPrimesLeft
+            return candidate, Quadrature(candidate, nodes, _weights(nodes, candidate))
+    return last + 1 if last > 2 * degree else last, None
 
 
 def _is_prime(number: int) -> bool:

@@ -15,9 +15,11 @@ import numpy as np
 
 from polymap.search.exact import Arithmetic, Numbers
 from polymap.search.lattice import IntArray, minimum_below
+from polymap.search.limits import OutOfTime
 from polymap.search.tables import Edge, Tables
 
 State = tuple[int, ...]
+LONG_STEP = 1 << 18  # entries of tables from which on the clock is looked at between them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +146,7 @@ def costs_inside(
     """Return the least costs inside for one component x price_unit, plus prices[level] per bit held.
 
     A node that alone exceeds its level's capacity is never placed. only: the states that are wanted (None: all).
+    Raises OutOfTime where the tables are large.
     """
     graph, shape, arithmetic = graph_of(tables), tables.lattice.shape, tables.arithmetics[component]
     costs: dict[tuple[int, int, bool], Numbers] = {}
@@ -154,6 +157,8 @@ def costs_inside(
             continue
         block: Numbers = np.empty((len(states), *shape), dtype=arithmetic.dtype)
         for row, state in enumerate(states):
+            if block.size > LONG_STEP and tables.stop():
+                raise OutOfTime
             end = final_cost(tables, state, component)
             block[row] = arithmetic.never if end is None else arithmetic.scalar(end * price_unit)
             for move in graph.moves[state]:

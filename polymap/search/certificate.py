@@ -92,7 +92,7 @@ def certificate(
         raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
     images = symmetries(analyse(workload, arch, rules))
     with _deadline(seconds):
-        proofs = _Writer(Prover(problem, value), images).lines()
+        proofs = _proofs(problem, value, images)
     lines = [
         FORMAT,
         *head,
@@ -103,6 +103,14 @@ def certificate(
         *proofs,
     ]
     return "\n".join((*lines, f"end {digest(lines)}", ""))
+
+
+def _proofs(problem: Problem, value: int, images: Images) -> list[str]:
+    """Return the lines of all structures; OptionError PM515 for numbers that the checker does not reach."""
+    try:
+        return _Writer(Prover(problem, value), images).lines()
+    except Refused as refusal:
+        raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
 
 
 @contextmanager

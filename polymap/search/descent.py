@@ -30,6 +30,7 @@ from polymap.search.estimate import lowered_sum, may_win, surely_below
 from polymap.search.exact import Arithmetic, Numbers
 from polymap.search.incumbent import Incumbent
 from polymap.search.leaf import Leaf, best_leaves, separated_leaves
+from polymap.search.limits import OutOfTime
 from polymap.search.spread import Context
 from polymap.search.tables import Edge, Tables, tables_below
 
@@ -68,10 +69,6 @@ class Child:
     edge: Edge
     after: State
     index: tuple[int, ...]
-
-
-class OutOfTime(Exception):
-    """The limit was reached inside a structure."""
 
 
 def view_of(tables: Tables, prices: Prices | None, only: frozenset[State] | None = None) -> View:

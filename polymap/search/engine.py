@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -15,12 +16,12 @@ from polymap.search.apart import apart_bounds
 from polymap.search.baselines import baseline
 from polymap.search.bound import first_states, least_from, root_bound
 from polymap.search.crew import Crew, Hands, Stop
-from polymap.search.descent import Descent, OutOfTime, View, view_of
+from polymap.search.descent import Descent, View, view_of
 from polymap.search.goals import Goal
 from polymap.search.incumbent import Front, Incumbent, Polish
 from polymap.search.lattice import divisors
 from polymap.search.leaf import Leaf
-from polymap.search.limits import Work
+from polymap.search.limits import OutOfTime, Work
 from polymap.search.objective import BARRED, Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
@@ -161,7 +162,8 @@ def _step(
     if -stage == Stage.PLACED:
         _solve_places(problem, measure, structure, places, incumbent)
         return
-    for own, then, _, where in _refined(problem, measure, structure, number, Stage(-stage + 1)):
+    bench = _Bench(problem, measure, incumbent.keep, incumbent.out_of_time)
+    for own, then, _, where in _refined(bench, structure, number, Stage(-stage + 1)):
         yield max(own, bound), then, number, where
 
 
@@ -299,9 +301,10 @@ def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure
     busiest = sorted(structures, key=lambda s: (-prod(prod(row) for row in s.classes), s.classes))
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
-        view = view_of(build_tables(problem, structure, measure, context), None)
-        if view_bound(view) is not None:
-            improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
+        with suppress(OutOfTime):
+            view = view_of(build_tables(problem, structure, measure, context, incumbent.out_of_time), None)
+            if view_bound(view) is not None:
+                improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
         annealed = _annealed(problem, measure, min(ANNEALED, _size(problem, structures)))
         if annealed is not None:
@@ -326,17 +329,17 @@ def _annealed(problem: Problem, measure: Measure, budget: int) -> tuple[int, Lea
     return int(found.value / measure.unscaled(1)), Leaf((), found.best)
 
 
-def _refined(problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage) -> Iterator[Entry]:
+def _refined(bench: _Bench, structure: Structure, number: int, stage: Stage) -> Iterator[Entry]:
     """Yield the queue's entries for a structure at the next stage; what fits nowhere yields none."""
+    problem = bench.problem
     choices = places_of(problem, structure)
     if len(choices) == 1:
         stage = Stage.PLACED
     elif stage is Stage.TOGETHER:
         choices = ((),)
     for places in choices:
-        bound = view_bound(
-            view_of(build_tables(problem, structure, measure, root_context(problem, structure, places)), None)
-        )
+        context = root_context(problem, structure, places)
+        bound = view_bound(view_of(build_tables(problem, structure, bench.measure, context, bench.stop), None))
         if bound is not None:
             yield bound, -stage, number, places
 
@@ -367,7 +370,8 @@ def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
 def _solve_places(
     problem: Problem, measure: Measure, structure: Structure, places: Places, incumbent: Incumbent
 ) -> None:
-    tables = build_tables(problem, structure, measure, root_context(problem, structure, places))
+    context = root_context(problem, structure, places)
+    tables = build_tables(problem, structure, measure, context, incumbent.out_of_time)
     view = view_of(tables, None)
     descent = Descent(tables, None, incumbent)
     if measure.is_linear:

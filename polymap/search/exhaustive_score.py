@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
+from math import lcm, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.errors import OptionError, Problem
 from polymap.search.exhaustive_arrays import Ints
 from polymap.workload.loopnest import Workload
+
+FITS = 1 << 62  # sums below it are int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,29 @@ def _bands(level: MemoryLevel) -> tuple[Fraction | None, Fraction | None, Fracti
     return level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
 
 
+def most_summed(workload: Workload, arch: Architecture, scale: Scale) -> int:
+    """Return what no column of a tree, no energy or latency in the scale's units, and no step to them exceeds.
+
+    A load is of one element by one instance at one time, for some statement instance and access; it is read and written
+    once, and a partial sum comes and goes.
+    """
+    points = prod(workload.extents().values())
+    accesses = sum(1 + len(statement.reads) for statement in workload.statements)
+    moves = 8 * points * accesses * (len(arch.levels) + 1)
+    bits = moves * max(tensor.bits for tensor in workload.tensors)
+    bands = [band.denominator for level in arch.levels for band in _bands(level) if band is not None]
+    cycles = (len(arch.levels) + 1) * max(points, bits * max(bands, default=1)) * scale.cycle_scale
+    weights = [energy for row in (*scale.read_energy, *scale.write_energy) for energy in row]
+    return moves * max(weights) + scale.fixed_energy + max(1, scale.leak) * cycles
+
+
 class Columns:
     """Which column holds what, for words whose levels have these many working instances.
 
     Column 0: energy. Then one per level whose traffic is wanted: bits moved. Then one per level of limited capacity, or
     whose use is wanted: bits held. Then, where the latency counts and the bandwidth is limited, one per instance: bits
-    read, and bits written.
+    read, and bits written. kind: int64, or Python's integers where a sum, or what the objective makes of it, may not
+    fit.
     """
 
     def __init__(self, workload: Workload, arch: Architecture, scale: Scale, instances: Sequence[int]) -> None:
@@ -110,6 +130,8 @@ class Columns:
         self._held: dict[int, int] = {}
         self._moved: dict[int, int] = {}
         self.instances = instances
+        self._tensors = len(workload.tensors)
+        self.kind: np.dtype[Any] = np.dtype(np.int64 if most_summed(workload, arch, scale) < FITS else object)
         self.count = 1
         texts = [text for _, text in scale.parts]
         for number, level in enumerate(arch.levels):
@@ -129,7 +151,7 @@ class Columns:
                     self.count += 2 * instances[number]
 
     def empty(self) -> Ints:
-        return np.zeros(self.count, dtype=np.int64)
+        return np.zeros(self.count, dtype=self.kind)
 
     def no_traffic(self) -> Ints:
         """Return zeros per level: reads, writes, fills, drains."""
@@ -162,17 +184,22 @@ class Columns:
                 continue
             total = int(moves[0]) if count == 1 else int(moves.sum())
             traffic[4 * level + kind] += total
-            row[0] += total * energy[level][tensor]
+            row[0] = self._checked(int(row[0]) + total * energy[level][tensor])
             if level in self._bits:
                 row[self._bits[level]] += total * self.bits[tensor]
             if first is not None:
                 row[first + kind * count : first + (kind + 1) * count] += moves * self.bits[tensor]
 
+    def _checked(self, number: int) -> int:
+        """Return the number, which is small enough for sums over all tensors."""
+        assert self.kind != np.int64 or abs(number) < FITS // self._tensors, "more is moved than most_summed says"
+        return number
+
     def fit(self, sums: Ints) -> NDArray[np.bool_]:
         """Return for each row of `sums` (a tree) whether all capacities suffice."""
         fits = np.ones(len(sums), dtype=np.bool_)
         for column, capacity in self.capacities:
-            fits &= sums[:, column] <= capacity
+            fits &= np.asarray(sums[:, column] <= capacity, dtype=np.bool_)
         return fits
 
     def vectors(self, sums: Ints, steps: int) -> list[Ints]:
@@ -183,7 +210,7 @@ class Columns:
             return columns
         (unit,) = scale.units()
         factors = [int(weight * scale.unit(text) / unit) for weight, text in scale.parts]
-        total = np.zeros(len(sums), dtype=np.int64)
+        total = np.zeros(len(sums), dtype=self.kind)
         for factor, column in zip(factors, columns, strict=True):
             total = _total(total, _product(column, np.full(len(sums), factor, dtype=object)))
         return [total]
@@ -208,7 +235,7 @@ class Columns:
         """Return the latency of each row in cycles."""
         scale = self.scale.cycle_scale
         compute = -(-steps // self.arch.compute.per_cycle) * scale
-        parts = [np.full(len(sums), compute, dtype=np.int64)]
+        parts = [np.full(len(sums), compute, dtype=self.kind)]
         for level, first in self._moved.items():
             count = self.instances[level]
             reads = sums[:, first : first + count]

@@ -13,6 +13,15 @@ MOST_OF_A_SHORT_LIMIT = 0.8  # and where the limit is short, this much of it
 DIVIDING_WORK_SHARE = 0.5  # where the work is limited
 
 
+class OutOfTime(Exception):
+    """A limit was reached inside a step."""
+
+
+def never() -> bool:
+    """Return that no limit is reached."""
+    return False
+
+
 @dataclass(slots=True)
 class Work:
     """Steps of a search: structures and regions bounded, nodes visited, mappings scored; and how many there may be

@@ -8,12 +8,15 @@ from math import prod
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
 from polymap.schedules.primes import split
 from polymap.search.constraints import Rules, narrowed
+from polymap.search.exact import INT64, count_type
+from polymap.search.magnitudes import most_counted
 from polymap.workload.loopnest import Operator, Tensor, Workload, accesses_of, is_box
 
 MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element
 MOST_WINDOWED = 1 << 48  # points of all window dims together, so that what is counted of them stays below UNREACHED
 MOST_AXES = 60  # of a table: numpy allows 64
 MOST_CELLS = 1 << 28  # of the tables of all states: 2 GiB of int64
+MOST_LONG_CELLS = 1 << 22  # where they are Python's integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ def _too_large(workload: Workload, arch: Architecture, terms: tuple[TensorTerm, 
         return "the windows are too large together"
     axes = [exponent for extent in extents.values() for _, exponent in split(extent)[0]]
     states = prod(2 ** len(arch.levels) if term.is_output else len(arch.levels) for term in terms)
-    if len(axes) > MOST_AXES or states * prod(exponent + 1 for exponent in axes) > MOST_CELLS:
+    most = MOST_CELLS if count_type(most_counted(workload)) == INT64 else MOST_LONG_CELLS
+    if len(axes) > MOST_AXES or states * prod(exponent + 1 for exponent in axes) > most:
         return "there are too many choices of tiles for one table"
     return None
 

@@ -8,6 +8,7 @@ their tile; for tensors read through windows they are lower bounds (windows.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -20,6 +21,7 @@ from polymap.search.components import Component
 from polymap.search.constraints import Intrinsic
 from polymap.search.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.lattice import IntArray, Lattice, lattice_below, restricted
+from polymap.search.limits import never
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
 from polymap.search.loop_orders import standing_tiles
 from polymap.search.magnitudes import most_costed, most_counted
@@ -62,7 +64,7 @@ class TensorTable:
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
     """Everything that the bound of one structure needs. start: cost present before any node, per component;
-    arithmetics: how each component's costs are kept."""
+    arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached."""
 
     problem: Problem
     structure: Structure
@@ -73,9 +75,12 @@ class Tables:
     start: tuple[int, ...]
     compute_cycles: int
     arithmetics: tuple[Arithmetic, ...]
+    stop: Callable[[], bool]
 
 
-def build_tables(problem: Problem, structure: Structure, measure: Measure, context: Context) -> Tables:
+def build_tables(
+    problem: Problem, structure: Structure, measure: Measure, context: Context, stop: Callable[[], bool] = never
+) -> Tables:
     """Return the tables of a structure below the last tile of the context."""
     whole = tuple(zip(problem.dims, context.tiles[0], strict=True))
     lattice = lattice_below(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
@@ -87,7 +92,7 @@ def build_tables(problem: Problem, structure: Structure, measure: Measure, conte
     tensors = tuple(tensor_table(setting, term) for term in problem.terms)
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-steps // problem.arch.compute.per_cycle)
-    return Tables(problem, structure, measure, context, lattice, tensors, start, cycles, arithmetics)
+    return Tables(problem, structure, measure, context, lattice, tensors, start, cycles, arithmetics, stop)
 
 
 def arithmetic_of(problem: Problem, component: Component) -> Arithmetic:

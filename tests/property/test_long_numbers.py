@@ -6,17 +6,16 @@ The machine of the first tests once made searches claim optima: costs x 10^6 pas
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 import polymap as pm
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel, Node
+from polymap.arch.machine import Architecture
 from polymap.search import engine, exact
 from polymap.search.result import SearchResult
 from polymap.search.search import search
-from tests.referee.problems import random_problem
+from tests.referee.problems import random_problem, scaled
 
 _PRIME = 10**30 + 57
 
@@ -66,17 +65,6 @@ def test_long_layers_are_proven(sizes: tuple[int, int, int], objective: str, kee
     assert known is None or found.value <= known
 
 
-def _scaled(arch: Architecture, by: Fraction) -> Architecture:
-    nodes: list[Node] = []
-    for node in arch.nodes:
-        if isinstance(node, MemoryLevel):
-            leak = node.leak_pj_per_cycle * by
-            nodes.append(replace(node, read_pj=node.read_pj * by, write_pj=node.write_pj * by, leak_pj_per_cycle=leak))
-        else:
-            nodes.append(replace(node, pj=node.pj * by) if isinstance(node, ComputeUnit) else node)
-    return replace(arch, nodes=tuple(nodes))
-
-
 @pytest.mark.parametrize("seed", range(16))
 def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int) -> None:
     """The factors take the same problem through int64, two limbs and Python ints."""
@@ -86,7 +74,7 @@ def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int) -> Non
     rng = random.Random(seed)
     for digits in (3, 14, 60):
         by = Fraction(rng.randrange(1, 10**digits), rng.randrange(1, 10**digits))
-        other = search(problem.workload, _scaled(problem.arch, by), objective, "divide", time_limit_s=120)
+        other = search(problem.workload, scaled(problem.arch, by), objective, "divide", time_limit_s=120)
         assert (other.status, other.best) == (first.status, first.best)
         assert (other.space.listed, other.space.infeasible) == (first.space.listed, first.space.infeasible)
         assert first.status == "INFEASIBLE" or (_accounted(first) and _accounted(other))

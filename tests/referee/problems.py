@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, pairwise
 from statistics import median
@@ -23,6 +23,7 @@ from polymap.workload.loopnest import Workload
 
 LARGE = 10_000  # trees; at least half of the problems have more
 _MOST_WORDS = 500  # sequences of loops; what the time of an enumeration grows with
+_MOST_WALKED = 1_500_000  # statement instances in all sequences of loops together
 _MOST_PLACES = 1_000_000  # ways to place all nodes in one sequence of loops; what the memory grows with
 
 
@@ -62,6 +63,18 @@ _FAMILIES: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("three", "D[m,n] += A[m,k] * B[k,n] * S[n]", {"m": 4, "n": 4, "k": 4}),
     ("three", "O[i] += A[i,j] * B[j] * S[i]", {"i": 8, "j": 8}),
 )
+_LONG: tuple[tuple[str, str, dict[str, int]], ...] = (
+    ("dot", "s[] += A[k] * B[k]", {"k": 1}),
+    ("matvec", "y[m] += A[m,k] * x[k]", {"m": 3, "k": 1}),
+    ("maximum", "y[k] max= A[m,k]", {"m": 3, "k": 1}),
+    ("gemm", "C[m,n] += A[m,k] * B[k,n]", {"m": 2, "n": 3, "k": 1}),
+    ("gemm", "C[k,n] += A[k,m] * B[m,n]", {"m": 3, "n": 2, "k": 1}),
+    ("outer", "C[m,k] += A[m] * B[k]", {"m": 4, "k": 1}),
+    ("window", "O[p] += I[p+r] * W[r]", {"p": 1, "r": 3}),
+    ("window", "O[m,p] += I[p+r] * W[m,r]", {"m": 2, "p": 1, "r": 2}),
+    ("strided", "O[p] += I[2*p+r] * W[r]", {"p": 1, "r": 3}),
+    ("dilated", "O[p] += I[p+2*r] * W[r]", {"p": 1, "r": 3}),
+)
 _EXTENTS = (1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9, 10, 11, 12, 12, 13, 16, 24, 36)
 _REDUCED = ("r", "s")  # window extents, at least 2
 
@@ -85,11 +98,39 @@ def random_problem(rng: random.Random, *, most: int = 100_000, tiles: str | None
             return Problem(workload, arch, objective, rule, legal, _features(name, workload, arch, objective, rule))
 
 
+def long_problem(rng: random.Random, *, most: int = 20_000) -> Problem:
+    """Return a problem with dividing tiles, one of whose extents is up to a million: a prime or a product of two, so
+    that its loops are few and all trees can be walked."""
+    while True:
+        name, text, largest = rng.choice(_LONG)
+        workload = _workload(rng, name, text, largest, {"k" if "k" in largest else "p": _long_extent(rng)})
+        arch = _machine(rng, workload)
+        legal = _trees(workload, arch, "divide", most)
+        if legal is not None and legal > 20:
+            objective = _objective(rng, arch) if rng.random() < 0.7 else joined_objective(rng, arch)
+            features = _features(name, workload, arch, objective, "divide") | {"long"}
+            return Problem(workload, arch, objective, "divide", legal, features)
+
+
+def _long_extent(rng: random.Random) -> int:
+    """Return a prime, or a product of two, of three to six digits."""
+    about = 10 ** rng.uniform(2, 6)
+    first = rng.choice((1, 1, 2, 2, 3, 5, 7, _prime_below(about**0.5)))
+    return min(1_000_000, first * _prime_below(about / first))
+
+
+def _prime_below(number: float) -> int:
+    """Return the largest prime up to a number (2 for what is smaller)."""
+    return next(n for n in range(max(2, int(number)), 1, -1) if all(n % d for d in range(2, int(n**0.5) + 1)))
+
+
 def _trees(workload: Workload, arch: Architecture, tiles: str, most: int) -> int | None:
     """Return the number of legal trees as the enumeration meets them; None where it would take long."""
     arrangements = Arrangements(workload, arch)
-    words = list(islice(Words(Nest(workload, arch), arch, tiles, arrangements.most_nodes), _MOST_WORDS + 1))
-    if len(words) > _MOST_WORDS:
+    nest = Nest(workload, arch)
+    longest = min(_MOST_WORDS, _MOST_WALKED // nest.count)
+    words = list(islice(Words(nest, arch, tiles, arrangements.most_nodes), longest + 1))
+    if len(words) > longest:
         return None
     if any(arrangements.most_arrangements(len(word.items), word.units) > _MOST_PLACES for word in words):
         return None
@@ -101,8 +142,11 @@ def _trees(workload: Workload, arch: Architecture, tiles: str, most: int) -> int
     return trees
 
 
-def _workload(rng: random.Random, name: str, text: str, largest: dict[str, int]) -> Workload:
+def _workload(
+    rng: random.Random, name: str, text: str, largest: dict[str, int], long: dict[str, int] | None = None
+) -> Workload:
     sizes = {dim: rng.choice([e for e in _EXTENTS if (dim in _REDUCED) < e <= most]) for dim, most in largest.items()}
+    sizes |= long or {}
     if name == "reversed":
         text = text.replace("p-r+2", f"p-r+{sizes['r'] - 1}")
     tensors = list(dict.fromkeys(re.findall(r"\w+(?=\[)", text)))
@@ -154,6 +198,18 @@ def lengthened(rng: random.Random, energy: Fraction) -> Fraction:
     """Return an energy near the given one, written with one to nine digits."""
     unit = Fraction(10) ** (rng.randint(1, 9) - len(str(int(energy))))
     return max(Fraction(round(energy * Fraction(rng.randint(700, 1300), 1000) * unit)), Fraction(1)) / unit
+
+
+def scaled(arch: Architecture, by: Fraction) -> Architecture:
+    """Return the machine with all its energies multiplied."""
+    nodes: list[Node] = []
+    for node in arch.nodes:
+        if isinstance(node, MemoryLevel):
+            leak = node.leak_pj_per_cycle * by
+            nodes.append(replace(node, read_pj=node.read_pj * by, write_pj=node.write_pj * by, leak_pj_per_cycle=leak))
+        else:
+            nodes.append(replace(node, pj=node.pj * by) if isinstance(node, ComputeUnit) else node)
+    return replace(arch, nodes=tuple(nodes))
 
 
 def _elements(shape: tuple[int, ...]) -> int:

@@ -22,6 +22,7 @@ from polymap.search.exhaustive import ExhaustiveResult, exhaustive, scored_trees
 from polymap.search.result import SearchResult
 from polymap.search.search import search
 from tests.referee.problems import LARGE, Problem, random_problem
+from tests.search_tally import Tally, check
 
 _BATCH = 5
 _DIVIDE, _ANY = 160, 40  # batches
@@ -103,6 +104,19 @@ def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(
     monkeypatch.setattr(any_search, "FEW_TREES", 0)
     for problem in _problems(batch, "any"):
         _check_any(problem)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(4))
+def test_with_long_numbers_the_optimum_is_the_least_of_all_trees(batch: int) -> None:
+    """The first problems of tests/search_tally.py: extents up to a million, all objectives, constraints."""
+    tally = Tally()
+    for seed in range(15 * batch, 15 * batch + 15):
+        check(seed, tally)
+    assert tally.wrong == []
+    assert tally.outcomes["OPTIMAL"] >= 8
+    assert tally.features["long"] == 7 + batch % 2
+    assert tally.features["constraints"] >= 3
 
 
 @pytest.mark.soak

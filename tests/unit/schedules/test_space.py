@@ -9,6 +9,7 @@ import pytest
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.arch.presets import load_arch
+from polymap.schedules import space_orders
 from polymap.schedules.space import SpaceSize, legal_count, space_size, syntactic_count
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
@@ -132,3 +133,22 @@ def test_a_count_that_is_stopped_is_none_and_asks_often() -> None:
     size = space_size(layer, arch, "divide", stop)
     assert asked == [False] * 5 + [True] * 2  # each of the two counts ends at the first
     assert (size.syntactic, size.legal) == (None, None)
+
+
+def test_many_dims_have_no_count_and_the_search_for_primes_looks_at_the_clock() -> None:
+    """Building the rules of 14 and more dims once took 10 s and more, for nothing."""
+    sizes = {f"d{number}": 7 for number in range(13)}
+    layer = einsum(f"O[d0] += A[{','.join(sizes)}]", **sizes)
+    asked: list[bool] = []
+
+    def stop() -> bool:
+        asked.append(True)
+        return len(asked) > 12
+
+    space_orders.tried.cache_clear()
+    assert legal_count(layer, _one_level(), "divide", stop) is None
+    assert len(asked) == 13  # before the count ends there are more than a hundred
+    assert legal_count(layer, _one_level(), "divide") is not None
+    more = einsum(f"O[d0] += A[{','.join(sizes)},d13,d14]", **sizes, d13=7, d14=7)
+    assert list(space_orders.rules(15)) == []
+    assert legal_count(more, _one_level(), "divide") is None

@@ -10,16 +10,19 @@ import pytest
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel.assemble import capacity_violations, energy_pj_exact, latency_cycles
 from polymap.costmodel.cost import Counts
+from polymap.costmodel.evaluate import evaluate
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.errors import OptionError
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.mapping import Mapping, MappingNode, Spatial, Storage
 from polymap.schedules.space import legal_count
 from polymap.search.exhaustive import exhaustive, scored_trees
+from polymap.search.goals import parse_objective
+from polymap.search.objective import objective_value, objective_values
 from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 from tests.referee.all_trees import all_trees
-from tests.referee.problems import random_problem
+from tests.referee.problems import long_problem, random_problem, scaled
 
 pytestmark = pytest.mark.slow
 
@@ -140,6 +143,35 @@ def test_loops_that_the_dependences_forbid_are_left_out() -> None:
     assert bound is not None
     assert (free.legal, bound.legal) == (6, 4)
     assert free.value == bound.value == 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_long_numbers_are_summed_exactly(seed: int) -> None:
+    """Energies multiplied by a number of 40 digits give values multiplied by it."""
+    problem, by = random_problem(random.Random(f"long {seed}"), most=4_000), Fraction(10**40 + 121, 3)
+    objective = ("energy", "edp", "weighted:1/7*energy+3*latency", "lex:edp,energy")[seed % 4]
+    first = exhaustive(problem.workload, problem.arch, objective, problem.tiles)
+    other = exhaustive(problem.workload, scaled(problem.arch, by), objective, problem.tiles)
+    assert first is not None
+    assert other is not None
+    if first.value is None or "weighted" in objective:
+        assert (other.legal, other.fitting) == (first.legal, first.fitting)
+    else:
+        assert other.values == tuple(value * by for value in first.values)
+        assert other.best == first.best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_extents_up_to_a_million_cost_what_the_cost_model_counts(seed: int) -> None:
+    problem = long_problem(random.Random(f"million {seed}"))
+    trees = scored_trees(problem.workload, problem.arch, problem.objective, "divide", every=max(1, problem.legal // 4))
+    goal = parse_objective(problem.objective, problem.arch)
+    for tree in trees:
+        cost = evaluate(problem.workload, problem.arch, tree.mapping)
+        if len(tree.values) > 1:
+            assert objective_values(problem.workload, problem.arch, goal, cost) == tree.values
+        else:
+            assert objective_value(problem.workload, problem.arch, goal, cost) == tree.value
 
 
 def test_an_unknown_objective_is_refused() -> None:
