@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
+from math import ceil, lcm, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ class Scale:
     """The objective in integers: energies times energy_scale, transfer cycles times cycle_scale.
 
     kind: "weighted" (also for one objective alone), "lex" or "pareto". parts: weight and text of each objective.
-    read_energy and write_energy: [level][tensor].
+    read_energy and write_energy: [level][tensor]. largest: what no number of a tree exceeds, products aside.
     """
 
     kind: str
@@ -32,6 +32,12 @@ class Scale:
     write_energy: tuple[tuple[int, ...], ...]
     fixed_energy: int
     leak: int
+    largest: int
+
+    @property
+    def dtype(self) -> type:
+        """Return what the numbers of all columns and sums are kept in: int64 where all fit, else Python's integers."""
+        return np.int64 if self.largest.bit_length() < 63 else object
 
     @property
     def needs_latency(self) -> bool:
@@ -61,16 +67,34 @@ def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
         fixed *= extent
     scale = lcm(leak.denominator, fixed.denominator, *(x.denominator for row in (*read, *write) for x in row))
     bands = [band for level in arch.levels for band in _bands(level) if band is not None]
+    cycle_scale = lcm(1, *(band.numerator for band in bands))
+    read_energy = tuple(tuple(int(x * scale) for x in row) for row in read)
+    write_energy = tuple(tuple(int(x * scale) for x in row) for row in write)
+    moved = _most_moved(workload, arch)
+    bits = moved * sum(tensor.bits for tensor in workload.tensors)
+    cycles = cycle_scale * (moved + sum((ceil(bits / band) for band in bands), 0))
+    energy = moved * sum(map(sum, (*read_energy, *write_energy))) + int(fixed * scale) + int(leak * scale) * cycles
     return Scale(
         kind,
         parts,
         scale,
-        lcm(1, *(band.numerator for band in bands)),
-        tuple(tuple(int(x * scale) for x in row) for row in read),
-        tuple(tuple(int(x * scale) for x in row) for row in write),
+        cycle_scale,
+        read_energy,
+        write_energy,
         int(fixed * scale),
         int(leak * scale),
+        4 * max(bits, cycles, energy),
     )
+
+
+def _most_moved(workload: Workload, arch: Architecture) -> int:
+    """Return what a level moves at most of a tensor, in elements, in each of the terms that its count is made of.
+
+    A node loads at most one element per access of a statement instance below it, and each level inside asks for as many.
+    """
+    accesses = 1 + max(len(statement.reads) for statement in workload.statements)
+    largest = max(accesses * prod(workload.extents().values()), *(prod(tensor.shape) for tensor in workload.tensors))
+    return largest * 2 * (len(arch.levels) + 2)
 
 
 def _parts_of(arch: Architecture, objective: str) -> tuple[str, tuple[tuple[Fraction, str], ...]]:
@@ -129,7 +153,7 @@ class Columns:
                     self.count += 2 * instances[number]
 
     def empty(self) -> Ints:
-        return np.zeros(self.count, dtype=np.int64)
+        return np.zeros(self.count, dtype=self.scale.dtype)
 
     def no_traffic(self) -> Ints:
         """Return zeros per level: reads, writes, fills, drains."""
@@ -172,7 +196,7 @@ class Columns:
         """Return for each row of `sums` (a tree) whether all capacities suffice."""
         fits = np.ones(len(sums), dtype=np.bool_)
         for column, capacity in self.capacities:
-            fits &= sums[:, column] <= capacity
+            fits &= (sums[:, column] <= capacity).astype(np.bool_)
         return fits
 
     def vectors(self, sums: Ints, steps: int) -> list[Ints]:
@@ -208,7 +232,7 @@ class Columns:
         """Return the latency of each row in cycles."""
         scale = self.scale.cycle_scale
         compute = -(-steps // self.arch.compute.per_cycle) * scale
-        parts = [np.full(len(sums), compute, dtype=np.int64)]
+        parts = [np.full(len(sums), compute, dtype=self.scale.dtype)]
         for level, first in self._moved.items():
             count = self.instances[level]
             reads = sums[:, first : first + count]
