@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, lcm, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ class Scale:
     largest: int
 
     @property
-    def dtype(self) -> type:
+    def dtype(self) -> type[Any]:
         """Return what the numbers of all columns and sums are kept in: int64 where all fit, else Python's integers."""
         return np.int64 if self.largest.bit_length() < 63 else object
 
@@ -90,7 +91,7 @@ def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
 def _most_moved(workload: Workload, arch: Architecture) -> int:
     """Return what a level moves at most of a tensor, in elements, in each of the terms that its count is made of.
 
-    A node loads at most one element per access of a statement instance below it, and each level inside asks for as many.
+    A node loads at most one element per access of a statement instance below it; each level inside asks for as many.
     """
     accesses = 1 + max(len(statement.reads) for statement in workload.statements)
     largest = max(accesses * prod(workload.extents().values()), *(prod(tensor.shape) for tensor in workload.tensors))
