@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from random import Random
@@ -30,6 +31,14 @@ TRIES_OF_PROGRAMS = 40  # each takes longer to count
 Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Mappings that meet the rules, best first, and how many were scored to find them."""
+
+    found: tuple[Sampled, ...]
+    tried: int
+
+
 def sampled(
     workload: Workload,
     arch: Architecture,
@@ -39,15 +48,21 @@ def sampled(
     *,
     annealer: Annealer | None,
     seed: int,
+    before: Drawn | None,
     work: Work,
     report: Callable[[Mapping, Fraction], None],
-) -> tuple[list[Sampled], int]:
-    """Return the mappings that meet the rules among the program order, random trees and what annealing makes of them,
-    best first, and how many were scored. Where none of the first will do, only a limit ends the search for one."""
-    drawn, tried = _drawn(workload, arch, objective, seed, stop)
-    good = [one for one in drawn if not refusals(workload, arch, rules, one[1], one[2])]
+) -> Drawn:
+    """Return the mappings that meet the rules among the program order, random trees and what annealing makes of them.
+
+    Where none of the first will do, only a limit ends the search for one. before: what is known, to go on from.
+    """
+    if before is None:
+        scored, tried = _drawn(workload, arch, objective, seed, stop)
+        good = [one for one in scored if not refusals(workload, arch, rules, one[1], one[2])]
+    else:
+        good, tried = list(before.found), before.tried
     if annealer is None or (good and len(objective.singles) > 1):
-        return good, tried
+        return Drawn(tuple(good), tried)
     if good:
         annealer.know(good[0][1], good[0][0][0])
     annealed(annealer, stop, work, report, POLISHED if good else None)
@@ -55,7 +70,7 @@ def sampled(
         mapping = annealer.best[0]
         cost = evaluate(workload, arch, mapping)
         good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
-    return good, tried + annealer.scored
+    return Drawn(tuple(good), tried + annealer.scored)
 
 
 def _drawn(

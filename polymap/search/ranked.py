@@ -43,7 +43,7 @@ def ranked(
         return
     if problem.reason is not None:
         annealer = annealer_of(workload, arch, goal, rules, divide=divide, seed=seed)
-        found, _ = sampled(
+        drawn = sampled(
             workload,
             arch,
             goal,
@@ -51,10 +51,11 @@ def ranked(
             out_of_time,
             annealer=annealer,
             seed=seed,
+            before=None,
             work=Work(),
             report=lambda _mapping, _value: None,
         )
-        yield from islice(((mapping, cost) for _, mapping, cost in found), limit)
+        yield from islice(((mapping, cost) for _, mapping, cost in drawn.found), limit)
         return
     measure = measure_under(goal, workload, arch, rules)
     outcome = solve(problem, measure, out_of_time, _silent, keep=limit)

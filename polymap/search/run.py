@@ -31,7 +31,7 @@ from polymap.search.constraints import Rules
 from polymap.search.crew import Hands
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, Outcome, solve
-from polymap.search.fallback import program_order, sampled
+from polymap.search.fallback import Drawn, program_order, sampled
 from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits
 from polymap.search.objective import measure_of
@@ -87,15 +87,21 @@ class Run:
         self.worked = 0
         self.outcome: Outcome | None = None
         self.divided: _Divided | None = None
+        self.drawn: Drawn | None = None
         self.answer: AnyAnswer | None = None
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
         self.floors = self.question.floors()
 
-    def result(self, check: Callable[[float, int | None, int | None], None]) -> SearchResult:
-        """Return the answer; where it is not final, with the way to go on from it. check: raises for limits that are no
-        positive numbers."""
+    def result(
+        self, check: Callable[[float, int | None, int | None], None], before: SearchResult | None = None
+    ) -> SearchResult:
+        """Return the answer, never worse than the one before; where it is not final, with the way to go on from it.
+
+        check: raises for limits that are no positive numbers.
+        """
         found = self._searched()
         found = replace(found, work=self.worked + self.limits.work.done)
+        found = found if before is None else not_worse(before, found)
         if found.status not in ("FEASIBLE", "TIMEOUT"):
             return found
 
@@ -104,7 +110,7 @@ class Run:
             run = copy(self)
             run.limits = self.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
             run.history, run.spent, run.worked = list(found.history), found.seconds, found.work
-            return not_worse(found, run.result(check))
+            return run.result(check, found)
 
         return replace(found, again=again)
 
@@ -248,7 +254,8 @@ class Run:
 
     def _annealer(self, *, divide: bool) -> Annealer | None:
         """Return what looks for mappings that meet the rules; None where none can."""
-        return annealer_of(self.workload, self.arch, self.objective, self.rules, divide=divide, seed=self.asked.seed)
+        seed = self.asked.seed + self.worked  # of a search that goes on another one
+        return annealer_of(self.workload, self.arch, self.objective, self.rules, divide=divide, seed=seed)
 
     def _left(self, outcome: Outcome) -> tuple[Values, ...]:
         """Return lower bounds, per part of the objective, of all dividing mappings that were not searched."""
@@ -336,7 +343,7 @@ class Run:
 
     def _sampled(self) -> SearchResult:
         floor = self.floors[0]
-        found, tried = sampled(
+        self.drawn = sampled(
             self.workload,
             self.arch,
             self.objective,
@@ -344,11 +351,13 @@ class Run:
             self.limits,
             annealer=self._annealer(divide=self.asked.tiles == "divide"),
             seed=self.asked.seed,
+            before=self.drawn,
             work=self.limits.work,
             report=lambda mapping, value: self._report(mapping, value, floor),
         )
-        mappings = tuple(mapping for _, mapping, _ in found)
-        return self._closed(mappings, (self.floors,), _space(self._space_size(self.limits), Count(evaluated=tried)))
+        mappings = tuple(mapping for _, mapping, _ in self.drawn.found)
+        count = Count(evaluated=self.drawn.tried)
+        return self._closed(mappings, (self.floors,), _space(self._space_size(self.limits), count))
 
     def _closed(
         self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], counted: SpaceCount, *, whole: bool = True
