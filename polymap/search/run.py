@@ -226,6 +226,8 @@ class Run:
             and (score := exact_score(self.workload, self.arch, self.objective, mapping)) is not None
         ]
         first = (min(scored)[2], min(scored)[0]) if scored else None
+        if self.answer is None and self.limits():
+            return AnyAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
         measure = measure_of(self.objective, self.workload, self.arch)
         self.answer = solve_regions(
             problem, self.objective, measure, self.limits, first, report, self._annealer(divide=False), self.answer
