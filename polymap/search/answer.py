@@ -141,10 +141,10 @@ def best_so_far(
 
 def not_worse(old: SearchResult, new: SearchResult) -> SearchResult:
     """Return the newer answer to the same question, with what the older one knew better."""
-    if new.status in ("OPTIMAL", "INFEASIBLE") or old.best is None or old.values or new.values:
+    if new.status in ("OPTIMAL", "INFEASIBLE") or old.best is None or (new.front and new.best is not None):
         return new
     kept = new
-    if new.value is None or (old.value is not None and old.value < new.value):
+    if new.best is None or _ranks(old) < _ranks(new):
         kept = replace(
             old,
             space=new.space,
@@ -154,10 +154,18 @@ def not_worse(old: SearchResult, new: SearchResult) -> SearchResult:
             work=new.work,
             again=new.again,
         )
+    if kept.values:  # of an order: the bounds of its parts belong together
+        return kept
     bound = max(one for one in (old.bound, new.bound, 0) if one is not None)
     assert kept.value is not None
     bound = min(bound, kept.value)
     return replace(kept, bound=bound, gap=gap_of(Fraction(kept.value), Fraction(bound)))
+
+
+def _ranks(found: SearchResult) -> tuple[int | float, ...]:
+    """Return the values by which answers are compared, the first most significant."""
+    assert found.value is not None
+    return tuple(value for _, value in found.values) or (found.value,)
 
 
 def gap_of(value: Fraction, bound: Fraction) -> float:

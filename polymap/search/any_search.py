@@ -16,7 +16,7 @@ from polymap.search.constraints import AtMost, Rules, narrowed, rule_text
 from polymap.search.demands import refusals
 from polymap.search.exhaustive import ExhaustiveResult, exhaustive
 from polymap.search.goals import Goal, Objective
-from polymap.search.limits import Limits
+from polymap.search.limits import Limits, Work
 from polymap.search.objective import Measure
 from polymap.search.polish import Annealer
 from polymap.search.problem import Problem
@@ -24,6 +24,7 @@ from polymap.workload.loopnest import Workload
 
 FEW_TREES = 300_000  # walked one by one: some 100,000 per second
 ANNEALED_AT_ONCE = 64  # mappings between two reports
+POLISHED = 400  # mappings that are scored where no bound tells how good they are
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
@@ -111,12 +112,14 @@ def _least_allowed(workload: Workload, arch: Architecture, chosen: Rules, stop: 
     return told
 
 
-def annealed(annealer: Annealer, limits: Limits, report: Callable[[Mapping, Fraction], None], most: int | None) -> None:
-    """Walk over mappings until a limit is reached, or `most` are scored (None: until one is found)."""
+def annealed(
+    annealer: Annealer, stop: Stop, work: Work, report: Callable[[Mapping, Fraction], None], most: int | None
+) -> None:
+    """Walk over mappings until `stop` says so, or `most` are scored (None: until one is found)."""
     done = 0
-    while not limits() and (annealer.best is None if most is None else done < most):
-        better = annealer.walk(ANNEALED_AT_ONCE, limits)
-        limits.work.add(ANNEALED_AT_ONCE)
+    while not stop() and (annealer.best is None if most is None else done < most):
+        better = annealer.walk(ANNEALED_AT_ONCE, stop)
+        work.add(ANNEALED_AT_ONCE)
         done += ANNEALED_AT_ONCE
         if better and annealer.best is not None:
             report(*annealer.best)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from random import Random
@@ -12,9 +13,14 @@ from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
 from polymap.errors import BudgetError
 from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
+from polymap.search.any_search import POLISHED, annealed
+from polymap.search.constraints import Rules
+from polymap.search.demands import refusals
 from polymap.search.goals import Objective
 from polymap.search.lattice import divisors
-from polymap.search.objective import objective_value
+from polymap.search.limits import Work
+from polymap.search.objective import objective_values
+from polymap.search.polish import Annealer
 from polymap.workload.dependences import shared_dims
 from polymap.workload.loopnest import Statement, Tensor, Workload, accesses_of
 
@@ -22,11 +28,60 @@ TRIES = 200
 TRIES_OF_PROGRAMS = 40  # each takes longer to count
 
 
+Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Mappings that meet the rules, best first, and how many were scored to find them."""
+
+    found: tuple[Sampled, ...]
+    tried: int
+
+
 def sampled(
+    workload: Workload,
+    arch: Architecture,
+    objective: Objective,
+    rules: Rules,
+    stop: Callable[[], bool],
+    *,
+    annealer: Annealer | None,
+    seed: int,
+    before: Drawn | None,
+    work: Work,
+    report: Callable[[Mapping, Fraction], None],
+) -> Drawn:
+    """Return the mappings that meet the rules among the program order, random trees and what annealing makes of them.
+
+    Where none of the first will do, only a limit ends the search for one. before: what is known, to go on from.
+    """
+    if before is None:
+        scored, tried = _drawn(workload, arch, objective, seed, stop)
+        good = [one for one in scored if not refusals(workload, arch, rules, one[1], one[2])]
+    else:
+        good, tried = list(before.found), before.tried
+    if annealer is None or (good and len(objective.singles) > 1):
+        return Drawn(tuple(good), tried)
+    if good:
+        annealer.know(good[0][1], good[0][0][0])
+    annealed(annealer, stop, work, report, POLISHED if good else None)
+    if annealer.best is not None and annealer.best[0] not in [mapping for _, mapping, _ in good]:
+        mapping = annealer.best[0]
+        cost = evaluate(workload, arch, mapping)
+        good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
+    return Drawn(tuple(good), tried + annealer.scored)
+
+
+def _drawn(
     workload: Workload, arch: Architecture, objective: Objective, seed: int, out_of_time: Callable[[], bool]
-) -> tuple[list[tuple[Fraction, Mapping, Cost]], int]:
-    """Return the legal mappings among the program order and random trees, best first, and how many were scored."""
-    found: dict[Mapping, tuple[Fraction, Mapping, Cost]] = {}
+) -> tuple[list[Sampled], int]:
+    """Return the legal mappings among the program order and random trees, best first, and how many were scored.
+
+    Trees that differ in loops of one iteration are the same.
+    """
+    found: dict[Mapping, Sampled] = {}
+    ones = frozenset(dim.name for dim in workload.dims if dim.extent == 1)
     tried = 0
     for mapping in _candidates(workload, arch, Random(seed)):
         if out_of_time() and found:
@@ -37,8 +92,18 @@ def sampled(
         except BudgetError:
             continue
         if cost.legal:
-            found[mapping] = (objective_value(workload, arch, objective, cost), mapping, cost)
+            values = objective_values(workload, arch, objective, cost)
+            found.setdefault(Mapping(_without(ones, mapping.nodes)), (values, mapping, cost))
     return sorted(found.values(), key=lambda item: item[0]), tried
+
+
+def _without(dims: frozenset[str], nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+    """Return the nodes without the temporal loops over these dims."""
+    return tuple(
+        Branch(tuple(_without(dims, child) for child in node.children)) if isinstance(node, Branch) else node
+        for node in nodes
+        if not (isinstance(node, Temporal) and node.dim in dims)
+    )
 
 
 def _candidates(workload: Workload, arch: Architecture, rng: Random) -> Iterator[Mapping]:

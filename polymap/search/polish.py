@@ -16,6 +16,8 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.errors import PolymapError
 from polymap.schedules.mapping import Mapping
 from polymap.search.any_score import exact_score
+from polymap.search.constraints import Rules, narrowed
+from polymap.search.demands import refusals
 from polymap.search.genome import (
     Genome,
     Ground,
@@ -49,6 +51,20 @@ def is_polished(workload: Workload, objective: Objective) -> bool:
     single = objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
     small = all(dim.extent <= LARGEST for dim in workload.dims)
     return single and small and len(workload.statements) == 1
+
+
+def annealer_of(
+    workload: Workload, arch: Architecture, objective: Objective, rules: Rules, *, divide: bool, seed: int
+) -> Annealer | None:
+    """Return what looks for mappings that meet the rules, best by the first part; None where none can."""
+    single = objective.singles[0]
+    if not is_polished(workload, single):
+        return None
+
+    def breaks(mapping: Mapping, cost: Cost) -> int:
+        return len(refusals(workload, arch, rules, mapping, cost)) if rules else 0
+
+    return Annealer(workload, narrowed(workload, arch, rules), single, breaks, divide=divide, seed=seed)
 
 
 class Annealer:

@@ -11,12 +11,14 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.mapping import Mapping
 from polymap.search.answer import Question, check_answer
 from polymap.search.constraints import Rules
-from polymap.search.demands import measure_under, refusals
+from polymap.search.demands import measure_under
 from polymap.search.engine import Found, solve
 from polymap.search.fallback import sampled
 from polymap.search.goals import Objective
 from polymap.search.infeasible import clashes
+from polymap.search.limits import Work
 from polymap.search.objective import objective_values
+from polymap.search.polish import annealer_of
 from polymap.search.problem import analyse
 from polymap.workload.loopnest import Workload
 
@@ -28,15 +30,32 @@ def ranked(
     rules: Rules,
     limit: int,
     out_of_time: Callable[[], bool],
+    *,
+    divide: bool = True,
+    seed: int = 0,
 ) -> Iterator[tuple[Mapping, Cost]]:
-    """Yield the `limit` best mappings with dividing tiles, best first, each with its cost."""
+    """Yield the `limit` best mappings with dividing tiles, best first, each with its cost.
+
+    divide, seed: of the mappings that are sampled where the lattice search does not apply.
+    """
     problem = analyse(workload, arch, rules)
     if clashes(workload, arch, rules):
         return
     if problem.reason is not None:
-        found = sampled(workload, arch, goal, 0, out_of_time)[0]
-        good = ((mapping, cost) for _, mapping, cost in found if not refusals(workload, arch, rules, mapping, cost))
-        yield from islice(good, limit)
+        annealer = annealer_of(workload, arch, goal, rules, divide=divide, seed=seed)
+        drawn = sampled(
+            workload,
+            arch,
+            goal,
+            rules,
+            out_of_time,
+            annealer=annealer,
+            seed=seed,
+            before=None,
+            work=Work(),
+            report=lambda _mapping, _value: None,
+        )
+        yield from islice(((mapping, cost) for _, mapping, cost in drawn.found), limit)
         return
     measure = measure_under(goal, workload, arch, rules)
     outcome = solve(problem, measure, out_of_time, _silent, keep=limit)

@@ -15,18 +15,27 @@ from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.any_score import exact_score
-from polymap.search.any_search import FEW_TREES, AnyAnswer, annealed, reaches, solve_regions, walked, walked_clash
+from polymap.search.any_search import (
+    FEW_TREES,
+    POLISHED,
+    AnyAnswer,
+    annealed,
+    reaches,
+    solve_regions,
+    walked,
+    walked_clash,
+)
 from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
-from polymap.search.constraints import Rules, narrowed
+from polymap.search.constraints import Rules
 from polymap.search.crew import Hands
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, Outcome, solve
-from polymap.search.fallback import program_order, sampled
+from polymap.search.fallback import Drawn, program_order, sampled
 from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits
 from polymap.search.objective import measure_of
-from polymap.search.polish import Annealer, DividingPolish, is_polished
+from polymap.search.polish import Annealer, DividingPolish, annealer_of, is_polished
 from polymap.search.problem import Problem, analyse
 from polymap.search.ranked import ranked
 from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
@@ -38,7 +47,6 @@ QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is coun
 COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
 CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
 DRAWN_FIRST = 200  # mappings that are scored before the structures of a large program are listed
-POLISHED = 400  # mappings over tiles of any size that are scored where no bound tells how good they are
 
 Stop = Callable[[], bool]
 
@@ -79,15 +87,21 @@ class Run:
         self.worked = 0
         self.outcome: Outcome | None = None
         self.divided: _Divided | None = None
+        self.drawn: Drawn | None = None
         self.answer: AnyAnswer | None = None
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
         self.floors = self.question.floors()
 
-    def result(self, check: Callable[[float, int | None, int | None], None]) -> SearchResult:
-        """Return the answer; where it is not final, with the way to go on from it. check: raises for limits that are no
-        positive numbers."""
+    def result(
+        self, check: Callable[[float, int | None, int | None], None], before: SearchResult | None = None
+    ) -> SearchResult:
+        """Return the answer, never worse than the one before; where it is not final, with the way to go on from it.
+
+        check: raises for limits that are no positive numbers.
+        """
         found = self._searched()
         found = replace(found, work=self.worked + self.limits.work.done)
+        found = found if before is None else not_worse(before, found)
         if found.status not in ("FEASIBLE", "TIMEOUT"):
             return found
 
@@ -96,7 +110,7 @@ class Run:
             run = copy(self)
             run.limits = self.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
             run.history, run.spent, run.worked = list(found.history), found.seconds, found.work
-            return not_worse(found, run.result(check))
+            return run.result(check, found)
 
         return replace(found, again=again)
 
@@ -212,6 +226,8 @@ class Run:
             and (score := exact_score(self.workload, self.arch, self.objective, mapping)) is not None
         ]
         first = (min(scored)[2], min(scored)[0]) if scored else None
+        if self.answer is None and self.limits():
+            return AnyAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
         measure = measure_of(self.objective, self.workload, self.arch)
         self.answer = solve_regions(
             problem, self.objective, measure, self.limits, first, report, self._annealer(divide=False), self.answer
@@ -233,20 +249,15 @@ class Run:
             annealer.know(best, score.value)
         floor = self.floors[0]
         most = None if best is None else POLISHED
-        annealed(annealer, self.limits, lambda mapping, value: self._report(mapping, value, floor), most)
+        annealed(
+            annealer, self.limits, self.limits.work, lambda mapping, value: self._report(mapping, value, floor), most
+        )
         return divided.mappings if annealer.best is None else (annealer.best[0],)
 
     def _annealer(self, *, divide: bool) -> Annealer | None:
         """Return what looks for mappings that meet the rules; None where none can."""
-        single = self.objective.singles[0]
-        if not is_polished(self.workload, single):
-            return None
-
-        def breaks(mapping: Mapping, cost: Cost) -> int:
-            return len(refusals(self.workload, self.arch, self.rules, mapping, cost)) if self.rules else 0
-
-        arch = narrowed(self.workload, self.arch, self.rules)
-        return Annealer(self.workload, arch, single, breaks, divide=divide, seed=self.asked.seed)
+        seed = self.asked.seed + self.worked  # of a search that goes on another one
+        return annealer_of(self.workload, self.arch, self.objective, self.rules, divide=divide, seed=seed)
 
     def _left(self, outcome: Outcome) -> tuple[Values, ...]:
         """Return lower bounds, per part of the objective, of all dividing mappings that were not searched."""
@@ -333,9 +344,22 @@ class Run:
             self.on_progress(Progress(best, shown, self._shown(bound), gap, self._seconds(), front))
 
     def _sampled(self) -> SearchResult:
-        found, tried = sampled(self.workload, self.arch, self.objective, self.asked.seed, self.limits)
-        good = tuple(mapping for _, mapping, cost in found if self._meets(mapping, cost))
-        return self._closed(good, (self.floors,), _space(self._space_size(self.limits), Count(evaluated=tried)))
+        floor = self.floors[0]
+        self.drawn = sampled(
+            self.workload,
+            self.arch,
+            self.objective,
+            self.rules,
+            self.limits,
+            annealer=self._annealer(divide=self.asked.tiles == "divide"),
+            seed=self.asked.seed,
+            before=self.drawn,
+            work=self.limits.work,
+            report=lambda mapping, value: self._report(mapping, value, floor),
+        )
+        mappings = tuple(mapping for _, mapping, _ in self.drawn.found)
+        count = Count(evaluated=self.drawn.tried)
+        return self._closed(mappings, (self.floors,), _space(self._space_size(self.limits), count))
 
     def _closed(
         self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], counted: SpaceCount, *, whole: bool = True
@@ -356,7 +380,10 @@ class Run:
 
     def _top(self, count: int) -> Scored:
         limits = self.limits.renewed(self.limits.time_limit_s, self.limits.memory.limit_mb, None)
-        return tuple(ranked(self.workload, self.arch, self.objective, self.rules, count, limits))
+        asked, divide = self.asked, self.asked.tiles == "divide"
+        return tuple(
+            ranked(self.workload, self.arch, self.objective, self.rules, count, limits, divide=divide, seed=asked.seed)
+        )
 
     def _shown(self, value: Fraction) -> int | float:
         return number_of(self.objective.singles[0], value)

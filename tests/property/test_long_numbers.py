@@ -11,8 +11,9 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
-from polymap.arch.machine import Architecture
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.search import engine, exact
+from polymap.search.exhaustive import exhaustive
 from polymap.search.result import SearchResult
 from polymap.search.search import search
 from tests.referee.problems import random_problem, scaled
@@ -81,6 +82,34 @@ def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int) -> Non
         if first.value is not None and other.value is not None and first.bound is not None and other.bound is not None:
             assert other.value == pytest.approx(float(Fraction(first.value) * by), rel=1e-12)
             assert other.bound == pytest.approx(float(Fraction(first.bound) * by), rel=1e-12)
+
+
+_WALKED = pm.einsum("C[m,n] += A[m] * B[n]", m=3, n=2)
+
+
+def _walked_machine(scale: Fraction) -> Architecture:
+    inner = MemoryLevel("L1", 16, 8, 3 * scale, scale, scale / 7, Fraction(3))
+    outer = MemoryLevel("DRAM", None, 8, 200 * scale, 100 * scale)
+    return Architecture("walked", (outer, inner, Fanout("X", 2), ComputeUnit("MAC", scale)))
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp", "latency", "weighted:1/3*energy+2*edp"])
+def test_scaling_all_energies_scales_the_optimum_of_a_walked_space(objective: str) -> None:
+    plain = exhaustive(_WALKED, _walked_machine(Fraction(1)), objective, "any")
+    assert plain is not None
+    assert plain.value is not None
+    for digits in (12, 14, 15, 16, 17, 18, 19, 21, 30):
+        scaled = exhaustive(_WALKED, _walked_machine(Fraction(10**digits)), objective, "any")
+        assert scaled is not None
+        assert scaled.value == plain.value * (1 if objective == "latency" else 10**digits), digits
+        assert scaled.best == plain.best
+
+
+def test_a_walked_space_is_answered_whatever_the_energies() -> None:
+    for digits in (15, 16, 30):
+        found = pm.explore(_WALKED, _walked_machine(Fraction(10**digits)))
+        assert found.status == "OPTIMAL"
+        assert found.value == pytest.approx(float(Fraction(11404, 7) * 10**digits), rel=1e-12)
 
 
 def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) -> None:

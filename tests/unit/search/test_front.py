@@ -9,12 +9,13 @@ from itertools import count, pairwise
 
 import pytest
 
-from polymap import candidates, conv2d, evaluate, explore, matmul
+from polymap import candidates, conv2d, einsum, evaluate, explore, matmul
 from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.errors import OptionError
 from polymap.report.answers import json_text, result_document
 from polymap.report.front import front_figure, front_svg, front_text
 from polymap.report.summary import status_text
+from polymap.schedules.mapping import Temporal
 from polymap.search.answer import Question, best_so_far, front_answer
 from polymap.search.goals import parse_objective
 from polymap.search.result import Progress, SearchResult, SpaceCount
@@ -150,3 +151,14 @@ def test_candidates_are_ranked_by_one_objective_or_an_order() -> None:
     found = [cost for _, cost in candidates(GEMM, TWO, "lex:latency,energy", limit=5)]
     ranks = [(cost.latency_cycles, cost.energy_pj) for cost in found]
     assert ranks == sorted(ranks)
+
+
+def test_sampled_candidates_are_ranked_by_all_parts_and_listed_once() -> None:
+    twice = einsum("O[p] += A[2*p+r,q] * B[p+r]", p=4, r=3, q=1)
+    found = list(candidates(twice, TWO, "lex:traffic:BUF,capacity:BUF", limit=50))
+    moved = [sum(row.reads + row.writes for row in cost.traffic if row.level == "BUF") for _, cost in found]
+    ranks = [(bits, dict(cost.occupancy_bits)["BUF"]) for bits, (_, cost) in zip(moved, found, strict=True)]
+    assert len(set(ranks)) > 5
+    assert ranks == sorted(ranks)
+    trees = {tuple(node for node in mapping.nodes if node != Temporal("q", 1)) for mapping, _ in found}
+    assert len(trees) == len(found)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from polymap import conv2d, explore, load_arch, matmul
+from polymap import conv2d, einsum, explore, load_arch, matmul
 from polymap.cli import main
 from polymap.errors import OptionError
 from polymap.report.history import history_figure, history_svg
@@ -15,6 +16,7 @@ from polymap.search.any_cells import first_region
 from polymap.search.any_engine import AnyOutcome, AnySearch, Item
 from polymap.search.memory import Memory, resident_mb
 from polymap.search.problem import analyse
+from polymap.search.result import SearchResult
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
 from tests.unit.search.machines import two_levels
@@ -87,6 +89,43 @@ def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
     assert (after.status, after.value) == ("OPTIMAL", first.value)
     assert after.space.evaluated - first.space.evaluated == 7 - 5
     assert seen == [((first.best, first.value), left)]
+
+
+@pytest.mark.parametrize("objective", ["energy", "lex:energy,latency", "pareto:energy,latency"])
+def test_what_was_known_before_the_last_resume_is_kept_too(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    search_once = run.Run._searched
+
+    def scripted(self: run.Run) -> SearchResult:
+        found = replace(search_once(self), status="FEASIBLE", bound=0)
+        rise = rises.pop(0)
+        if rise is None:
+            return replace(found, status="TIMEOUT", best=None, value=None, values=(), front=())
+        assert found.value is not None
+        values = tuple((name, value + rise) for name, value in found.values)
+        return replace(found, value=found.value + rise, values=values)
+
+    rises = [1, 3, None, 2, None, 1]
+    monkeypatch.setattr(run.Run, "_searched", scripted)
+    found = explore(GEMM, TWO, objective, tiles="divide")
+    first = found.value
+    for _ in range(5):
+        found = found.resume()
+        assert found.best is not None
+        assert found.value == first or objective.startswith("pareto")
+
+
+def test_a_sampled_search_that_is_resumed_never_gets_worse() -> None:
+    turned = einsum("O[2*p+r] += I[p] * W[r]", p=4, r=2)
+    for objective in ("energy", "lex:traffic:DRAM,capacity:BUF", "pareto:energy,latency"):
+        found = explore(turned, TWO, objective, work_limit=1)
+        for _ in range(3):
+            more = found.resume(work_limit=1)
+            parts = [[value for _, value in one.values] or [one.value] for one in (found, more)]
+            fronts = [{one.values for one in answer.front} for answer in (found, more)]
+            assert fronts[0] == fronts[1]
+            assert parts[1] <= parts[0]
+            assert more.space.evaluated > found.space.evaluated or objective != "energy"
+            found = more
 
 
 def test_a_memory_limit_ends_a_search_like_a_time_limit() -> None:

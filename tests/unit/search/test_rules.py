@@ -9,15 +9,13 @@ from itertools import product
 
 import pytest
 
-import polymap.search.ranked as ranked_module
-import polymap.search.run as run_module
 from polymap import candidates, einsum, explore, from_c
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.arch.presets import load_arch
 from polymap.cli import BUG, main
 from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search import demands
+from polymap.search import demands, ranked as ranked_module, run as run_module
 from polymap.search.clash import clashing
 from polymap.search.constraints import Intrinsic, figure
 from polymap.search.constraints_read import rules_from_document
@@ -166,6 +164,27 @@ def test_a_program_keeps_rules_on_the_way_to_every_statement() -> None:
     ):
         rules = rules_from_document(table, program, FLAT)
         assert bool(refusals(program, FLAT, rules, mapping, cost)) == refused, table
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "table"),
+    [
+        ("O[p] += I[p+r] * J[p+2*r] * W[r]", {"p": 24, "r": 3}, {"fanouts": {"X": {"require": ["p"]}}}),
+        ("O[2*p+q] += W[q,r] * V[p]", {"p": 2, "q": 4, "r": 2}, {"fanouts": {"X": {"factors": {"q": 4}}}}),
+        ("C[i,j] = A[i] * B[j]", {"i": 8, "j": 6}, {"min_utilization": 1, "store": {"BUF": {"must": ["C"]}}}),
+    ],
+)
+def test_a_sampled_search_ends_with_a_mapping_or_at_a_limit(
+    text: str, sizes: dict[str, int], table: dict[str, object]
+) -> None:
+    workload = einsum(text, **sizes)
+    for tiles in ("divide", "any"):
+        found = explore(workload, two_levels(256), tiles=tiles, constraints=table)
+        assert found.best is not None, found
+        assert meets(table, workload, two_levels(256), found.best, steps_of(workload, two_levels(256), found.best))
+        assert found.top(1)[0][0] == found.best
+    limited = explore(workload, two_levels(256), constraints={"limits": {"traffic:DRAM": 500}}, work_limit=128)
+    assert limited.status == "INFEASIBLE" or limited.work >= 128
 
 
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=16, n=16, k=16)
