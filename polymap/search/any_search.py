@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 
 from polymap.arch.machine import Architecture
-from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.mapping import Mapping
 from polymap.search.any_engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_tables import floats_suffice
-from polymap.search.constraints import AtMost, Rules, narrowed, rule_text
-from polymap.search.demands import refusals
-from polymap.search.exhaustive import ExhaustiveResult, exhaustive
+from polymap.search.constraints import Rules
+from polymap.search.feasible import walk
 from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits
 from polymap.search.objective import Measure
@@ -22,7 +19,6 @@ from polymap.search.polish import Annealer
 from polymap.search.problem import Problem
 from polymap.workload.loopnest import Workload
 
-FEW_TREES = 300_000  # walked one by one: some 100,000 per second
 ANNEALED_AT_ONCE = 64  # mappings between two reports
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
@@ -55,60 +51,10 @@ def reaches(objective: Objective) -> bool:
 
 def walked(workload: Workload, arch: Architecture, objective: Objective, rules: Rules, stop: Stop) -> AnyAnswer | None:
     """Return the answer that looking at every tree gives; None where there are too many, or time ends."""
-    found = _walk(workload, arch, objective, rules, stop, count_distinct=True)
+    found = walk(workload, arch, objective, rules, stop, count_distinct=True)
     if found is None:
         return None
     return AnyAnswer(found.best, None, found.legal, 0, distinct=found.distinct, is_final=True)
-
-
-def _walk(
-    workload: Workload,
-    arch: Architecture,
-    objective: Objective,
-    rules: Rules,
-    stop: Stop,
-    *,
-    count_distinct: bool = False,
-) -> ExhaustiveResult | None:
-    def meets(mapping: Mapping) -> bool:
-        return not stop() and not refusals(workload, arch, rules, mapping, evaluate(workload, arch, mapping))
-
-    return exhaustive(
-        workload,
-        narrowed(workload, arch, rules),
-        objective.text,
-        "any",
-        count_distinct=count_distinct,
-        most_trees=FEW_TREES,
-        meets=meets if rules else None,
-        stop=stop,
-    )
-
-
-def walked_clash(workload: Workload, arch: Architecture, rules: Rules, stop: Stop) -> tuple[str, ...]:
-    """Return the smallest set of rules that no tree at all meets together, a sentence each, looking at every tree; all
-    rules where there are too many trees, or time ends."""
-    any_value = Objective(Goal.TRAFFIC, arch.levels[0].name, f"traffic:{arch.levels[0].name}")
-    for count in range(1, len(rules)):
-        for chosen in combinations(rules, count):
-            found = _walk(workload, arch, any_value, chosen, stop)
-            if found is None:
-                return (*map(rule_text, rules), "which of them clash was not found out in time")
-            if found.best is None:
-                return (*map(rule_text, chosen), *_least_allowed(workload, arch, chosen, stop))
-    return (*map(rule_text, rules), *_least_allowed(workload, arch, rules, stop))
-
-
-def _least_allowed(workload: Workload, arch: Architecture, chosen: Rules, stop: Stop) -> list[str]:
-    """Return, per limit of a clash, the least value that the other rules allow."""
-    told: list[str] = []
-    for rule in chosen:
-        if isinstance(rule, AtMost):
-            rest = tuple(other for other in chosen if other != rule)
-            found = _walk(workload, arch, rule.objective, rest, stop)
-            if found is not None and found.value is not None:
-                told.append(f"the least {rule.objective.text} that the rest allows is {float(found.value):g}")
-    return told
 
 
 def annealed(annealer: Annealer, limits: Limits, report: Callable[[Mapping, Fraction], None], most: int | None) -> None:

@@ -15,7 +15,7 @@ from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.any_score import exact_score
-from polymap.search.any_search import FEW_TREES, AnyAnswer, annealed, reaches, solve_regions, walked, walked_clash
+from polymap.search.any_search import AnyAnswer, annealed, reaches, solve_regions, walked
 from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
 from polymap.search.constraints import Rules, narrowed
@@ -23,12 +23,14 @@ from polymap.search.crew import Hands
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, Outcome, solve
 from polymap.search.fallback import program_order, sampled
+from polymap.search.feasible import FEW_TREES, AnySize, Dividing
 from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits
 from polymap.search.objective import measure_of
 from polymap.search.polish import Annealer, DividingPolish, is_polished
 from polymap.search.problem import Problem, analyse
 from polymap.search.ranked import ranked
+from polymap.search.refuted import is_refuted
 from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
 from polymap.search.tally import Count
 from polymap.workload.loopnest import Workload
@@ -110,6 +112,9 @@ class Run:
     def _searched(self) -> SearchResult:
         """Return the answer of the lattice search where it applies, else the best of sampled mappings."""
         problem = analyse(self.workload, self.arch, self.rules)
+        dividing = problem.reason is None and self.asked.tiles == "divide"  # told the least value by the search
+        if not dividing and self.rules and is_refuted(self.workload, self.arch, self.rules):
+            return self.infeasible(self._clashing(AnySize))
         if problem.reason is not None:
             return self._sampled()
         if self.outcome is None:
@@ -133,7 +138,7 @@ class Run:
         outcome = self._solved(problem, self.limits if alone else self.limits.dividing())
         mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
         if outcome.left == () and not mappings:
-            return _Divided(self.infeasible(self._clashing()), (), outcome)
+            return _Divided(self.infeasible(self._clashing(Dividing)), (), outcome)
         left = self._left(outcome)
         if not mappings:
             written = self._written()
@@ -147,13 +152,13 @@ class Run:
             found = replace(found, proof=lambda: certificate(*question, best, self.rules))
         return _Divided(found, mappings, outcome)
 
-    def _clashing(self) -> tuple[str, ...]:
-        """Return which rules no dividing tiles meet together, or that nothing fits."""
+    def _clashing(self, over: type[Dividing | AnySize]) -> tuple[str, ...]:
+        """Return which rules no mapping meets together, over dividing tiles or those of any size; or that none fits."""
         if not self.rules:
             return ("every mapping with tiles that divide was refuted: none is within the capacities",)
         alone = self.asked.tiles == "divide"
         stop = self.limits if alone else self.limits.until(self.limits.share() + CLASHING_SHARE)
-        return clashing(self.workload, self.arch, self.rules, stop)
+        return clashing(self.workload, self.arch, self.rules, over(self.workload, stop), stop)
 
     def _meets(self, mapping: Mapping, cost: Cost) -> bool:
         return not refusals(self.workload, self.arch, self.rules, mapping, cost)
@@ -195,7 +200,7 @@ class Run:
     def _walked_clash(self, done: AnyAnswer) -> tuple[str, ...]:
         if not self.rules:
             return (f"none of the {done.evaluated:,} legal loop trees is within the capacities",)
-        return walked_clash(self.workload, self.arch, self.rules, self.limits)
+        return self._clashing(AnySize)
 
     def _regions(self, problem: Problem, divided: _Divided) -> AnyAnswer:
         """Return what the search over regions of tiles of any size finds from the dividing answer on."""

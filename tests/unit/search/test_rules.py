@@ -22,6 +22,7 @@ from polymap.search.constraints import Intrinsic, figure
 from polymap.search.constraints_read import rules_from_document
 from polymap.search.demands import refusals, ways
 from polymap.search.exhaustive import scored_trees
+from polymap.search.feasible import Dividing
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
 from tests.referee.demands import meets, random_demands
@@ -227,4 +228,7 @@ def test_the_highest_utilization_can_be_asked_for() -> None:
 
 def test_where_time_ends_that_is_said() -> None:
     rules = rules_from_document({"limits": {"latency": 1}, "innermost": ["k"]}, GEMM, FLAT)
-    assert clashing(GEMM, FLAT, rules, lambda: True)[-1] == "which of them clash was not found out in time"
+    assert (
+        clashing(GEMM, FLAT, rules, Dividing(GEMM, lambda: True), lambda: True)[-1]
+        == "which of them clash was not found out in time"
+    )
