@@ -169,7 +169,7 @@ def test_what_is_refuted_for_tiles_of_any_size_is_told_at_once(capsys: pytest.Ca
                 "the highest utilization that the rest allows is 0.25",
             },
         ),
-        ({"fanouts": {"X": {"factors": {"m": 5}}}}, {"m is spread over 5 instances of X (fanouts)"}),
+        ({"fanouts": {"X": {"factors": {"m": 8}}}}, {"m is spread over 8 instances of X (fanouts)"}),
         (
             {"intrinsic": {"m": 3}, "store": {"RF": {"must": ["A"]}}},
             {"RF holds A (store)", "every tile is a multiple of 3 along m (intrinsic)"},
