@@ -90,7 +90,7 @@ def solve_regions(
     if not floats_suffice(problem, measure):
         return AnyAnswer(first and first[0], Fraction(0), 0, 0)
     search = AnySearch(problem, objective, measure, limits.share, first, limits.work, annealer)
-    if before is not None and len(before.queue) > 1:  # less is no more than a beginning
+    if before is not None and before.queue:
         return _answer(measure, search.go_on(list(before.queue), told))
     return _answer(measure, search.run(told))
 

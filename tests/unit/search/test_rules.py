@@ -9,20 +9,20 @@ from itertools import product
 
 import pytest
 
-import polymap.search.search as search_module
 from polymap import candidates, einsum, explore, from_c
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.arch.presets import load_arch
 from polymap.cli import BUG, main
 from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search import demands
+from polymap.search import demands, ranked, run
 from polymap.search.clash import clashing
 from polymap.search.constraints import Intrinsic, figure
 from polymap.search.constraints_read import rules_from_document
 from polymap.search.demands import refusals, ways
 from polymap.search.exhaustive import scored_trees
 from polymap.search.feasible import Dividing
+from polymap.search.problem import analyse
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
 from tests.referee.demands import meets, random_demands
@@ -174,12 +174,9 @@ GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=16, n=16, k=16)
 def test_a_mapping_that_breaks_a_rule_is_no_answer_of_the_exact_search(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right, free = search_module.solve, search_module.analyse(GEMM, FLAT)
-    monkeypatch.setattr(
-        search_module,
-        "solve",
-        lambda _problem, *rest, **more: right(free, *rest, **more),
-    )
+    right, free = run.solve, analyse(GEMM, FLAT)
+    for module in (run, ranked):
+        monkeypatch.setattr(module, "solve", lambda _problem, *rest, **more: right(free, *rest, **more))
     best = explore(GEMM, FLAT, tiles="divide").best
     assert best is not None
     held = next(node for node in best.nodes if isinstance(node, Storage) and node.level != "DRAM")
