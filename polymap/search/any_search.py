@@ -6,18 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture
 from polymap.schedules.mapping import Mapping
 from polymap.search.any_engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_tables import floats_suffice
-from polymap.search.constraints import Rules
-from polymap.search.feasible import walk
+from polymap.search.exhaustive import Walking
 from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits
 from polymap.search.objective import Measure
 from polymap.search.polish import Annealer
 from polymap.search.problem import Problem
-from polymap.workload.loopnest import Workload
 
 ANNEALED_AT_ONCE = 64  # mappings between two reports
 
@@ -49,9 +46,9 @@ def reaches(objective: Objective) -> bool:
     return objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
 
 
-def walked(workload: Workload, arch: Architecture, objective: Objective, rules: Rules, stop: Stop) -> AnyAnswer | None:
-    """Return the answer that looking at every tree gives; None where there are too many, or time ends."""
-    found = walk(workload, arch, objective, rules, stop, count_distinct=True)
+def walked(walking: Walking, stop: Stop) -> AnyAnswer | None:
+    """Return the answer that looking at every tree gives; None where a limit ends that."""
+    found = walking.go_on(stop)
     if found is None:
         return None
     return AnyAnswer(found.best, None, found.legal, 0, distinct=found.distinct, is_final=True)
@@ -61,9 +58,10 @@ def annealed(annealer: Annealer, limits: Limits, report: Callable[[Mapping, Frac
     """Walk over mappings until a limit is reached, or `most` are scored (None: until one is found)."""
     done = 0
     while not limits() and (annealer.best is None if most is None else done < most):
-        better = annealer.walk(ANNEALED_AT_ONCE, limits)
-        limits.work.add(ANNEALED_AT_ONCE)
-        done += ANNEALED_AT_ONCE
+        some = ANNEALED_AT_ONCE if limits.work.left is None else min(ANNEALED_AT_ONCE, limits.work.left)
+        better = annealer.walk(some, limits)
+        limits.work.add(some)
+        done += some
         if better and annealer.best is not None:
             report(*annealer.best)
 

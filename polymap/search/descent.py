@@ -6,6 +6,7 @@ tiles that all loop orders must pass through.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,7 @@ from polymap.search.spread import Context
 from polymap.search.tables import Edge, Tables, tables_below
 
 Parts = tuple[int, ...]
+Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,12 +87,19 @@ class OutOfTime(Exception):
     """The limit was reached inside a structure."""
 
 
-def view_of(tables: Tables, prices: Prices | None, only: frozenset[State] | None = None) -> View:
-    """Return the view of tables: least costs inside, for the states of `only`."""
+def view_of(
+    tables: Tables, prices: Prices | None, only: frozenset[State] | None = None, stop: Stop | None = None
+) -> View:
+    """Return the view of tables: least costs inside, for the states of `only`. stop: asked now and then; raises
+    OutOfTime where it says so."""
     free = (0,) * tables.problem.level_count
-    insides = tuple(costs_inside(tables, c, free, 1, only) for c in range(len(tables.measure.components)))
+    insides: list[Inside] = []
+    for component in range(len(tables.measure.components)):
+        if stop is not None and stop():
+            raise OutOfTime
+        insides.append(costs_inside(tables, component, free, 1, only))
     priced = None if prices is None else costs_inside(tables, 0, prices.per_level, prices.unit, only)
-    return View(tables, insides, priced)
+    return View(tables, tuple(insides), priced)
 
 
 def start_spot(tables: Tables, first: State) -> Spot:

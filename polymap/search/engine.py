@@ -100,11 +100,14 @@ def solve(
     for turn in count():
         if turn == STEPS_ALONE and hands.count > 1:
             return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
-        if not state.queue:
+        if not _filled(problem, measure, state):
             break
         entry = heappop(state.queue)
         bound, stage, number, _ = entry
         if not incumbent.beats(bound):
+            if state.is_partly_bounded:
+                state.queue.append(entry)
+                return state.ended()
             state.tally.prune([number])
             if incumbent.is_ordered:
                 state.tally.prune(other[2] for other in state.queue)
@@ -123,7 +126,7 @@ def solve(
         except OutOfTime:
             state.queue.append(entry)
             return state.ended()
-    return state.outcome(())
+    return state.ended() if state.is_partly_bounded else state.outcome(())
 
 
 def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work) -> Incumbent:
@@ -186,6 +189,11 @@ class _State:
         """Return whether the queue holds all that is left."""
         return self.bounded == len(self.structures)
 
+    @property
+    def is_partly_bounded(self) -> bool:
+        """Return whether a limit left some of the structures without a bound, all of which are listed."""
+        return self.bounded is not None and not self.known
+
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry."""
         for one in entries:
@@ -242,6 +250,15 @@ def _worked(bench: _Bench, task: _Task) -> _Done:
     return _Done(entries, tuple(incumbent.found), incumbent.nodes, marks.get(task.entry))
 
 
+def _filled(problem: Problem, measure: Measure, state: _State) -> bool:
+    """Return whether the queue has an entry, having bounded more structures where none of it may win."""
+    while state.is_partly_bounded and not state.incumbent.out_of_time():
+        if state.queue and state.incumbent.beats(state.queue[0][0]):
+            break
+        _bound_apart(problem, measure, state)
+    return bool(state.queue)
+
+
 def _task(state: _State, entry: Entry) -> _Task:
     found, left = tuple(state.incumbent.found), state.incumbent.work.left
     return _Task(state.structures[entry[2]], entry, found, left, state.marks.pop(entry, None))
@@ -255,6 +272,8 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
     with Crew(hands, _Bench, args, _worked, bench.stop) as crew:
         given: deque[Entry] = deque()
         while True:
+            if not queue:
+                _filled(bench.problem, bench.measure, state)
             while queue and crew.waiting < WINDOW and not incumbent.out_of_time():
                 entry = heappop(queue)
                 if not incumbent.beats(entry[0]):
@@ -263,7 +282,7 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
                 given.append(entry)
                 crew.give(_task(state, entry))
             if not crew.waiting:
-                return state.ended() if queue else state.outcome(())
+                return state.ended() if queue or state.is_partly_bounded else state.outcome(())
             least = min(entry[0] for entry in (*given, *queue[:1]))
             report(tuple(incumbent.found), least if state.known else 0)
             state.take(given[0], crew.take())
@@ -299,9 +318,16 @@ def _never() -> bool:
 def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
     """Score a least-cost chain of the two most parallel structures, so that there is an answer from the start."""
     busiest = sorted(structures, key=lambda s: (-prod(prod(row) for row in s.classes), s.classes))
+
+    def stop() -> bool:
+        return bool(incumbent.found) and incumbent.out_of_time()
+
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
-        view = view_of(build_tables(problem, structure, measure, context), None)
+        try:
+            view = view_of(build_tables(problem, structure, measure, context), None, stop=stop)
+        except OutOfTime:
+            return
         if view_bound(view) is not None:
             improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
@@ -342,10 +368,11 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
 
 def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
     """Put the structures that are not bounded yet into the queue, at their bounds tensor by tensor, until a limit is
-    reached; each is a step."""
+    reached; each is a step. They take half of a work limit at most, so that some are searched too."""
     first, work = state.bounded or 0, state.incumbent.work
-    while first < len(state.structures) and not (first and state.incumbent.out_of_time()):
-        most = AT_ONCE if work.left is None else min(AT_ONCE, max(1, work.left))
+    last = len(state.structures) if work.left is None else min(len(state.structures), first + 1 + work.left // 2)
+    while first < last and not (first and state.incumbent.out_of_time()):
+        most = min(AT_ONCE, last - first)
         some = state.structures[first : first + most]
         for number, bound in enumerate(apart_bounds(problem, measure, some), first):
             fits = bound is not None and bound < BARRED

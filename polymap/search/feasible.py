@@ -16,7 +16,7 @@ from polymap.schedules.mapping import Mapping
 from polymap.search.constraints import Rules, Utilization, narrowed
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, solve
-from polymap.search.exhaustive import ExhaustiveResult, exhaustive
+from polymap.search.exhaustive import ExhaustiveResult, Walking
 from polymap.search.fallback import program_order
 from polymap.search.goals import Goal, Objective
 from polymap.search.infeasible import clashes
@@ -201,29 +201,32 @@ def walk(
     rules: Rules,
     stop: Stop,
     see: Callable[[bool], None] | None = None,
-    *,
-    count_distinct: bool = False,
 ) -> ExhaustiveResult | None:
     """Return the best of all trees that meet the rules; None where there are too many, or the time is up.
 
     see: told, of each that would be better than those before, whether it meets them.
     """
+    walking = walk_begun(workload, arch, objective, rules, see, count_distinct=False)
+    return walking.go_on(lambda: walking.legal > FEW_TREES or stop())
+
+
+def walk_begun(
+    workload: Workload,
+    arch: Architecture,
+    objective: Objective,
+    rules: Rules,
+    see: Callable[[bool], None] | None = None,
+    *,
+    count_distinct: bool,
+) -> Walking:
+    """Return a walk over all trees, of which nothing is done yet (see: as of walk)."""
 
     def meets(mapping: Mapping) -> bool:
-        if stop():
-            return False
         met = not refusals(workload, arch, rules, mapping, evaluate(workload, arch, mapping))
         if see is not None:
             see(met)
         return met
 
-    return exhaustive(
-        workload,
-        narrowed(workload, arch, rules),
-        objective.text,
-        "any",
-        count_distinct=count_distinct,
-        most_trees=FEW_TREES,
-        meets=meets if rules or see is not None else None,
-        stop=stop,
-    )
+    machine = narrowed(workload, arch, rules)
+    asked = meets if rules or see is not None else None
+    return Walking(workload, machine, objective.text, "any", count_distinct=count_distinct, meets=asked)

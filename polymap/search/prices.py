@@ -113,8 +113,9 @@ def improve_prices(
 ) -> tuple[Prices | None, bool, int]:
     """Return (best prices, whether the unpriced optimum fits, best bound of component 0).
 
-    Subgradient steps towards the incumbent; every chain met that fits is scored by the descent. limit: the value of
-    component 0 that refutes the structure (None: no incumbent). start: prices that served another structure.
+    Subgradient steps towards the incumbent, as long as no limit is reached; every chain met that fits is scored by the
+    descent. limit: the value of component 0 that refutes the structure (None: no incumbent). start: prices that served
+    another structure.
     """
     tables, levels = descent.tables, shared_levels(descent.tables)
     bound, first = root_bound(tables, inside)
@@ -135,6 +136,8 @@ def improve_prices(
     scored = {spot.chain}
     for done in range(ROUNDS):
         if idle == IDLE_ROUNDS or (done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)):
+            break
+        if descent.incumbent.out_of_time():
             break
         if trial is None:
             target = limit if limit is not None else bound + bound // 20

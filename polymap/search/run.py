@@ -22,8 +22,9 @@ from polymap.search.constraints import Rules, narrowed
 from polymap.search.crew import Hands
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, Outcome, solve
+from polymap.search.exhaustive import Walking
 from polymap.search.fallback import program_order, sampled
-from polymap.search.feasible import FEW_TREES, AnySize, Dividing
+from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
 from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits
 from polymap.search.objective import measure_of
@@ -82,6 +83,8 @@ class Run:
         self.outcome: Outcome | None = None
         self.divided: _Divided | None = None
         self.answer: AnyAnswer | None = None
+        self.walking: Walking | None = None
+        self.annealers: dict[bool, Annealer] = {}
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
         self.floors = self.question.floors()
 
@@ -186,15 +189,23 @@ class Run:
         return self._closed(() if mapping is None else (mapping,), left, counted)
 
     def _walked(self, size: SpaceSize | None) -> AnyAnswer | None:
-        """Return the answer that looking at all trees gives, where they are few."""
-        trees, left = size and size.legal, self.limits.work.left
+        """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
+        does not suffice, half of it is spent on a part of them, and the regions have the rest."""
+        trees, work = size and size.legal, self.limits.work
         if trees is None or trees > FEW_TREES or self.objective.goal is Goal.PARETO or self.limits():
             return None
-        if left is not None and trees > left:
-            return None
-        found = walked(self.workload, self.arch, self.objective, self.rules, self.limits)
-        if found is not None:
-            self.limits.work.add(found.evaluated)
+        if self.walking is None:
+            asked = self.workload, self.arch, self.objective, self.rules
+            self.walking = walk_begun(*asked, count_distinct=True)
+        walking, before, noted = self.walking, self.walking.legal, work.done
+        most = None if work.left is None or trees - before <= work.left else work.left // 2
+
+        def is_over() -> bool:
+            work.done = noted + walking.legal - before
+            return self.limits() or (most is not None and walking.legal - before > most)
+
+        found = walked(walking, is_over)
+        work.done = noted + walking.legal - before
         return found
 
     def _walked_clash(self, done: AnyAnswer) -> tuple[str, ...]:
@@ -242,7 +253,9 @@ class Run:
         return divided.mappings if annealer.best is None else (annealer.best[0],)
 
     def _annealer(self, *, divide: bool) -> Annealer | None:
-        """Return what looks for mappings that meet the rules; None where none can."""
+        """Return what looks for mappings that meet the rules; None where none can. A resumed search goes on with it."""
+        if divide in self.annealers:
+            return self.annealers[divide]
         single = self.objective.singles[0]
         if not is_polished(self.workload, single):
             return None
@@ -251,7 +264,9 @@ class Run:
             return len(refusals(self.workload, self.arch, self.rules, mapping, cost)) if self.rules else 0
 
         arch = narrowed(self.workload, self.arch, self.rules)
-        return Annealer(self.workload, arch, single, breaks, divide=divide, seed=self.asked.seed)
+        annealer = Annealer(self.workload, arch, single, breaks, divide=divide, seed=self.asked.seed)
+        self.annealers[divide] = annealer
+        return annealer
 
     def _left(self, outcome: Outcome) -> tuple[Values, ...]:
         """Return lower bounds, per part of the objective, of all dividing mappings that were not searched."""

@@ -99,7 +99,7 @@ def _solve_places(
     view = view_of(tables, None)
     descent = Descent(tables, None, incumbent)
     prices = None if mark is None else mark.prices
-    if mark is None and measure.is_linear:
+    if (mark is None or not mark.way) and measure.is_linear:
         constant = measure.value(tables.start, tables.compute_cycles)
         limit = None if incumbent.value is None else incumbent.value - constant
         prices, finished, bound = improve_prices(descent, view.insides[0], limit, incumbent.prices)
