@@ -40,7 +40,7 @@ OnProgress = Callable[[Progress], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
 COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
 CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
-DRAWN_FIRST = 200  # mappings that are scored before the structures of a large program are listed
+DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
 POLISHED = 400  # mappings over tiles of any size that are scored where no bound tells how good they are
 
 Stop = Callable[[], bool]
