@@ -26,7 +26,7 @@ ROWS = (
     ("arch", "workload"),
     ("poly",),
     ("parsing",),
-    ("inputs", "display"),
+    ("inputs", "display", "first_interrupt"),
     ("texts",),
     ("errors",),
     ("checker",),

@@ -87,16 +87,15 @@ def solve(
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    A search that goes on does a step at least, whatever its limits: what is resumed again and again ends.
-    before: an outcome for the same problem and measure to go on from. hands: the processes that share the work of a
-    search that is long. work: counts the steps; the search ends where none is left. polish: looks for better trees.
+    before: an outcome of the same question to go on from, by a step at least, whatever the limits. hands: the processes
+    that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
     """
     incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work or Work())
     least = 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     state = _begun(problem, measure, incumbent, report, before)
-    goes_on = before is not None and before.rest is not None
+    first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == STEPS_ALONE and hands.count > 1:
             return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
@@ -109,20 +108,17 @@ def solve(
                 state.queue.append(entry)
                 return state.ended()
             state.tally.prune([number])
-            if incumbent.is_ordered:
-                state.tally.prune(other[2] for other in state.queue)
-                break
-            continue
-        least = bound if state.known else 0
-        report(tuple(incumbent.found), least)
+            if not incumbent.is_ordered:
+                continue
+            state.tally.prune(other[2] for other in state.queue)
+            break
+        report(tuple(incumbent.found), least := bound if state.known else 0)
         incumbent.count(0)
         try:
-            may_end = not (goes_on and turn == 0) and (incumbent.found or -stage < Stage.PLACED)
-            if may_end and incumbent.out_of_time():
+            if turn >= first and (incumbent.found or -stage < Stage.PLACED) and incumbent.out_of_time():
                 raise OutOfTime
-            state.replace(
-                entry, tuple(step_on(problem, measure, state.structures[number], entry, incumbent, state.marks))
-            )
+            structure = state.structures[number]
+            state.replace(entry, tuple(step_on(problem, measure, structure, entry, incumbent, state.marks)))
         except OutOfTime:
             state.queue.append(entry)
             return state.ended()
