@@ -71,7 +71,9 @@ _OPTIONS = {
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
     "--memory-limit": _Option("MB", "memory of all processes at which the best so far is the answer (default: none)"),
-    "--work-limit": _Option("N", "steps after which the best so far is the answer, on any machine (default: none)"),
+    "--work-limit": _Option(
+        "N", "structures and regions bounded, nodes visited and mappings scored until it ends (default: any number)"
+    ),
     "--workers": _Option("N", "processes that share a long search (default 1)"),
     "--seed": _Option("I", "the seed of every random choice (default 0)"),
     "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import FrameType
 
-INTERRUPTED = 130
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-def end_at_once() -> None:
-    """Let both signals end the process with one line: while the command itself is loaded there is nothing to print."""
-    for number in SIGNALS:
-        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
-            signal.signal(number, _end)
-
-
-def _end(_number: int, _frame: FrameType | None) -> None:
-    os.write(2, b"polymap: interrupted\n")
-    os._exit(INTERRUPTED)
+from polymap.first_interrupt import INTERRUPTED as INTERRUPTED, SIGNALS, end
 
 
 def raise_interrupts() -> None:
     """Let both signals raise KeyboardInterrupt from now on, unless the process was told what else they do."""
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            if signal.getsignal(number) in (_end, signal.SIG_DFL):
+            if signal.getsignal(number) in (end, signal.SIG_DFL):
                 signal.signal(number, signal.default_int_handler)
 
 

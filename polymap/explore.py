@@ -32,8 +32,9 @@ def explore(
     "store": {"GLB": {"must": ["W"]}}, "intrinsic": {"m": 16}, "min_utilization": 0.5, "limits": {"latency": 20000}}.
     workers: processes that share a long search; the value is the same for any number.
     memory_limit_mb: resident memory (of all processes) at which the search ends, as it does at the time limit.
-    work_limit: steps (structures and regions bounded, nodes visited, mappings scored) after which it ends; the answer
-    is then the same on a busy machine. With tiles "any" the dividing ones go first: `dividing` of the result.
+    work_limit: steps after which it ends: each structure or region bounded (once per bound), each node of a search
+    inside a structure, each mapping scored. `work` of the result counts them; the answer does not depend on the clock.
+    With tiles "any" the dividing ones go first: `dividing` of the result.
     """
     # Here and not above: `import polymap` holds this function, and must not load a solver.
     from polymap.search.search import search

@@ -145,7 +145,6 @@ class AnySearch:
                 break
             heappop(queue)
             looked += 1
-            self._annealed(ANNEALED_PER_REGION)
             for new, value in self._followed(item, bound, looked):
                 if value is None or self._is_refuted(value):
                     refuted += 1
@@ -153,6 +152,7 @@ class AnySearch:
                     # Among equals the newest comes first: regions are cut until they show what they are worth.
                     serial -= 1
                     heappush(queue, (max(value, bound), serial, new))
+            self._annealed(ANNEALED_PER_REGION)  # last, so that what is resumed again and again looks at regions
             report(*(self.best or (None, None)), bound)
         bound = queue[0][0] if queue else None
         return AnyOutcome(self.best, bound, looked, refuted + len(queue), tuple(queue))
@@ -164,6 +164,7 @@ class AnySearch:
             return
         if self.best is not None:
             annealer.know(*self.best)
+        mappings = mappings if self._work.left is None else min(mappings, self._work.left)
         annealer.walk(mappings, self.out_of_time)
         self._work.add(mappings)
         if annealer.best is not None and (self.best is None or annealer.best[1] < self.best[1]):

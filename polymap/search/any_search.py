@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 
-from polymap.arch.machine import Architecture
-from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.mapping import Mapping
 from polymap.search.any_engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_tables import floats_suffice
-from polymap.search.constraints import AtMost, Rules, narrowed, rule_text
-from polymap.search.demands import refusals
-from polymap.search.exhaustive import ExhaustiveResult, exhaustive
+from polymap.search.exhaustive import Walking
 from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits, Work
 from polymap.search.objective import Measure
 from polymap.search.polish import Annealer
 from polymap.search.problem import Problem
-from polymap.workload.loopnest import Workload
 
-FEW_TREES = 300_000  # walked one by one: some 100,000 per second
 ANNEALED_AT_ONCE = 64  # mappings between two reports
 POLISHED = 400  # mappings that are scored where no bound tells how good they are
 
@@ -54,62 +47,12 @@ def reaches(objective: Objective) -> bool:
     return objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
 
 
-def walked(workload: Workload, arch: Architecture, objective: Objective, rules: Rules, stop: Stop) -> AnyAnswer | None:
-    """Return the answer that looking at every tree gives; None where there are too many, or time ends."""
-    found = _walk(workload, arch, objective, rules, stop, count_distinct=True)
+def walked(walking: Walking, stop: Stop) -> AnyAnswer | None:
+    """Return the answer that looking at every tree gives; None where a limit ends that."""
+    found = walking.go_on(stop)
     if found is None:
         return None
     return AnyAnswer(found.best, None, found.legal, 0, distinct=found.distinct, is_final=True)
-
-
-def _walk(
-    workload: Workload,
-    arch: Architecture,
-    objective: Objective,
-    rules: Rules,
-    stop: Stop,
-    *,
-    count_distinct: bool = False,
-) -> ExhaustiveResult | None:
-    def meets(mapping: Mapping) -> bool:
-        return not stop() and not refusals(workload, arch, rules, mapping, evaluate(workload, arch, mapping))
-
-    return exhaustive(
-        workload,
-        narrowed(workload, arch, rules),
-        objective.text,
-        "any",
-        count_distinct=count_distinct,
-        most_trees=FEW_TREES,
-        meets=meets if rules else None,
-        stop=stop,
-    )
-
-
-def walked_clash(workload: Workload, arch: Architecture, rules: Rules, stop: Stop) -> tuple[str, ...]:
-    """Return the smallest set of rules that no tree at all meets together, a sentence each, looking at every tree; all
-    rules where there are too many trees, or time ends."""
-    any_value = Objective(Goal.TRAFFIC, arch.levels[0].name, f"traffic:{arch.levels[0].name}")
-    for count in range(1, len(rules)):
-        for chosen in combinations(rules, count):
-            found = _walk(workload, arch, any_value, chosen, stop)
-            if found is None:
-                return (*map(rule_text, rules), "which of them clash was not found out in time")
-            if found.best is None:
-                return (*map(rule_text, chosen), *_least_allowed(workload, arch, chosen, stop))
-    return (*map(rule_text, rules), *_least_allowed(workload, arch, rules, stop))
-
-
-def _least_allowed(workload: Workload, arch: Architecture, chosen: Rules, stop: Stop) -> list[str]:
-    """Return, per limit of a clash, the least value that the other rules allow."""
-    told: list[str] = []
-    for rule in chosen:
-        if isinstance(rule, AtMost):
-            rest = tuple(other for other in chosen if other != rule)
-            found = _walk(workload, arch, rule.objective, rest, stop)
-            if found is not None and found.value is not None:
-                told.append(f"the least {rule.objective.text} that the rest allows is {float(found.value):g}")
-    return told
 
 
 def annealed(
@@ -118,9 +61,10 @@ def annealed(
     """Walk over mappings until `stop` says so, or `most` are scored (None: until one is found)."""
     done = 0
     while not stop() and (annealer.best is None if most is None else done < most):
-        better = annealer.walk(ANNEALED_AT_ONCE, stop)
-        work.add(ANNEALED_AT_ONCE)
-        done += ANNEALED_AT_ONCE
+        some = ANNEALED_AT_ONCE if work.left is None else min(ANNEALED_AT_ONCE, work.left)
+        better = annealer.walk(some, stop)
+        work.add(some)
+        done += some
         if better and annealer.best is not None:
             report(*annealer.best)
 
@@ -147,7 +91,7 @@ def solve_regions(
     if not floats_suffice(problem, measure):
         return AnyAnswer(first and first[0], Fraction(0), 0, 0)
     search = AnySearch(problem, objective, measure, limits.share, first, limits.work, annealer)
-    if before is not None and len(before.queue) > 1:  # less is no more than a beginning
+    if before is not None and before.queue:
         return _answer(measure, search.go_on(list(before.queue), told))
     return _answer(measure, search.run(told))
 

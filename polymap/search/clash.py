@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import combinations
 from math import prod
 
 from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.costmodel.evaluate import evaluate
 from polymap.search.constraints import AtMost, Rule, Rules, Utilization, figure, rule_text
-from polymap.search.demands import measure_under
-from polymap.search.engine import Found, solve
-from polymap.search.goals import Goal, Objective
+from polymap.search.feasible import Feasible
+from polymap.search.floor import floor_of
 from polymap.search.infeasible import clashes
-from polymap.search.lattice import divisors
-from polymap.search.objective import objective_value
-from polymap.search.problem import analyse
-from polymap.search.structure import enumerate_structures
 from polymap.workload.loopnest import Workload
 
 Stop = Callable[[], bool]
-MOST_SPREADS = 20_000  # ways to spread all dims over fan-outs of any size, up to which they are tried
+LATE = "which of them clash was not found out in time"
+FEWER = "whether fewer of them clash was not found out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +59,31 @@ class Spreads:
 Fact = Capacity | MustHold | MayNotHold | Size | Spreads
 
 
-def clashing(workload: Workload, arch: Architecture, rules: Rules, out_of_time: Stop) -> tuple[str, ...]:
-    """Return the smallest set of rules that no mapping with dividing tiles meets together, the facts of the machine
-    that take part (each could be left out, and there were a mapping), and figures that would help; a sentence each.
+def clashing(
+    workload: Workload, arch: Architecture, rules: Rules, feasible: Feasible, out_of_time: Stop
+) -> tuple[str, ...]:
+    """Return the smallest set of rules that no mapping meets together, the facts of the machine that take part (each
+    could be left out, and there were a mapping), and figures that would help; a sentence each.
 
-    Every set is decided by searching again; where time ends first, that is said.
+    feasible: tells of every set whether there is a mapping.
     """
-    late = "which of them clash was not found out in time"
+    unknown = False
     for count in range(1, len(rules) + 1):
-        for chosen in combinations(rules, count):
-            if out_of_time():
-                return (*map(rule_text, rules), late)
-            if _has_mapping(workload, arch, chosen, out_of_time) is False:
+        # What is refuted at once comes first: where one such rule is enough, nothing is searched.
+        for chosen in sorted(combinations(rules, count), key=lambda some: not feasible.refutes(arch, some)):
+            if out_of_time() and not feasible.refutes(arch, chosen):
+                return (*map(rule_text, rules), LATE)
+            answer = feasible.exists(arch, chosen)
+            if answer is False:
                 words = clashes(workload, arch, chosen)
                 if words:
                     return words
-                facts = _facts_that_matter(workload, arch, chosen, out_of_time)
+                facts = _facts_that_matter(workload, arch, chosen, feasible)
                 told = (_told(arch, rule) for rule in chosen)
-                return (*told, *facts, *_ways_out(workload, arch, rules, chosen, out_of_time))
-    return (*map(rule_text, rules), late)
+                fewer = (FEWER,) if unknown and count > 1 else ()
+                return (*told, *facts, *fewer, *_ways_out(workload, arch, rules, chosen, feasible))
+            unknown = unknown or answer is None
+    return (*map(rule_text, rules), LATE)
 
 
 def _told(arch: Architecture, rule: Rule) -> str:
@@ -94,27 +94,7 @@ def _told(arch: Architecture, rule: Rule) -> str:
     return f"{rule_text(rule)}, of {lanes}"
 
 
-def _has_mapping(workload: Workload, arch: Architecture, rules: Rules, out_of_time: Stop) -> bool | None:
-    """Return whether a mapping meets the rules; None where time ended first."""
-    if clashes(workload, arch, rules):
-        return False
-    seen: list[Found] = []
-
-    def stop() -> bool:
-        return bool(seen) or out_of_time()
-
-    def report(found: Found, _bound: int) -> None:
-        if found:
-            seen.append(found)
-
-    any_value = Objective(Goal.TRAFFIC, arch.levels[0].name, "any")
-    outcome = solve(analyse(workload, arch, rules), measure_under(any_value, workload, arch, rules), stop, report)
-    if outcome.found:
-        return True
-    return None if outcome.left is None or outcome.left else False
-
-
-def _facts_that_matter(workload: Workload, arch: Architecture, chosen: Rules, out_of_time: Stop) -> Iterator[str]:
+def _facts_that_matter(workload: Workload, arch: Architecture, chosen: Rules, feasible: Feasible) -> Iterator[str]:
     """Yield the facts of the machine of which none can be left out of the clash with the chosen rules.
 
     A share of the busy compute units is a share of the fan-outs' sizes, which are then part of that rule.
@@ -127,8 +107,7 @@ def _facts_that_matter(workload: Workload, arch: Architecture, chosen: Rules, ou
     unsure: set[Fact] = set()
     for fact in tested:
         others = [one for one in kept if one != fact]
-        weaker = _only(workload, arch, [*others, *fixed])
-        answer = None if _is_wide(workload, weaker) else _has_mapping(workload, weaker, chosen, out_of_time)
+        answer = feasible.exists(_only(workload, arch, [*others, *fixed]), chosen)
         if answer is False:
             kept = others
         elif answer is None:
@@ -173,12 +152,6 @@ def _only_at(workload: Workload, node: Node, facts: list[Fact]) -> Node:
     return node
 
 
-def _is_wide(workload: Workload, arch: Architecture) -> bool:
-    """Return whether fan-outs of any size leave more ways to spread the dims than are tried."""
-    free = sum(fanout.size >= prod(dim.extent for dim in workload.dims) for fanout in arch.fanouts)
-    return prod(len(divisors(dim.extent)) for dim in workload.dims) ** free > MOST_SPREADS
-
-
 def _fact_text(arch: Architecture, fact: Fact) -> str:
     levels = {level.name: level for level in arch.levels}
     fanouts = {fanout.name: fanout for fanout in arch.fanouts}
@@ -196,42 +169,22 @@ def _fact_text(arch: Architecture, fact: Fact) -> str:
             return f"{fanout} may spread {', '.join(fanouts[fanout].dims or ()) or 'nothing'} only (dims)"
 
 
-def _ways_out(workload: Workload, arch: Architecture, rules: Rules, chosen: Rules, out_of_time: Stop) -> Iterator[str]:
-    """Yield, per limit of a clash, the least value that all other rules allow; for a utilization the highest.
+def _ways_out(workload: Workload, arch: Architecture, rules: Rules, chosen: Rules, feasible: Feasible) -> Iterator[str]:
+    """Yield, per limit of a clash, the least value that all other rules allow, or else what no mapping at all is
+    below; for a utilization the highest.
 
-    Where the other rules clash among themselves, nothing is proposed.
+    Where the other rules clash among themselves, no value is proposed.
     """
     for rule in chosen:
         rest = tuple(other for other in rules if other != rule)
         if isinstance(rule, Utilization):
-            most = _most_busy(workload, arch, rest, out_of_time)
+            most = feasible.most_busy(arch, rest)
             if most is not None:
                 yield f"the highest utilization that the rest allows is {figure(most, up=False)}"
         elif isinstance(rule, AtMost):
-            least = _least(workload, arch, rule.objective, rest, out_of_time)
+            name, least = rule.objective.text, feasible.least(arch, rule.objective, rest)
+            floor = floor_of(workload, arch, rule.objective)
             if least is not None:
-                yield f"the least {rule.objective.text} that the rest allows is {figure(least, up=True)}"
-
-
-def _least(
-    workload: Workload, arch: Architecture, objective: Objective, rest: Rules, out_of_time: Stop
-) -> Fraction | None:
-    if clashes(workload, arch, rest):
-        return None
-    measure = measure_under(objective, workload, arch, rest)
-    outcome = solve(analyse(workload, arch, rest), measure, out_of_time, lambda _found, _bound: None)
-    if not outcome.found or outcome.left != ():
-        return None
-    return objective_value(workload, arch, objective, evaluate(workload, arch, outcome.found[0][1].mapping))
-
-
-def _most_busy(workload: Workload, arch: Architecture, rest: Rules, out_of_time: Stop) -> Fraction | None:
-    """Return the highest utilization that other rules allow, if some mapping is found to reach it."""
-    problem = analyse(workload, arch, rest)
-    structures, whole = enumerate_structures(problem, out_of_time)
-    if not whole or not structures:
-        return None
-    steps = min(prod(problem.extents) // prod(prod(row) for row in one.classes) for one in structures)
-    units, lanes = arch.compute.per_cycle, prod(fanout.size for fanout in arch.fanouts)
-    most = Fraction(prod(problem.extents), -(-steps // units) * units * lanes)
-    return most if _has_mapping(workload, arch, (*rest, Utilization(most)), out_of_time) else None
+                yield f"the least {name} that the rest allows is {figure(least, up=True)}"
+            elif floor > rule.most:
+                yield f"no mapping at all has less {name} than {figure(floor, up=False)}"

@@ -6,6 +6,7 @@ tiles that all loop orders must pass through.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ from polymap.search.spread import Context
 from polymap.search.tables import Edge, Tables, tables_below
 
 Parts = tuple[int, ...]
+Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,21 +64,39 @@ class Spot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Child:
-    """A node that may be placed next: the bound with it, tensor, edge, state after it, tile (exponents in the view)."""
+    """A node that may be placed next: the bound with it, tensor, edge, state after it, tile (exponents in the view),
+    number of the move."""
 
     bound: int
     tensor: int
     edge: Edge
     after: State
     index: tuple[int, ...]
+    move: int
+
+    @property
+    def step(self) -> Step:
+        """Return what children are sorted by, best first: each has its own."""
+        return self.bound, self.edge.level, self.tensor, tuple(-i for i in self.index), self.move
 
 
-def view_of(tables: Tables, prices: Prices | None, only: frozenset[State] | None = None) -> View:
-    """Return the view of tables: least costs inside, for the states of `only`."""
+Step = tuple[int, int, int, tuple[int, ...], int]  # what children are sorted by: each has its own
+Way = tuple[Step, ...]
+
+
+def view_of(
+    tables: Tables, prices: Prices | None, only: frozenset[State] | None = None, stop: Stop | None = None
+) -> View:
+    """Return the view of tables: least costs inside, for the states of `only`. stop: asked now and then; raises
+    OutOfTime where it says so."""
     free = (0,) * tables.problem.level_count
-    insides = tuple(costs_inside(tables, c, free, 1, only) for c in range(len(tables.measure.components)))
+    insides: list[Inside] = []
+    for component in range(len(tables.measure.components)):
+        if stop is not None and stop():
+            raise OutOfTime
+        insides.append(costs_inside(tables, component, free, 1, only))
     priced = None if prices is None else costs_inside(tables, 0, prices.per_level, prices.unit, only)
-    return View(tables, insides, priced)
+    return View(tables, tuple(insides), priced)
 
 
 def start_spot(tables: Tables, first: State) -> Spot:
@@ -134,18 +154,33 @@ class Descent:
         self.moves = graph_of(tables).moves  # the same below every spot
         self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
         self.window = next((term.index for term in problem.terms if term.is_window), None)
+        self._ended: list[Step] = []
+        self._owes_one = False  # a chain is searched before limits are looked at
         self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[Parts, tuple[int, ...]]]] = {}
 
-    def run(self, view: View, first: State) -> None:
-        """Search all chains from a first state; the incumbent is updated in place. Raises OutOfTime."""
-        self._visit(view, start_spot(self.tables, first))
+    def run(self, view: View, first: State, way: Way | None = None) -> None:
+        """Search all chains from a first state; the incumbent is updated in place. Raises OutOfTime.
 
-    def _visit(self, view: View, spot: Spot) -> None:
-        self.incumbent.count()
-        self._check_time()
+        way: to the chain at which an earlier search was ended (ended_at): those before it are not searched again, and
+        it is, whatever the limits, so that what is resumed again and again ends. None: there was no earlier search.
+        """
+        self._ended.clear()
+        self._owes_one = way is not None
+        self._visit(view, start_spot(self.tables, first), way or ())
+
+    def ended_at(self) -> Way:
+        """Return the way from the first state to the chain at which OutOfTime was raised."""
+        return tuple(reversed(self._ended))
+
+    def _visit(self, view: View, spot: Spot, way: Way) -> None:
+        if not way:
+            self.incumbent.count()
+            self._check_time()
         if self._is_dominated(spot):
             return
-        self.finish(spot)
+        if not way:
+            self.finish(spot)
+            self._owes_one = False
         if not self.moves[spot.state]:
             return
         if spot.chain and self._window_moves(spot.state):
@@ -155,7 +190,15 @@ class Descent:
                 if self.incumbent.is_ordered:
                     return
                 continue
-            self._visit(view, step(view.tables, spot, child.tensor, child.edge, child.after, child.index))
+            here = child.step
+            if way and here < way[0]:
+                continue
+            try:
+                below = way[1:] if way and here == way[0] else ()
+                self._visit(view, step(view.tables, spot, child.tensor, child.edge, child.after, child.index), below)
+            except OutOfTime:
+                self._ended.append(here)
+                raise
 
     def _window_moves(self, state: State) -> bool:
         if self.window is None:
@@ -210,7 +253,7 @@ class Descent:
             self._check_time()
 
     def _check_time(self) -> None:
-        if self.incumbent.out_of_time():
+        if not self._owes_one and self.incumbent.out_of_time():
             raise OutOfTime
 
     def _take(self, leaves: tuple[Leaf, ...]) -> None:
@@ -236,12 +279,12 @@ class Descent:
         """Return all next nodes that can still win, best first."""
         found: list[Child] = []
         limit = view.tables.lattice.index(dict(zip(self.tables.problem.dims, spot.tile, strict=True)))
-        for move in self.moves[spot.state]:
+        for number, move in enumerate(self.moves[spot.state]):
             edge = view.tables.tensors[move.tensor].edges[move.edge]
-            for child in self._open(view, spot, move, limit):
+            for child in self._open(view, spot, number, limit):
                 if child.index != limit or self._is_canonical(spot, move.tensor, edge):
                     found.append(child)
-        found.sort(key=lambda child: (child.bound, child.edge.level, child.tensor, tuple(-i for i in child.index)))
+        found.sort(key=lambda child: child.step)
         return found
 
     def _is_canonical(self, spot: Spot, tensor: int, edge: Edge) -> bool:
@@ -251,8 +294,9 @@ class Descent:
         last = spot.chain[-1]
         return last.tile != spot.tile or (last.level, last.tensor) < (edge.level, tensor)
 
-    def _open(self, view: View, spot: Spot, move: Move, limit: tuple[int, ...]) -> list[Child]:
+    def _open(self, view: View, spot: Spot, number: int, limit: tuple[int, ...]) -> list[Child]:
         tables, measure = view.tables, view.tables.measure
+        move = self.moves[spot.state][number]
         edge, key = tables.tensors[move.tensor].edges[move.edge], (move.tensor, move.edge, move.crossed)
         totals = [through(inside, key, move.after, limit) for inside in view.insides]
         wins = view.insides[0].arithmetic.possible(totals[0])
@@ -278,7 +322,7 @@ class Descent:
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
             value = measure.value(vector, tables.compute_cycles)
             if self._beats(value):
-                found.append(Child(value, move.tensor, edge, move.after, tuple(row)))
+                found.append(Child(value, move.tensor, edge, move.after, tuple(row), number))
         return found
 
     def _estimated(self, view: View, spot: Spot, totals: list[Numbers]) -> NDArray[np.bool_] | bool:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from itertools import count, product
+from itertools import count
 from math import prod
 
 from polymap.search.apart import apart_bounds
 from polymap.search.baselines import baseline
-from polymap.search.bound import first_states, least_from, root_bound
 from polymap.search.crew import Crew, Hands, Stop
-from polymap.search.descent import Descent, View, view_of
+from polymap.search.descent import Descent, view_of
 from polymap.search.goals import Goal
 from polymap.search.incumbent import Front, Incumbent, Polish
 from polymap.search.lattice import divisors
@@ -25,7 +22,8 @@ from polymap.search.limits import OutOfTime, Work
 from polymap.search.objective import BARRED, Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem import Problem
-from polymap.search.spread import Places, Spread, root_context
+from polymap.search.spread import root_context
+from polymap.search.steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
 from polymap.search.structure import Structure, enumerate_structures
 from polymap.search.symmetry import distinct_structures
 from polymap.search.tables import build_tables
@@ -39,7 +37,7 @@ class Outcome:
 
     count: where the structures have gone; nodes: of the search inside them. left: bounds of all that was not searched
     and may beat what was found (None: unknown); the least of them is the bound, of a front each counts.
-    rest: for a search that goes on (None: it begins anew).
+    rest: for a search that goes on (None: it begins anew). is_late: limits ended the list of structures.
     """
 
     found: tuple[tuple[int, Leaf], ...]
@@ -48,9 +46,9 @@ class Outcome:
     nodes: int
     left: tuple[int, ...] | None
     rest: Rest | None = None
+    is_late: bool = False
 
 
-Entry = tuple[int, int, int, Places]
 ALONE = Hands()
 AT_ONCE = 4096  # structures bounded between two looks at the clock
 STEPS_ALONE = 64  # steps of a search before it is worth starting processes
@@ -62,36 +60,17 @@ WORTHWHILE = 300  # a search that is smaller is over sooner than annealing
 @dataclass(frozen=True, slots=True)
 class Rest:
     """What a search that was ended leaves to one that goes on: the structures, how many of them are bounded, the queue
-    of these, where structures went."""
+    of these, where structures went, and where in entries it was ended."""
 
     structures: tuple[Structure, ...]
     bounded: int
     queue: tuple[Entry, ...]
     tally: Tally
+    marks: Marks
 
 
 Found = tuple[tuple[int, Leaf], ...]
 Report = Callable[[Found, int], None]
-
-
-def view_bound(view: View) -> int | None:
-    """Return a lower bound of the objective over all mappings below the view's top (None: none fits)."""
-    whole: list[int] = []
-    for inside, start in zip(view.insides, view.tables.start, strict=True):
-        part = root_bound(view.tables, inside)[0]
-        if part is None:
-            return None
-        whole.append(part + start)
-    value = view.tables.measure.value(tuple(whole), view.tables.compute_cycles)
-    return value if value < BARRED else None
-
-
-class Stage(IntEnum):
-    """How much of a structure's bound is worked out: tensor by tensor, all tensors together, spatial loops placed."""
-
-    APART = 0
-    TOGETHER = 1
-    PLACED = 2
 
 
 def solve(
@@ -108,38 +87,42 @@ def solve(
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome for the same problem and measure to go on from. hands: the processes that share the work of a
-    search that is long. work: counts the steps; the search ends where none is left. polish: looks for better trees.
+    before: an outcome of the same question to go on from, by a step at least, whatever the limits. hands: the processes
+    that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
     """
     incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work or Work())
     least = 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    state = _begun(problem, measure, incumbent, report, None if before is None else before.rest)
+    state = _begun(problem, measure, incumbent, report, before)
+    first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == STEPS_ALONE and hands.count > 1:
             return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
-        if not state.queue:
+        if not _filled(problem, measure, state):
             break
         entry = heappop(state.queue)
         bound, stage, number, _ = entry
         if not incumbent.beats(bound):
+            if state.is_partly_bounded:
+                state.queue.append(entry)
+                return state.ended()
             state.tally.prune([number])
-            if incumbent.is_ordered:
-                state.tally.prune(other[2] for other in state.queue)
-                break
-            continue
-        least = bound if state.known else 0
-        report(tuple(incumbent.found), least)
+            if not incumbent.is_ordered:
+                continue
+            state.tally.prune(other[2] for other in state.queue)
+            break
+        report(tuple(incumbent.found), least := bound if state.known else 0)
         incumbent.count(0)
         try:
-            if incumbent.out_of_time() and (incumbent.found or -stage < Stage.PLACED):
+            if turn >= first and (incumbent.found or -stage < Stage.PLACED) and incumbent.out_of_time():
                 raise OutOfTime
-            state.replace(entry, tuple(_step(problem, measure, state.structures[number], entry, incumbent)))
+            structure = state.structures[number]
+            state.replace(entry, tuple(step_on(problem, measure, structure, entry, incumbent, state.marks)))
         except OutOfTime:
             state.queue.append(entry)
             return state.ended()
-    return state.outcome(())
+    return state.ended() if state.is_partly_bounded else state.outcome(())
 
 
 def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work) -> Incumbent:
@@ -154,19 +137,6 @@ def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, wor
     return incumbent
 
 
-def _step(
-    problem: Problem, measure: Measure, structure: Structure, entry: Entry, incumbent: Incumbent
-) -> Iterator[Entry]:
-    """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent."""
-    bound, stage, number, places = entry
-    if -stage == Stage.PLACED:
-        _solve_places(problem, measure, structure, places, incumbent)
-        return
-    bench = _Bench(problem, measure, incumbent.keep, incumbent.out_of_time)
-    for own, then, _, where in _refined(bench, structure, number, Stage(-stage + 1)):
-        yield max(own, bound), then, number, where
-
-
 @dataclass(frozen=True, slots=True)
 class _Bench:
     """What every step of a search needs, wherever it is done."""
@@ -178,12 +148,24 @@ class _Bench:
 
 
 @dataclass(frozen=True, slots=True)
+class _Task:
+    """A step that a process does: the trees that were found before, and how many steps there may be."""
+
+    structure: Structure
+    entry: Entry
+    found: Found
+    most: int | None
+    mark: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Done:
-    """What a step gives: the entries in place of its own, trees, nodes of the search."""
+    """What a step gives: the entries in place of its own, trees, nodes of the search, a mark where it was ended."""
 
     entries: tuple[Entry, ...]
     found: Found
     nodes: int
+    mark: Mark | None
 
 
 @dataclass(slots=True)
@@ -196,11 +178,17 @@ class _State:
     queue: list[Entry]
     incumbent: Incumbent
     tally: Tally
+    marks: Marks = field(default_factory=dict[Entry, Mark])
 
     @property
     def known(self) -> bool:
         """Return whether the queue holds all that is left."""
         return self.bounded == len(self.structures)
+
+    @property
+    def is_partly_bounded(self) -> bool:
+        """Return whether a limit left some of the structures without a bound, all of which are listed."""
+        return self.bounded is not None and not self.known
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry."""
@@ -214,15 +202,19 @@ class _State:
         for value, leaf in done.found:
             if self.incumbent.beats(value):
                 self.incumbent.add(value, leaf)
-        self.incumbent.count(done.nodes)
+        self.incumbent.count(0)
+        if done.nodes:
+            self.incumbent.count(done.nodes)
+        if done.mark is not None:
+            self.marks[entry] = done.mark
         self.replace(entry, done.entries)
 
     def ended(self) -> Outcome:
         """Return the outcome of a search that a limit ends."""
         alive = tuple(entry for entry in self.queue if self.incumbent.beats(entry[0]))
         self.tally.prune(entry[2] for entry in self.queue if not self.incumbent.beats(entry[0]))
-        rest = None if self.bounded is None else Rest(self.structures, self.bounded, alive, self.tally)
-        return replace(self.outcome(tuple(entry[0] for entry in alive)), rest=rest)
+        rest = None if self.bounded is None else Rest(self.structures, self.bounded, alive, self.tally, self.marks)
+        return replace(self.outcome(tuple(entry[0] for entry in alive)), rest=rest, is_late=rest is None)
 
     def outcome(self, left: tuple[int, ...]) -> Outcome:
         """Return the outcome; no bound exceeds the best value. left: bounds of what was not searched.
@@ -241,17 +233,31 @@ class _State:
         return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
 
 
-def _worked(bench: _Bench, task: tuple[Structure, Entry, Found, int | None]) -> _Done:
+def _worked(bench: _Bench, task: _Task) -> _Done:
     """Do one step of at most so many nodes, knowing the trees that were found before."""
-    structure, entry, found, most = task
-    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, found, Work(most))
+    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, task.found, Work(task.most))
+    marks = {} if task.mark is None else {task.entry: task.mark}
     try:
         if bench.stop():
             raise OutOfTime
-        entries = tuple(_step(bench.problem, bench.measure, structure, entry, incumbent))
+        entries = tuple(step_on(bench.problem, bench.measure, task.structure, task.entry, incumbent, marks))
     except OutOfTime:
-        entries = (entry,)
-    return _Done(entries, tuple(incumbent.found), incumbent.nodes)
+        entries = (task.entry,)
+    return _Done(entries, tuple(incumbent.found), incumbent.nodes, marks.get(task.entry))
+
+
+def _filled(problem: Problem, measure: Measure, state: _State) -> bool:
+    """Return whether the queue has an entry, having bounded more structures where none of it may win."""
+    while state.is_partly_bounded and not state.incumbent.out_of_time():
+        if state.queue and state.incumbent.beats(state.queue[0][0]):
+            break
+        _bound_apart(problem, measure, state)
+    return bool(state.queue)
+
+
+def _task(state: _State, entry: Entry) -> _Task:
+    found, left = tuple(state.incumbent.found), state.incumbent.work.left
+    return _Task(state.structures[entry[2]], entry, found, left, state.marks.pop(entry, None))
 
 
 def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Outcome:
@@ -262,31 +268,36 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
     with Crew(hands, _Bench, args, _worked, bench.stop) as crew:
         given: deque[Entry] = deque()
         while True:
+            if not queue:
+                _filled(bench.problem, bench.measure, state)
             while queue and crew.waiting < WINDOW and not incumbent.out_of_time():
                 entry = heappop(queue)
                 if not incumbent.beats(entry[0]):
                     state.tally.prune([entry[2]])
                     continue
                 given.append(entry)
-                crew.give((state.structures[entry[2]], entry, tuple(incumbent.found), incumbent.work.left))
+                crew.give(_task(state, entry))
             if not crew.waiting:
-                return state.ended() if queue else state.outcome(())
+                return state.ended() if queue or state.is_partly_bounded else state.outcome(())
             least = min(entry[0] for entry in (*given, *queue[:1]))
             report(tuple(incumbent.found), least if state.known else 0)
             state.take(given[0], crew.take())
             given.popleft()
 
 
-def _begun(problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, rest: Rest | None) -> _State:
+def _begun(problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, before: Outcome | None) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one."""
+    rest = None if before is None else before.rest
     if rest is not None:
         queue = list(rest.queue)
         heapify(queue)
-        state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.tally))
+        state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.tally), dict(rest.marks))
         _bound_apart(problem, measure, state)
         return state
-    found, complete = enumerate_structures(problem, incumbent.out_of_time)
-    distinct, whole = distinct_structures(problem, found, incumbent.out_of_time)
+    # What was too short a time once is taken whole the next time.
+    listing = _never if before is not None and before.is_late else incumbent.out_of_time
+    found, complete = enumerate_structures(problem, listing)
+    distinct, whole = distinct_structures(problem, found, listing)
     structures = _grouped(problem, distinct)
     _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
@@ -296,18 +307,31 @@ def _begun(problem: Problem, measure: Measure, incumbent: Incumbent, report: Rep
     return state if complete and whole else replace(state, bounded=None)
 
 
+def _never() -> bool:
+    return False
+
+
 def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
     """Score a least-cost chain of the two most parallel structures, so that there is an answer from the start."""
     busiest = sorted(structures, key=lambda s: (-prod(prod(row) for row in s.classes), s.classes))
+
+    def stop() -> bool:
+        return bool(incumbent.found) and incumbent.out_of_time()
+
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
-        with suppress(OutOfTime):
-            view = view_of(build_tables(problem, structure, measure, context, incumbent.out_of_time), None)
-            if view_bound(view) is not None:
-                improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
+        try:
+            view = view_of(build_tables(problem, structure, measure, context, stop), None, stop=stop)
+        except OutOfTime:
+            return
+        if view_bound(view) is not None:
+            improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
-        annealed = _annealed(problem, measure, min(ANNEALED, _size(problem, structures)))
+        left = incumbent.work.left
+        budget = min(ANNEALED, _size(problem, structures), ANNEALED if left is None else left)
+        annealed = _annealed(problem, measure, budget)
         if annealed is not None:
+            incumbent.work.add(budget)
             incumbent.add(*annealed)
 
 
@@ -329,21 +353,6 @@ def _annealed(problem: Problem, measure: Measure, budget: int) -> tuple[int, Lea
     return int(found.value / measure.unscaled(1)), Leaf((), found.best)
 
 
-def _refined(bench: _Bench, structure: Structure, number: int, stage: Stage) -> Iterator[Entry]:
-    """Yield the queue's entries for a structure at the next stage; what fits nowhere yields none."""
-    problem = bench.problem
-    choices = places_of(problem, structure)
-    if len(choices) == 1:
-        stage = Stage.PLACED
-    elif stage is Stage.TOGETHER:
-        choices = ((),)
-    for places in choices:
-        context = root_context(problem, structure, places)
-        bound = view_bound(view_of(build_tables(problem, structure, bench.measure, context, bench.stop), None))
-        if bound is not None:
-            yield bound, -stage, number, places
-
-
 def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
     """Return the structures with equal factors of window dims side by side: they share tables of loads."""
     windows = {dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims}
@@ -354,48 +363,18 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
 
 
 def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
-    """Put the structures that are not bounded yet into the queue, at their bounds tensor by tensor, until time ends."""
-    first = state.bounded or 0
-    while first < len(state.structures) and not (first and state.incumbent.out_of_time()):
-        some = state.structures[first : first + AT_ONCE]
+    """Put the structures that are not bounded yet into the queue, at their bounds tensor by tensor, until a limit is
+    reached; each is a step. They take half of a work limit at most, so that some are searched too."""
+    first, work = state.bounded or 0, state.incumbent.work
+    last = len(state.structures) if work.left is None else min(len(state.structures), first + 1 + work.left // 2)
+    while first < last and not (first and state.incumbent.out_of_time()):
+        most = min(AT_ONCE, last - first)
+        some = state.structures[first : first + most]
         for number, bound in enumerate(apart_bounds(problem, measure, some), first):
             fits = bound is not None and bound < BARRED
             state.tally.begun(number, fits=fits)
             if bound is not None and fits:
                 heappush(state.queue, (bound, -Stage.APART, number, ()))
         first += len(some)
+        work.add(len(some))
     state.bounded = first
-
-
-def _solve_places(
-    problem: Problem, measure: Measure, structure: Structure, places: Places, incumbent: Incumbent
-) -> None:
-    context = root_context(problem, structure, places)
-    tables = build_tables(problem, structure, measure, context, incumbent.out_of_time)
-    view = view_of(tables, None)
-    descent = Descent(tables, None, incumbent)
-    if measure.is_linear:
-        constant = measure.value(tables.start, tables.compute_cycles)
-        limit = None if incumbent.value is None else incumbent.value - constant
-        prices, finished, bound = improve_prices(descent, view.insides[0], limit, incumbent.prices)
-        incumbent.prices = prices or incumbent.prices
-        if finished or (incumbent.value is not None and bound + constant >= incumbent.value):
-            return
-        descent.prices = prices
-        view = view_of(tables, prices)
-    known = {first: least_from(tables, view.insides[0], first) for first in first_states(tables)}
-    for first in sorted(known, key=lambda state: (known[state] is None, known[state] or 0)):
-        descent.run(view, first)
-
-
-def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
-    """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops."""
-    windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
-    choices: list[list[tuple[tuple[int, str], int]]] = []
-    whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
-    spread = Spread(problem, structure, ())
-    for below in spread.groups():
-        for dim in windows:
-            if spread.group_factor(dim, below) > 1:
-                choices.append([((below, dim), place) for place in divisors(whole[dim])])
-    return tuple(product(*choices))

@@ -79,18 +79,78 @@ def exhaustive(
     soon as more than `most_trees` are met, or `stop` says so. meets: what the best tree must meet besides (of a front:
     not asked); it is asked of those only that are better than the best so far.
     """
-    walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles, meets)
-    vectors: set[tuple[int, ...]] = set()
-    for word in walk.words:
-        if legal_loops is not None and not legal_loops(walk.mapping(word, None)):
-            continue
+    walking = Walking(
+        workload, arch, objective, tiles, count_distinct=count_distinct, legal_loops=legal_loops, meets=meets
+    )
+
+    def is_over() -> bool:
+        return (most_trees is not None and walking.legal > most_trees) or (stop is not None and stop())
+
+    return walking.go_on(is_over)
+
+
+class Walking:
+    """A walk over all trees, as of `exhaustive`, that can be ended and taken up again."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        arch: Architecture,
+        objective: str,
+        tiles: str,
+        *,
+        count_distinct: bool = False,
+        legal_loops: LegalLoops | None = None,
+        meets: Callable[[Mapping], bool] | None = None,
+    ) -> None:
+        self._meets, self._legal_loops = meets, legal_loops
+        asked = None if meets is None else self._asked
+        self._walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles, asked)
+        self._words = iter(self._walk.words)
+        self._pending: Word | None = None
+        self._vectors: set[tuple[int, ...]] | None = set() if count_distinct else None
+        self._stop: Callable[[], bool] | None = None  # asked between the trees of one sequence of loops
+        self._is_late = False
+
+    @property
+    def legal(self) -> int:
+        """Return the number of legal trees that were met."""
+        return self._walk.legal
+
+    def go_on(self, stop: Callable[[], bool]) -> ExhaustiveResult | None:
+        """Return the best of all trees; None where stop says so before (one sequence of loops is walked at least)."""
+        self._stop = None
+        while (word := self._next()) is not None:
+            if not self._noted(word):
+                self._pending = word
+                return None
+            if stop():
+                return None
+            self._stop = stop
+        return self._walk.result(None if self._vectors is None else len(self._vectors))
+
+    def _next(self) -> Word | None:
+        word, self._pending = self._pending or next(self._words, None), None
+        return word
+
+    def _noted(self, word: Word) -> bool:
+        """Return whether all trees of these loops were seen; where not, none were."""
+        walk = self._walk
+        if self._legal_loops is not None and not self._legal_loops(walk.mapping(word, None)):
+            return True
+        before, self._is_late = (walk.legal, walk.fitting, walk.best, walk.front), False
         scores = walk.scores(word)
         walk.note(scores)
-        if count_distinct:
-            vectors.update(walk.cost_vectors(scores))
-        if (most_trees is not None and walk.legal > most_trees) or (stop is not None and stop()):
-            return None
-    return walk.result(len(vectors) if count_distinct else None)
+        if self._is_late:
+            walk.legal, walk.fitting, walk.best, walk.front = before
+            return False
+        if self._vectors is not None:
+            self._vectors.update(walk.cost_vectors(scores))
+        return True
+
+    def _asked(self, mapping: Mapping) -> bool:
+        self._is_late = self._is_late or (self._stop is not None and self._stop())
+        return not self._is_late and self._meets is not None and self._meets(mapping)
 
 
 def scored_trees(

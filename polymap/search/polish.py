@@ -39,7 +39,7 @@ NEAR_LENGTH, FAR_LENGTH, LONGER = 400, 1200, 1.5  # mappings per run, and how ru
 DRAWN = 10  # random mappings, of which the best begins a run
 FREE_STEPS = 100  # of a search, before its mappings are polished
 BURST = 32  # mappings that are scored one after the other
-PER_STEP, PER_WINDOW_STEP = 0.2, 1.0  # mappings per step: 10 to 20 % of the time
+PER_STEP, PER_WINDOW_STEP = 0.04, 1.0  # mappings per step: at most 20 % of the time
 LARGEST = 10**9  # extents above are not factored
 
 Worth = tuple[Fraction, Fraction]  # how far it is from a legal mapping that meets the rules; its value

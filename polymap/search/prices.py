@@ -113,8 +113,8 @@ def improve_prices(
 ) -> tuple[Prices | None, bool, int]:
     """Return (best prices, whether the unpriced optimum fits, best bound of component 0).
 
-    Subgradient steps towards the incumbent; every chain met that fits is scored by the descent. limit: the value of
-    component 0 that refutes the structure (None: no incumbent). start: prices that served another structure.
+    Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored by the descent. limit:
+    the value of component 0 that refutes the structure (None: no incumbent). start: prices of another structure.
     """
     tables, levels = descent.tables, shared_levels(descent.tables)
     bound, first = root_bound(tables, inside)
@@ -134,15 +134,15 @@ def improve_prices(
     best_bound, idle, scale = bound, 0, 1.0
     scored = {spot.chain}
     for done in range(ROUNDS):
-        if idle == IDLE_ROUNDS or (done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)):
+        far = done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)
+        if idle == IDLE_ROUNDS or far or descent.incumbent.out_of_time():
             break
         if trial is None:
             target = limit if limit is not None else bound + bound // 20
             missing = max(target - best_bound, bound / 10_000)
             wanted = _stepped(tables, wanted, excess, scale * missing)
             trial = _tried(tables, wanted, unit)
-        gain = trial.bound - best_bound
-        if gain > 0 or best is None:
+        if (gain := trial.bound - best_bound) > 0 or best is None:
             best, best_bound = trial.prices, max(best_bound, trial.bound)
         else:
             scale /= 2

@@ -72,7 +72,8 @@ class SearchResult(Shown):
     beats in the first part that is as good in the others; it is OPTIMAL where no mapping is as good in all parts and
     better in one. history: how value and bound (of the first part) went, by rising seconds.
     dividing: of a search over tiles of any size the answer over tiles that divide, which go first (None: they were not
-    searched); the answer is never worse. work: steps that the search took, which a work limit limits.
+    searched); the answer is never worse. work: steps that the search took (structures and
+    regions bounded, nodes visited, mappings scored), which a work limit limits.
     """
 
     status: str

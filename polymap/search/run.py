@@ -15,29 +15,23 @@ from polymap.schedules.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.any_score import exact_score
-from polymap.search.any_search import (
-    FEW_TREES,
-    POLISHED,
-    AnyAnswer,
-    annealed,
-    reaches,
-    solve_regions,
-    walked,
-    walked_clash,
-)
+from polymap.search.any_search import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
 from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
 from polymap.search.constraints import Rules
 from polymap.search.crew import Hands
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, Outcome, solve
+from polymap.search.exhaustive import Walking
 from polymap.search.fallback import Drawn, program_order, sampled
+from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
 from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits
 from polymap.search.objective import measure_of
 from polymap.search.polish import Annealer, DividingPolish, annealer_of, is_polished
 from polymap.search.problem import Problem, analyse
 from polymap.search.ranked import ranked
+from polymap.search.refuted import is_refuted
 from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
 from polymap.search.tally import Count
 from polymap.workload.loopnest import Workload
@@ -46,7 +40,7 @@ OnProgress = Callable[[Progress], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
 COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
 CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
-DRAWN_FIRST = 200  # mappings that are scored before the structures of a large program are listed
+DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
 
 Stop = Callable[[], bool]
 
@@ -89,6 +83,8 @@ class Run:
         self.divided: _Divided | None = None
         self.drawn: Drawn | None = None
         self.answer: AnyAnswer | None = None
+        self.walking: Walking | None = None
+        self.annealers: dict[bool, Annealer] = {}
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
         self.floors = self.question.floors()
 
@@ -124,6 +120,9 @@ class Run:
     def _searched(self) -> SearchResult:
         """Return the answer of the lattice search where it applies, else the best of sampled mappings."""
         problem = analyse(self.workload, self.arch, self.rules)
+        dividing = problem.reason is None and self.asked.tiles == "divide"  # told the least value by the search
+        if not dividing and self.rules and is_refuted(self.workload, self.arch, self.rules):
+            return self.infeasible(self._clashing(AnySize))
         if problem.reason is not None:
             return self._sampled()
         if self.outcome is None:
@@ -147,7 +146,7 @@ class Run:
         outcome = self._solved(problem, self.limits if alone else self.limits.dividing())
         mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
         if outcome.left == () and not mappings:
-            return _Divided(self.infeasible(self._clashing()), (), outcome)
+            return _Divided(self.infeasible(self._clashing(Dividing)), (), outcome)
         left = self._left(outcome)
         if not mappings:
             written = self._written()
@@ -161,13 +160,13 @@ class Run:
             found = replace(found, proof=lambda: certificate(*question, best, self.rules))
         return _Divided(found, mappings, outcome)
 
-    def _clashing(self) -> tuple[str, ...]:
-        """Return which rules no dividing tiles meet together, or that nothing fits."""
+    def _clashing(self, over: type[Dividing | AnySize]) -> tuple[str, ...]:
+        """Return which rules no mapping meets together, over dividing tiles or those of any size; or that none fits."""
         if not self.rules:
             return ("every mapping with tiles that divide was refuted: none is within the capacities",)
         alone = self.asked.tiles == "divide"
         stop = self.limits if alone else self.limits.until(self.limits.share() + CLASHING_SHARE)
-        return clashing(self.workload, self.arch, self.rules, stop)
+        return clashing(self.workload, self.arch, self.rules, over(self.workload, stop), stop)
 
     def _meets(self, mapping: Mapping, cost: Cost) -> bool:
         return not refusals(self.workload, self.arch, self.rules, mapping, cost)
@@ -195,21 +194,29 @@ class Run:
         return self._closed(() if mapping is None else (mapping,), left, counted)
 
     def _walked(self, size: SpaceSize | None) -> AnyAnswer | None:
-        """Return the answer that looking at all trees gives, where they are few."""
-        trees, left = size and size.legal, self.limits.work.left
+        """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
+        does not suffice, half of it is spent on a part of them, and the regions have the rest."""
+        trees, work = size and size.legal, self.limits.work
         if trees is None or trees > FEW_TREES or self.objective.goal is Goal.PARETO or self.limits():
             return None
-        if left is not None and trees > left:
-            return None
-        found = walked(self.workload, self.arch, self.objective, self.rules, self.limits)
-        if found is not None:
-            self.limits.work.add(found.evaluated)
+        if self.walking is None:
+            asked = self.workload, self.arch, self.objective, self.rules
+            self.walking = walk_begun(*asked, count_distinct=True)
+        walking, before, noted = self.walking, self.walking.legal, work.done
+        most = None if work.left is None or trees - before <= work.left else work.left // 2
+
+        def is_over() -> bool:
+            work.done = noted + walking.legal - before
+            return self.limits() or (most is not None and walking.legal - before > most)
+
+        found = walked(walking, is_over)
+        work.done = noted + walking.legal - before
         return found
 
     def _walked_clash(self, done: AnyAnswer) -> tuple[str, ...]:
         if not self.rules:
             return (f"none of the {done.evaluated:,} legal loop trees is within the capacities",)
-        return walked_clash(self.workload, self.arch, self.rules, self.limits)
+        return self._clashing(AnySize)
 
     def _regions(self, problem: Problem, divided: _Divided) -> AnyAnswer:
         """Return what the search over regions of tiles of any size finds from the dividing answer on."""
@@ -255,9 +262,15 @@ class Run:
         return divided.mappings if annealer.best is None else (annealer.best[0],)
 
     def _annealer(self, *, divide: bool) -> Annealer | None:
-        """Return what looks for mappings that meet the rules; None where none can."""
-        seed = self.asked.seed + self.worked  # of a search that goes on another one
-        return annealer_of(self.workload, self.arch, self.objective, self.rules, divide=divide, seed=seed)
+        """Return what looks for mappings that meet the rules; None where none can. A resumed search goes on with it."""
+        if divide not in self.annealers:
+            annealer = annealer_of(
+                self.workload, self.arch, self.objective, self.rules, divide=divide, seed=self.asked.seed
+            )
+            if annealer is None:
+                return None
+            self.annealers[divide] = annealer
+        return self.annealers[divide]
 
     def _left(self, outcome: Outcome) -> tuple[Values, ...]:
         """Return lower bounds, per part of the objective, of all dividing mappings that were not searched."""

@@ -42,8 +42,8 @@ def search(
     constraints, the bound is then the floor that no mapping beats, unless the trees are so few that all are walked.
     constraints: a table of what the mapping must meet besides (see rules_from_document). workers: processes that share
     the work of a long search. The search ends where one of its limits is reached: time_limit_s; memory_limit_mb, the
-    resident memory (2^20 bytes) of its processes; work_limit, the structures and regions bounded, nodes visited and
-    mappings scored, on which a busy machine has no influence.
+    resident memory (2^20 bytes) of its processes; work_limit, the structures and regions bounded (once per bound),
+    nodes visited and mappings scored, on which a busy machine has no influence.
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """

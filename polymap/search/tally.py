@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True)
 class Count:
     """Structures (classes that symmetry merges count once): listed (None: not all of them are known), evaluated (their
-    trees were searched), pruned (refuted by a bound), infeasible (nothing fits, or every tree breaks a rule). work:
-    bounds and searches of structures that were made."""
+    trees were searched), pruned (refuted by a bound), infeasible (nothing fits, or every tree breaks a rule)."""
 
     listed: int | None = None
     evaluated: int = 0
     pruned: int = 0
     infeasible: int = 0
-    work: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -35,11 +33,9 @@ class Tally:
     searched: set[int] = field(default_factory=set[int])
     refuted: set[int] = field(default_factory=set[int])
     closed: set[int] = field(default_factory=set[int])
-    work: int = 0
 
     def begun(self, number: int, *, fits: bool) -> None:
         """Note a structure's first bound: it goes into the queue, or fits nowhere."""
-        self.work += 1
         if fits:
             self.entries[number] = 1
         else:
@@ -53,7 +49,6 @@ class Tally:
 
     def step(self, number: int, entries: int, *, searched: bool) -> None:
         """Note a step on an entry that puts so many in its place. searched: its trees were searched."""
-        self.work += 1
         if searched:
             self.searched.add(number)
         self._replace(number, entries)
@@ -68,4 +63,4 @@ class Tally:
         searched = self.closed & self.searched
         refuted = (self.closed & self.refuted) - searched
         rest = len(self.closed) - len(searched) - len(refuted)
-        return Count(self.listed, len(searched), len(refuted), rest, self.work)
+        return Count(self.listed, len(searched), len(refuted), rest)

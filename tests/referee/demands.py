@@ -78,8 +78,8 @@ def _steps(workload: Workload, mapping: Mapping) -> list[_Step]:
         if isinstance(node, (Temporal, Spatial)):
             if tile[node.dim] > node.tile:
                 over = node.fanout if isinstance(node, Spatial) else None
-                found.append(_Step(node.dim, tile[node.dim] // node.tile, over, place))
-            tile[node.dim] = node.tile
+                found.append(_Step(node.dim, -(-tile[node.dim] // node.tile), over, place))
+            tile[node.dim] = min(node.tile, tile[node.dim])
     return found
 
 

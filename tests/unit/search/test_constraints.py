@@ -12,6 +12,7 @@ from polymap import candidates, conv2d, einsum, explore, from_c, matmul
 from polymap.arch.presets import load_arch
 from polymap.cli import main
 from polymap.errors import OptionError
+from polymap.report.summary import no_answer_text
 from polymap.schedules.mapping import Spatial, Storage, Temporal
 from polymap.search.constraints import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from polymap.search.constraints_read import rules_from_document
@@ -147,15 +148,62 @@ def test_a_clash_over_utilization_tells_the_highest_that_some_mapping_reaches() 
     assert helped.cost.utilization == most
 
 
-def test_with_tiles_of_any_size_a_clash_is_told_but_nothing_is_proven(capsys: pytest.CaptureFixture[str]) -> None:
-    found = explore(GEMM, TWO, constraints={"limits": {"latency": 10}})
-    assert found.status == "TIMEOUT"
-    assert found.clash == explore(GEMM, TWO, tiles="divide", constraints={"limits": {"latency": 10}}).clash
+def test_what_is_refuted_for_tiles_of_any_size_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("explore", "C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=2", "--arch", "flat3")
     assert main((*words, "--constraints", '{"limits": {"energy": 1}}')) == 3
     said = capsys.readouterr().err
-    assert "constraints are searched with tiles that divide, for which these clash:" in said
+    assert "PM572 no mapping satisfies all requirements; these clash:" in said
     assert "energy is at most 1 (limits)" in said
+    assert "no mapping at all has less energy than " in said
+
+
+@pytest.mark.parametrize(
+    ("demands", "told"),
+    [
+        ({"limits": {"latency": 100}, "innermost": ["k"]}, {"latency is at most 100 (limits)"}),
+        (
+            {"min_utilization": 0.5, "fanouts": {"X": {"forbid": ["m", "n", "k"]}}},
+            {
+                "utilization is at least 0.5 (min_utilization), of X 4",
+                *(f"{dim} is not spread over X (fanouts)" for dim in "mnk"),
+                "the highest utilization that the rest allows is 0.25",
+            },
+        ),
+        ({"fanouts": {"X": {"factors": {"m": 8}}}}, {"m is spread over 8 instances of X (fanouts)"}),
+        (
+            {"intrinsic": {"m": 3}, "store": {"RF": {"must": ["A"]}}},
+            {"RF holds A (store)", "every tile is a multiple of 3 along m (intrinsic)"},
+        ),
+        (
+            {"intrinsic": {"m": 8}, "store": {"RF": {"must": ["A"]}}},
+            {
+                "RF holds A (store)",
+                "every tile is a multiple of 8 along m (intrinsic)",
+                "RF has capacity_bits 32",
+            },
+        ),
+    ],
+)
+def test_clashes_that_need_no_tile_sizes_are_proven_for_all_of_them(demands: dict[str, object], told: set[str]) -> None:
+    found = explore(GEMM, TWO, constraints=demands, work_limit=300)
+    assert found.status == "INFEASIBLE"
+    assert found.work == 0
+    facts = {"X has 4 instances (size)"} if "factors" in str(demands) or "limits" in demands else set()
+    figures = {one for one in found.clash if one.startswith("no mapping at all")} if "limits" in demands else set()
+    assert set(found.clash) == told | facts | figures
+    assert len(figures) == ("limits" in demands)
+
+
+def test_with_tiles_of_any_size_a_clash_of_dividing_ones_is_told_but_nothing_is_proven() -> None:
+    """130 steps are too few for tiles that divide; what others need is not known."""
+    wanted = {"fanouts": {"X": {"factors": {"m": 3}}}}
+    found = explore(GEMM, TWO, constraints={**wanted, "limits": {"energy": 220_000}}, work_limit=300)
+    assert found.status == "TIMEOUT"
+    assert found.work >= 300
+    divide = explore(GEMM, TWO, tiles="divide", constraints={**wanted, "limits": {"energy": 220_000}})
+    assert divide.status == "INFEASIBLE"
+    assert found.clash == divide.clash
+    assert "with tiles that divide there is none, as these clash:" in no_answer_text(found)
 
 
 def test_candidates_and_fronts_keep_to_constraints_too() -> None:

@@ -11,7 +11,7 @@ from polymap import conv2d, einsum, explore, load_arch, matmul
 from polymap.cli import main
 from polymap.errors import OptionError
 from polymap.report.history import history_figure, history_svg
-from polymap.search import any_search, run
+from polymap.search import run
 from polymap.search.any_cells import first_region
 from polymap.search.any_engine import AnyOutcome, AnySearch, Item
 from polymap.search.memory import Memory, resident_mb
@@ -24,6 +24,7 @@ from tests.unit.search.ticks import Ticks
 
 GEMM = matmul(m=16, n=24, k=8)
 LAYER = conv2d(K=4, C=4, H=6, W=6, R=3, S=1, padding=0)
+SMALL = matmul(m=3, n=2, k=1)
 FLAT = load_arch("flat3")
 TWO = two_levels(512)
 
@@ -78,7 +79,7 @@ def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
         seen.append((self.best, queue))
         return AnyOutcome(self.best, None, 7, 2)
 
-    monkeypatch.setattr(any_search, "FEW_TREES", 0)
+    monkeypatch.setattr(run, "FEW_TREES", 0)
     monkeypatch.setattr(AnySearch, "run", begun)
     monkeypatch.setattr(AnySearch, "go_on", gone_on)
     first = search(GEMM, TWO, "energy", "any", time_limit_s=60)
@@ -171,3 +172,29 @@ def test_the_history_ends_at_the_answer_and_its_picture_shows_it() -> None:
     picture = history_svg(found)
     assert picture.count("<polyline") == 2
     assert "OPTIMAL, gap 0 %" in picture
+
+
+@pytest.mark.parametrize("most", [15, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("workload", "objective", "tiles"),
+    [
+        (GEMM, "energy", "divide"),
+        pytest.param(LAYER, "energy", "divide", marks=pytest.mark.slow),
+        (GEMM, "pareto:capacity:BUF,traffic:DRAM", "divide"),
+        pytest.param(SMALL, "energy", "any", marks=pytest.mark.slow),
+        pytest.param(SMALL, "lex:edp,energy", "any", marks=pytest.mark.slow),
+    ],
+)
+def test_a_search_that_is_resumed_after_every_few_steps_ends_at_the_same_answer(
+    workload: Workload, objective: str, tiles: str, most: int
+) -> None:
+    whole = explore(workload, TWO, objective, tiles=tiles)
+    assert whole.status == "OPTIMAL"
+    found, resumed = explore(workload, TWO, objective, tiles=tiles, work_limit=most), 0
+    while found.status in ("FEASIBLE", "TIMEOUT") and resumed < 3000:
+        found, resumed = found.resume(60, work_limit=most), resumed + 1
+    assert (found.status, found.values) == ("OPTIMAL", whole.values)
+    assert found.value == whole.value
+    assert [point.values for point in found.front] == [point.values for point in whole.front]
+    if tiles == "divide":
+        assert found.space.evaluated + found.space.pruned + (found.space.infeasible or 0) == found.space.listed

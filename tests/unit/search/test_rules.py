@@ -15,12 +15,14 @@ from polymap.arch.presets import load_arch
 from polymap.cli import BUG, main
 from polymap.costmodel.evaluate import evaluate
 from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search import demands, ranked as ranked_module, run as run_module
+from polymap.search import demands, ranked, run
 from polymap.search.clash import clashing
 from polymap.search.constraints import Intrinsic, figure
 from polymap.search.constraints_read import rules_from_document
 from polymap.search.demands import refusals, ways
 from polymap.search.exhaustive import scored_trees
+from polymap.search.feasible import Dividing
+from polymap.search.problem import analyse
 from polymap.search.search import search
 from polymap.workload.loopnest import Workload
 from tests.referee.demands import meets, random_demands
@@ -166,35 +168,14 @@ def test_a_program_keeps_rules_on_the_way_to_every_statement() -> None:
         assert bool(refusals(program, FLAT, rules, mapping, cost)) == refused, table
 
 
-@pytest.mark.parametrize(
-    ("text", "sizes", "table"),
-    [
-        ("O[p] += I[p+r] * J[p+2*r] * W[r]", {"p": 24, "r": 3}, {"fanouts": {"X": {"require": ["p"]}}}),
-        ("O[2*p+q] += W[q,r] * V[p]", {"p": 2, "q": 4, "r": 2}, {"fanouts": {"X": {"factors": {"q": 4}}}}),
-        ("C[i,j] = A[i] * B[j]", {"i": 8, "j": 6}, {"min_utilization": 1, "store": {"BUF": {"must": ["C"]}}}),
-    ],
-)
-def test_a_sampled_search_ends_with_a_mapping_or_at_a_limit(
-    text: str, sizes: dict[str, int], table: dict[str, object]
-) -> None:
-    workload = einsum(text, **sizes)
-    for tiles in ("divide", "any"):
-        found = explore(workload, two_levels(256), tiles=tiles, constraints=table)
-        assert found.best is not None, found
-        assert meets(table, workload, two_levels(256), found.best, steps_of(workload, two_levels(256), found.best))
-        assert found.top(1)[0][0] == found.best
-    limited = explore(workload, two_levels(256), constraints={"limits": {"traffic:DRAM": 500}}, work_limit=128)
-    assert limited.status == "INFEASIBLE" or limited.work >= 128
-
-
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=16, n=16, k=16)
 
 
 def test_a_mapping_that_breaks_a_rule_is_no_answer_of_the_exact_search(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right, free = run_module.solve, run_module.analyse(GEMM, FLAT)
-    for module in (run_module, ranked_module):
+    right, free = run.solve, analyse(GEMM, FLAT)
+    for module in (run, ranked):
         monkeypatch.setattr(module, "solve", lambda _problem, *rest, **more: right(free, *rest, **more))
     best = explore(GEMM, FLAT, tiles="divide").best
     assert best is not None
@@ -244,4 +225,7 @@ def test_the_highest_utilization_can_be_asked_for() -> None:
 
 def test_where_time_ends_that_is_said() -> None:
     rules = rules_from_document({"limits": {"latency": 1}, "innermost": ["k"]}, GEMM, FLAT)
-    assert clashing(GEMM, FLAT, rules, lambda: True)[-1] == "which of them clash was not found out in time"
+    assert (
+        clashing(GEMM, FLAT, rules, Dividing(GEMM, lambda: True), lambda: True)[-1]
+        == "which of them clash was not found out in time"
+    )
