@@ -39,7 +39,8 @@ NEAR_LENGTH, FAR_LENGTH, LONGER = 400, 1200, 1.5  # mappings per run, and how ru
 DRAWN = 10  # random mappings, of which the best begins a run
 FREE_STEPS = 100  # of a search, before its mappings are polished
 BURST = 32  # mappings that are scored one after the other
-PER_STEP, PER_WINDOW_STEP = 0.04, 1.0  # mappings per step: at most 20 % of the time
+PER_STEP, PER_WINDOW_STEP = 0.04, 1.0  # mappings per step at first: at most 20 % of the time
+IDLE_STEPS = 2000  # that pay for mappings none of which is better: half as many per step from then on, a third, ...
 LARGEST = 10**9  # extents above are not factored
 
 Worth = tuple[Fraction, Fraction]  # how far it is from a legal mapping that meets the rules; its value
@@ -166,6 +167,7 @@ class DividingPolish:
         self._annealer, self._measure, self._limits = annealer, measure, limits
         self._rate = PER_WINDOW_STEP if has_window else PER_STEP
         self._credit = -FREE_STEPS * self._rate
+        self._idle = 0  # mappings since the last better one
 
     def first(self, mappings: int) -> tuple[int, Leaf] | None:
         """Return the best tree of so many mappings with its scaled value: something to begin with."""
@@ -175,14 +177,16 @@ class DividingPolish:
 
     def after(self, steps: int, best: tuple[int, Leaf] | None) -> tuple[int, Leaf] | None:
         """Return a better tree with its scaled value, if one was found in the share of so many steps."""
-        self._credit += steps * self._rate
+        self._credit += steps * self._rate / (1 + self._idle / (IDLE_STEPS * self._rate))
         if self._credit < BURST:
             return None
         mappings, self._credit = int(self._credit), 0.0
         if best is not None:
             self._annealer.know(best[1].mapping, self._measure.unscaled(best[0]))
         self._limits.work.add(mappings)
-        return self._best() if self._annealer.walk(mappings, self._limits) else None
+        better = self._annealer.walk(mappings, self._limits)
+        self._idle = 0 if better else self._idle + mappings
+        return self._best() if better else None
 
     def _best(self) -> tuple[int, Leaf] | None:
         if self._annealer.best is None:
