@@ -24,6 +24,7 @@ from polymap.costmodel.batch_factors import (
 )
 from polymap.costmodel.batch_loops import Shape
 from polymap.costmodel.batch_rows import Factor
+from polymap.costmodel.batch_shared import Ask, WindowStays, WindowWhole, is_spread
 from polymap.costmodel.batch_sums import Factors, Terms, times
 from polymap.costmodel.digits import Chain, Clock, Cut, Part
 from polymap.costmodel.groups import TensorModel, WorkloadModel
@@ -100,6 +101,39 @@ class ManyScene:
 
     def carries(self) -> Iterator[tuple[list[Value], tuple[Cuts, ...]]]:
         """Yield (the factors, windows left out, the cuts of each window's dims) per carry, from the innermost one."""
+        for kept, cuts, _ in self._carries():
+            yield kept, cuts
+
+    def unmoved(self) -> Iterator[list[Value]]:
+        """Yield the factors per carry, of windows the elements of which the judge approves."""
+        for kept, cuts, carry in self._carries():
+            yield [*kept, *self._stays(carry, cuts, self._permits())]
+
+    def shared(self) -> list[Value]:
+        """Return the factors of all steps, of windows the elements that any sibling holds."""
+        return [*self.whole(), *(WindowWhole(axes, self._all_carries(number)) for number, axes in enumerate(self.axes))]
+
+    def _permits(self) -> Ask:
+        return Ask(stops=self._judge in (always, none_starts), starts=self._judge in (always, none_stops))
+
+    def _stays(self, carry: Loop, cuts: tuple[Cuts, ...], ask: Ask) -> list[Value]:
+        return [self._stay(number, carry, cuts, ask) for number in range(len(self.axes))]
+
+    def _stay(self, number: int, carry: Loop, cuts: tuple[Cuts, ...], ask: Ask) -> Value:
+        axes = self.axes[number]
+        if not is_spread(axes):
+            ask = ask._replace(stops=True, starts=True)  # there is one sibling, and the element stays
+        moved = any(cut.moved for cut in cuts[number])
+        return WindowStays(axes, self._all_carries(number), (carry.tile, moved), cuts[number], ask)
+
+    def _all_carries(self, number: int) -> tuple[tuple[int, bool], ...]:
+        own = {dim for dim, _ in self.tensor.windows[number].terms}
+        return tuple((loop.tile, loop.dim in own) for loop in self.above)
+
+    def _cuts_of_windows(self, cuts: list[Cut]) -> tuple[Cuts, ...]:
+        return tuple(tuple(cuts[dim] for dim, _ in window.terms) for window in self.tensor.windows)
+
+    def _carries(self) -> Iterator[tuple[list[Value], tuple[Cuts, ...], Loop]]:
         outside = [0] * len(self._extents)
         for loop in self.above:
             outside[loop.dim] += 1
@@ -118,14 +152,40 @@ class ManyScene:
                         tuple(Cut(outside[each], each == dim) for each, _ in window.terms)
                         for window in self.tensor.windows
                     ),
+                    loop,
                 )
             if dim in now:
                 now[dim] = self._still(dim, outside[dim])
 
     def silent(self) -> Iterator[list[Value]]:
-        """Yield the factors, of a tensor without windows, of the steps of each carry of which the judges approve and
-        before which the last change was an entry: that along some dim, with some loop, and further out along others."""
-        judged = [dim for dim, kind in enumerate(self.tensor.kinds) if not kind and self._is_judged(self._chains[dim])]
+        """Yield the factors of the steps of each carry of which the judges approve and before which the last change was
+        an entry: that along some dim or window, with some loop, and further out along others."""
+        for carry, cuts, values in self._still_elsewhere():
+            for dim in self._judged_dims():
+                for number in self._inside(dim, cuts[dim])[:-1]:  # along the innermost loop siblings only stop
+                    place = self._loops[dim][number].tile
+                    asked = self._asked_of_dims(cuts, place) | {dim: History(number, starts=True)}
+                    yield self._with_past(values, cuts, carry, asked, place, None)
+            for number, axes in enumerate(self.axes):
+                for place in (column for _, _, chain in axes for column, part, _ in chain if part is Part.TIME):
+                    if place > carry.tile:
+                        yield self._with_past(values, cuts, carry, self._asked_of_dims(cuts, place), place, number)
+
+    def unchanged(self) -> Iterator[list[Value]]:
+        """Yield the factors of the steps of each carry of which the judges approve and before which, inside the carry,
+        nothing changed."""
+        for carry, cuts, values in self._still_elsewhere():
+            yield self._with_past(values, cuts, carry, self._asked_of_dims(cuts, 0), 0, None)
+
+    def may_start(self) -> bool:
+        """Return whether siblings may come to an element that others hold."""
+        return bool(self._judged_dims()) or any(is_spread(axes) for axes in self.axes)
+
+    def _judged_dims(self) -> list[int]:
+        return [dim for dim, kind in enumerate(self.tensor.kinds) if not kind and self._is_judged(self._chains[dim])]
+
+    def _still_elsewhere(self) -> Iterator[tuple[Loop, list[Cut], dict[int, Value]]]:
+        """Yield (carry, cuts, factors of the dims outside of windows) of the carries at which elements stay."""
         outside = [0] * len(self._extents)
         for loop in self.above:
             outside[loop.dim] += 1
@@ -135,18 +195,30 @@ class ManyScene:
             values = {
                 dim: self._moving(dim, cut.outside) if cut.moved else self._still(dim, cut.outside)
                 for dim, cut in enumerate(cuts)
+                if self.tensor.kinds[dim] != 2
             }
-            if any(isinstance(value, int) and value == 0 for value in values.values()):
-                continue
-            for dim in judged:
-                for number in self._inside(dim, cuts[dim])[:-1]:  # along the innermost loop siblings only stop
-                    place = self._loops[dim][number].position
-                    asked = {each: self._asked(each, cuts[each], place) for each in judged if each != dim}
-                    asked[dim] = History(number, starts=True)
-                    yield [
-                        self._judged(each, cuts[each], asked[each]) if each in asked else value
-                        for each, value in values.items()
-                    ]
+            if not any(isinstance(value, int) and value == 0 for value in values.values()):
+                yield carry, cuts, values
+
+    def _asked_of_dims(self, cuts: list[Cut], place: int) -> dict[int, History | None]:
+        return {dim: self._asked(dim, cuts[dim], place) for dim in self._judged_dims()}
+
+    def _with_past(
+        self,
+        values: dict[int, Value],
+        cuts: list[Cut],
+        carry: Loop,
+        asked: dict[int, History | None],
+        place: int,
+        latest: int | None,
+    ) -> list[Value]:
+        """Return the factors, asked for their past; latest: number of the window of the last change."""
+        found = [self._judged(dim, cuts[dim], asked[dim]) if dim in asked else value for dim, value in values.items()]
+        of_windows = self._cuts_of_windows(cuts)
+        ask = self._permits()._replace(place=place)
+        for number in range(len(self.axes)):
+            found.append(self._stay(number, carry, of_windows, ask._replace(started=number == latest)))
+        return found
 
     def _inside(self, dim: int, cut: Cut) -> list[int]:
         """Return the numbers of a dim's TIME loops inside a carry."""
@@ -154,8 +226,8 @@ class ManyScene:
         return timed[cut.outside + cut.moved :]
 
     def _asked(self, dim: int, cut: Cut, place: int) -> History | None:
-        """Return what is asked of the past of a dim whose last change came with a loop outside of a place."""
-        outer = sum(loop.position < place for loop in self._loops[dim])
+        """Return what is asked of the past of a dim whose last change came with a loop outside of a column."""
+        outer = sum(loop.tile < place for loop in self._loops[dim])
         return History(outer, starts=False) if any(each >= outer for each in self._inside(dim, cut)) else None
 
     def _judged(self, dim: int, cut: Cut, history: History | None) -> Value:
@@ -281,18 +353,23 @@ class Plans:
 
     def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> Terms:
         """Return how many events bring no partial sum, as nothing has arrived since the event before."""
-        if tensor.windows:  # then there are no partial sums where siblings may idle
-            return []
-        none_stops_here, none_moves_here = (
-            [
-                self.factors.term(values)
-                for values in self._scene(
-                    tensor, (parent, node), Siblings.MERGED, NO_PINS, Clock.MACHINE, judge
-                ).silent()
-            ]
+        between = (parent, node)
+        stops, moves = (
+            self._scene(tensor, between, Siblings.MERGED, NO_PINS, Clock.MACHINE, judge)
             for judge in (none_stops, none_moves)
         )
-        return [*none_stops_here, *times(none_moves_here, -1)]
+        if not stops.may_start():
+            return []
+        if any(is_spread(axes) for axes in stops.axes):  # siblings may start without their inner loops starting again
+            doubt = [
+                *(self.factors.term(values) for values in stops.unchanged()),
+                *times([self.factors.term(values) for values in moves.unchanged()], -1),
+            ]
+            self.doubts.append(doubt)
+        return [
+            *(self.factors.term(values) for values in stops.silent()),
+            *times([self.factors.term(values) for values in moves.silent()], -1),
+        ]
 
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Terms:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
@@ -341,6 +418,9 @@ class Plans:
         scene = self._scene(tensor, between, siblings, pins, Clock.MACHINE, judge)
         if between[1].level < 0:
             return [self.factors.term([*scene.whole(), *(WindowDistinct(axes) for axes in scene.axes)])]
+        if siblings is not Siblings.APART and any(is_spread(axes) for axes in scene.axes):
+            stay = [self.factors.term(values) for values in scene.unmoved()]
+            return [self.factors.term(scene.shared()), *times(stay, -1)]
         return self._entering(scene, Clock.MACHINE)
 
     def tile(self, tensor: TensorModel, node: Node) -> Terms:

@@ -170,7 +170,7 @@ def _siblings(
     """Return the cells of steps, the TIME loops `inner` starting again at them, and a spatial loop inside all these."""
     for tile in inner:
         now = np.minimum(now, tile)
-    width = now if spatial is None else spatial.tile[row]
+    width = np.maximum(now, before) if spatial is None else spatial.tile[row]
     if spatial is None or spatial.part is Part.PINNED:
         pin = np.broadcast_to(
             0 if spatial is None else spatial.pin, len(now) if spatial is None else spatial.tile.shape
