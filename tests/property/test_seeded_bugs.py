@@ -23,7 +23,7 @@ from polymap.costmodel.cost import Counts
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
-from tests.case_ragged import chain_case, output_window_case, tower_case
+from tests.case_chains import chain_case, output_window_case, tower_case
 from tests.cases import Case, random_case
 
 Count = Callable[[Workload, Architecture, Mapping], Counts | None]
