@@ -11,8 +11,8 @@ import numpy as np
 
 from polymap.costmodel.batch_digits import most_runs
 from polymap.costmodel.batch_loops import ArrayRow, Booleans, Busy, Integers, Many, Shape
+from polymap.costmodel.batch_plans import Plans
 from polymap.costmodel.batch_rows import Rows
-from polymap.costmodel.batch_scenes import Plans
 from polymap.costmodel.batch_sums import Nested, Terms, nested, times, worked_out
 from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Node
