@@ -1,65 +1,118 @@
-"""Random cases with many ragged loops over one dim, and with windows in the output."""
+"""Random cases of what general draws meet too rarely: long ragged chains over one dim, windows whose dims are spread.
+
+case = chain_case(random.Random(seed))  # partial sums below three to six ragged loops over a dim
+case = tower_case(random.Random(seed))  # a sum below ragged loops over two dims, siblings innermost
+case = output_window_case(random.Random(seed))  # outputs that are windows: transposed convolutions
+case = input_window_case(random.Random(seed))  # convolutions of one and two dims
+"""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from fractions import Fraction
 
-from polymap.schedules.mapping import Compute, Mapping, Spatial
+from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.einsum import einsum
 from polymap.workload.loopnest import Workload
 from tests import cases
 from tests.case_machines import wide_machine
 from tests.cases import Case
 
-# The first dim of each text gets the chain. Letters in capitals are coefficients.
+# The first dim of each text gets the longest chain. S and D before a star are coefficients.
 CHAINED = (
     ("r", "O += A[r]"),
+    ("r", "O += A[r] * B[k]"),
+    ("r", "O[m] += A[m,r]"),
     ("r", "O[m] += A[r] * B[m]"),
+    ("r", "O[m] += A[r] * B[m,c]"),
     ("r", "O += A[r] * B[r]"),
     ("r", "O[m] += A[S*r] * B[m,r]"),
     ("p", "O[p] += I[p+D*r] * W[r]"),
     ("r", "O[p] += I[p+D*r] * W[r]"),
     ("p", "O[p] += A[p] * B[q]"),
-    ("p", "O[S*p+q] += I[p] * W[q]"),
-    ("q", "O[S*p+q] += W[q,r]"),
-    ("r", "O[S*p+q] += W[q,r]"),
 )
-WINDOWED = (
+OUTPUT_WINDOWS = (
     "O[2*p+q] += W[q,r]",
+    "O[3*p+q] += W[q,r]",
+    "O[S*p+q] += I[p] * W[q]",
+    "O[S*p+D*q] += W[q,r]",
+    "O[p+q] += A[p,r] * W[q,r]",
     "O[3*p+q] += A[p,r] * W[q]",
     "O[k,2*p+q] += A[p,r] * W[k,q,r]",
-    "O[S*p+D*q] += W[q,r]",
+    "O[2*p+q,m] += I[p,c] * W[q,c,m]",
     "O[S*p+D*r] += I[p] * W[r]",
+    "O[3*p+5*r] += I[p] * W[r]",
     "O[k,S*p+r] += I[c,p] * W[k,c,r]",
     "O[S*p+r,S*q+s] += I[p,q] * W[r,s]",
     "O[k,p-r+6] += I[k,p] * W[r]",
     "O[p+q,r] += A[p,r] * B[q]",
     "O[S*p+q,p] += A[p,r] * B[q]",
-    "O[3*p+5*r] += I[p] * W[r]",
+)
+INPUT_WINDOWS = (
+    "O[k,p] += I[c,S*p+r] * W[k,c,r]",
+    "O[k,p] += I[c,p-r+8] * W[k,c,r]",
+    "O[p] += I[3*p-r+9] * W[r]",
+    "O[p] += I[S*p+D*r] * W[r]",
+    "O[k,p,q] += I[p+r,S*q+s] * W[k,r,s]",
 )
 MOST_INSTANCES = 200
 
 
 def random_chain_case(rng: random.Random) -> Case:
-    """Return a case with three to six loops that do something over one dim, most of them ragged."""
+    """Return a case with long chains of ragged loops over one dim or two."""
+    return (chain_case if rng.random() < 0.7 else tower_case)(rng)
+
+
+def chain_case(rng: random.Random) -> Case:
+    """Return an accumulation with three to six loops that do something over one dim, most of them ragged."""
     chained, text = rng.choice(CHAINED)
-    extent = rng.randrange(9, 65)
+    extent = rng.choice((rng.randrange(6, 20), rng.randrange(9, 65)))
     workload = _workload(rng, text, {chained: extent}, MOST_INSTANCES // extent)
     tiles = {chained: _chain(rng, extent, rng.choice((3, 3, 4, 5, 5, 6)))}
-    return _mapped(rng, workload, tiles, chained if rng.random() < 0.7 else None)
+    return _mapped(rng, workload, tiles, chained)
 
 
-def random_output_window_case(rng: random.Random) -> Case:
+def output_window_case(rng: random.Random) -> Case:
     """Return a case whose output's index is a window: a transposed convolution, or sums of dims."""
-    workload = _workload(rng, rng.choice(WINDOWED), {}, MOST_INSTANCES)
+    workload = _workload(rng, rng.choice(OUTPUT_WINDOWS), {}, MOST_INSTANCES)
     extents = workload.extents()
     kept = {dim for index in workload.statements[0].target.index for dim in index.dims}
-    reduced = [dim for dim in extents if extents[dim] > 2 and dim not in kept]
-    any_dim = [dim for dim in extents if extents[dim] > 2]
-    if not any_dim or rng.random() < 0.3:
-        return _mapped(rng, workload, {}, None)
-    spread = rng.choice(reduced if reduced and rng.random() < 0.7 else any_dim)
-    return _mapped(rng, workload, {spread: _chain(rng, extents[spread], rng.choice((1, 2, 2, 3)))}, spread)
+    long = [dim for dim in extents if extents[dim] > 2]
+    reduced = [dim for dim in long if dim not in kept]
+    spread = rng.choice(reduced if reduced and rng.random() < 0.6 else long or list(extents))
+    return _mapped(rng, workload, {spread: _chain(rng, extents[spread], rng.choice((1, 2, 2, 3, 4)))}, spread)
+
+
+def input_window_case(rng: random.Random) -> Case:
+    """Return a convolution of one dim or two, any of its dims spread."""
+    workload = _workload(rng, rng.choice(INPUT_WINDOWS), {"p": rng.randrange(3, 10)}, MOST_INSTANCES // 9)
+    extents = workload.extents()
+    tiles = {dim: _chain(rng, extents[dim], rng.choice((1, 2, 3, 3))) for dim in "pr"}
+    return _mapped(rng, workload, tiles, rng.choice("pr"))
+
+
+def tower_case(rng: random.Random) -> Case:
+    """Return a sum held below ragged loops over two dims, siblings innermost: they idle and come back often."""
+    workload = einsum("S += A[r] * B[k]", r=rng.randrange(6, 16), k=rng.randrange(2, 6))
+    if rng.random() < 0.3:
+        workload = _initial(workload)
+    fanouts = (Fanout("X", 1, reduction=rng.random() < 0.5), Fanout("Y", 1, reduction=rng.random() < 0.5))
+    arch = Architecture("tower", (MemoryLevel("DRAM"), *fanouts, MemoryLevel("RF"), ComputeUnit("MAC")))
+    spread = {"r": Spatial("r", rng.choice((1, 1, 2)), "X"), "k": Spatial("k", 1, rng.choice("XY"))}
+    chains = {
+        "r": [Temporal("r", tile) for tile in _any_chain(rng, workload.extents()["r"], 5)[:-1]],
+        "k": [Temporal("k", tile) for tile in _any_chain(rng, workload.extents()["k"], rng.choice((2, 3)))[:-1]],
+    }
+    if rng.random() < 0.5:
+        chains["k"].append(Temporal("k", 1))
+    loops: list[cases.Loop] = []
+    while any(chains.values()):
+        loops.append(chains[rng.choice([dim for dim, chain in chains.items() for _ in chain])].pop(0))
+    inner = [loop for loop in (spread["r"], spread["k"]) if not any(each == Temporal(loop.dim, 1) for each in loops)]
+    nodes = (*loops, *inner, Storage("RF", ("S",)), Temporal("r", 1), Compute("S"))
+    return cases._finished(rng, workload, _metered(arch), Mapping(nodes))
 
 
 def _workload(rng: random.Random, text: str, extents: dict[str, int], room: int) -> Workload:
@@ -73,7 +126,13 @@ def _workload(rng: random.Random, text: str, extents: dict[str, int], room: int)
     text = text.replace("+=", rng.choice(("+=", "+=", "+=", "max=", "min=")))
     names = [letter for letter in dict.fromkeys(text) if letter.isupper()]
     bits = {name: rng.choice((4, 8, 16)) for name in names} if rng.random() < 0.4 else 8
-    return einsum(text, bits=bits, initial=["O"] if rng.random() < 0.3 else [], sizes=extents)
+    workload = einsum(text, bits=bits, sizes=extents)
+    return _initial(workload) if rng.random() < 0.3 else workload
+
+
+def _initial(workload: Workload) -> Workload:
+    target = workload.statements[0].target.tensor
+    return replace(workload, tensors=tuple(replace(each, initial=each.name == target) for each in workload.tensors))
 
 
 def _chain(rng: random.Random, extent: int, loops: int) -> list[int]:
@@ -88,25 +147,84 @@ def _chain(rng: random.Random, extent: int, loops: int) -> list[int]:
     return [*tiles, 1]
 
 
-def _mapped(rng: random.Random, workload: Workload, tiles: dict[str, list[int]], spread: str | None) -> Case:
-    """Return the workload in a random tree; of the dim `spread` one loop is spatial, mostly the last, and the tensors
-    are held below it.
-    """
-    arch = wide_machine(rng)
-    dims = tuple(workload.extents())
-    everywhere = frozenset(dims) if spread is None else frozenset[str]()
-    loops = cases._loops(rng, workload, arch, dims, spreadable=everywhere, tiles=tiles)
+def _any_chain(rng: random.Random, extent: int, loops: int) -> list[int]:
+    """Return the tiles of up to so many loops, of any size, the last one 1."""
+    tiles: list[int] = []
+    enclosing = extent
+    while enclosing > 2 and len(tiles) + 1 < loops:
+        enclosing = rng.randrange(2, enclosing)
+        tiles.append(enclosing)
+    return [*tiles, 1]
+
+
+def _machine(rng: random.Random) -> Architecture:
+    """Return a random machine with a fan-out, often with a bandwidth at every level."""
+    draw = wide_machine if rng.random() < 0.5 else cases.random_machine
+    arch = draw(rng)
+    while not arch.fanouts:
+        arch = draw(rng)
+    return _metered(arch) if rng.random() < 0.4 else arch
+
+
+def _metered(arch: Architecture) -> Architecture:
+    """Return the machine with a bandwidth at every level, so low that the busiest instance tells the latency."""
+    slow = Fraction(1, 9)
+    return replace(
+        arch,
+        nodes=tuple(
+            replace(node, bandwidth_bits_per_cycle=slow) if isinstance(node, MemoryLevel) else node
+            for node in arch.nodes
+        ),
+    )
+
+
+def _mapped(rng: random.Random, workload: Workload, tiles: dict[str, list[int]], spread: str) -> Case:
+    """Return the workload in a random tree. Spatial: any loops; the innermost one of each dim; or one loop over the dim
+    `spread`, mostly the last, and then the tensors are held below it."""
+    arch = _machine(rng)
+    extents = workload.extents()
+    if rng.random() < 0.5:
+        tiles = {dim: _any_chain(rng, extent, rng.choice((1, 2, 3, 4, 5))) for dim, extent in extents.items()} | tiles
+    style = rng.choice(("any", "any", "innermost", "innermost", "one", "one"))
+    everywhere = frozenset(extents) if style == "any" else frozenset[str]()
+    loops = cases._loops(rng, workload, arch, tuple(extents), spreadable=everywhere, tiles=tiles)
     held = cases._held(rng, workload, arch)
-    if spread is not None and arch.fanouts:
-        own = [number for number, loop in enumerate(loops) if loop.dim == spread]
-        chosen = own[-1] if rng.random() < 0.6 else rng.choice(own)
-        fanout = rng.choice(arch.fanouts).name
-        loops[chosen] = Spatial(spread, loops[chosen].tile, fanout)
-        below = [
-            level.name for level in arch.levels[1:] if fanout in [each.name for each in arch.fanouts_above(level.name)]
-        ]
-        held += [(level, tensor.name) for level in below[-1:] for tensor in workload.tensors if rng.random() < 0.8]
-        order = [level.name for level in arch.levels]
-        held = sorted(dict.fromkeys(held), key=lambda pair: order.index(pair[0]))
+    if style == "innermost":
+        loops = _innermost_spread(rng, arch, loops)
+    elif style == "one":
+        loops, held = _one_spread(rng, workload, arch, loops, held, spread)
     nodes = cases._placed(rng, arch, loops, held)
     return cases._finished(rng, workload, arch, Mapping((*nodes, Compute(workload.statements[0].name))))
+
+
+def _innermost_spread(rng: random.Random, arch: Architecture, loops: list[cases.Loop]) -> list[cases.Loop]:
+    """Return the loops with the innermost one of each dim spatial, the others temporal."""
+    last = {loop.dim: number for number, loop in enumerate(loops)}
+    return [
+        Spatial(loop.dim, loop.tile, rng.choice(arch.fanouts).name)
+        if last[loop.dim] == number
+        else Temporal(loop.dim, loop.tile)
+        for number, loop in enumerate(loops)
+    ]
+
+
+def _one_spread(
+    rng: random.Random,
+    workload: Workload,
+    arch: Architecture,
+    loops: list[cases.Loop],
+    held: list[tuple[str, str]],
+    spread: str,
+) -> tuple[list[cases.Loop], list[tuple[str, str]]]:
+    """Return the loops with one over a dim spatial, and the tensors held below it too."""
+    own = [number for number, loop in enumerate(loops) if loop.dim == spread]
+    chosen = own[-1] if rng.random() < 0.6 else rng.choice(own)
+    fanout = rng.choice(arch.fanouts).name
+    loops = [*loops]
+    loops[chosen] = Spatial(spread, loops[chosen].tile, fanout)
+    below = [
+        level.name for level in arch.levels[1:] if fanout in [each.name for each in arch.fanouts_above(level.name)]
+    ]
+    held = held + [(level, tensor.name) for level in below[-1:] for tensor in workload.tensors if rng.random() < 0.8]
+    order = [level.name for level in arch.levels]
+    return loops, sorted(dict.fromkeys(held), key=lambda pair: order.index(pair[0]))

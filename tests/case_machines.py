@@ -65,8 +65,10 @@ def cost_of(workload: Workload, arch: Architecture, counts: Counts) -> tuple[flo
 
 
 def _transfer(level: MemoryLevel, read_bits: int, written_bits: int, all_bits: int) -> Fraction:
-    if level.bandwidth_bits_per_cycle is not None:
-        return all_bits / level.bandwidth_bits_per_cycle
-    if level.read_bandwidth_bits_per_cycle is None or level.write_bandwidth_bits_per_cycle is None:
-        return Fraction(0)
-    return max(read_bits / level.read_bandwidth_bits_per_cycle, written_bits / level.write_bandwidth_bits_per_cycle)
+    """Return the cycles of the slowest of what the level's bandwidths limit: all bits, those read, those written."""
+    shares = (
+        (all_bits, level.bandwidth_bits_per_cycle),
+        (read_bits, level.read_bandwidth_bits_per_cycle),
+        (written_bits, level.write_bandwidth_bits_per_cycle),
+    )
+    return max((bits / bandwidth for bits, bandwidth in shares if bandwidth is not None), default=Fraction(0))

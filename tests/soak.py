@@ -1,10 +1,10 @@
 """The long tally: random cases counted by every counter and by the simulator, and what the cases exercised.
 
 Sixteen seeds in turn make cases of each kind (`MAKERS`): accumulations in a box, programs beyond that, both crossed,
-chains of ragged loops over one dim, windows in outputs, C texts of every form of assignment, and extents to 10^6, where
-smaller members of a family are walked in the large one's place. Half of them run on machines with energies of 1 to 9
-digits. Counted: by the closed form (every case), as a table of tiles (every K-th sixteen, `--tables-every K`), by sets
-(`--sets-every K`); and what the counts cost is computed a second time.
+chains of ragged loops over one dim, windows in outputs and in inputs, C texts of every form of assignment, and extents
+to 10^6, where smaller members of a family are walked in the large one's place. Half of them run on machines with
+energies of 1 to 9 digits. Counted: by the closed form (every case), as a table of tiles (every K-th sixteen,
+`--tables-every K`), by sets (`--sets-every K`); and what the counts cost is computed a second time.
 Prints how many cases each pair of counters agreed on, which features and pairs of features occurred, and the time.
 Run: python -m tests.soak [--cases N] [--seconds S] [--first SEED] [--sets-every K] [--workers N] [--tally FILE|FOLDER].
 Exit code 1 where two counters differ; the seed of such a case is printed. With a tally file a run goes on after the
@@ -41,7 +41,7 @@ from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.errors import BudgetError
 from polymap.schedules.mapping import Spatial, Temporal
-from tests.case_chains import random_chain_case, random_output_window_case
+from tests.case_chains import input_window_case, output_window_case, random_chain_case
 from tests.case_crossed import random_crossed_case
 from tests.case_features import BOX_FEATURES, GENERAL_FEATURES, LONG_FEATURES, features_of
 from tests.case_machines import cost_of, with_long_numbers
@@ -52,23 +52,24 @@ from tests.cases import Case, random_case, random_general_case
 FEATURES = (*BOX_FEATURES, *GENERAL_FEATURES, *LONG_FEATURES)
 CHUNK = 200
 SLOWEST = 8
-BOX, CHAIN, WINDOW = "box", "chain", "output window"
+BOX, CHAIN, WINDOW, INPUT = "box", "chain", "output window", "input window"
 MAKERS: dict[str, Callable[[random.Random], Case]] = {
     BOX: random_case,
     "crossed": random_crossed_case,
     "general": random_general_case,
     CHAIN: random_chain_case,
-    WINDOW: random_output_window_case,
+    WINDOW: output_window_case,
+    INPUT: input_window_case,
     "C text": random_program_case,
     "long extent": random_scaled_case,
 }
 ORDER = (
     BOX, "crossed", BOX, "general", BOX, CHAIN, WINDOW, "C text",
-    BOX, "crossed", WINDOW, "general", CHAIN, "long extent", "C text", CHAIN,
+    INPUT, "crossed", WINDOW, "general", CHAIN, "long extent", "C text", CHAIN,
 )  # fmt: skip
 KINDS = len(ORDER)
 COUNTERS = ("closed form", "table of tiles", "sets", "cost")
-TABLED = (BOX, CHAIN, WINDOW)  # kinds that tables of tiles are asked about, where the closed form answers
+TABLED = (BOX, CHAIN, WINDOW, INPUT)  # kinds that tables of tiles are asked about, where the closed form answers
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ from polymap.costmodel.batch_digits import (
 )
 from polymap.costmodel.batch_loops import Integers, Many
 from polymap.costmodel.batch_rows import NO_ANSWER
+from polymap.costmodel.batch_siblings import is_listed, listed_sums
 from polymap.costmodel.batch_sliding import first_size, is_in_reach, sums
 from polymap.costmodel.digits import (
     Chain,
@@ -42,6 +43,8 @@ from polymap.costmodel.messages import distinct_elements, sums_of_window
 from polymap.costmodel.scene import Axes, Judge
 from polymap.costmodel.window_sums import Cuts, all_elements, first_tile, kept_elements
 from polymap.errors import BudgetError
+
+_FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own
 
 # In the chains of this module a link's tile is the number of a column, a pin that of a run of digits.
 
@@ -182,14 +185,14 @@ class WindowAll(OfWindow):
     """Elements of all tiles, over all steps and instances."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _summed(all_elements, _apart(self.axes), (None,) * len(self.axes), "kept", tiles)
+        return _summed(all_elements, _apart(self.axes), (None,) * len(self.axes), "tile", tiles)
 
 
 class WindowDistinct(OfWindow):
     """Elements of the distinct tiles of siblings, over all steps."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _summed(distinct_elements, self.axes, (None,) * len(self.axes), "kept", tiles)
+        return _summed(distinct_elements, self.axes, (None,) * len(self.axes), "tile", tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,7 @@ class WindowKept(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         count = partial(_kept_in_window, cuts=self.cuts, clock=self.clock)
-        return _summed(count, _apart(self.axes), self.cuts, "unread", tiles)
+        return _summed(count, _apart(self.axes), self.cuts, "all", tiles, self.clock)
 
 
 def _apart(axes: Axes) -> Axes:
@@ -236,18 +239,33 @@ class WindowSum(OfWindow):
 
 
 def _summed(
-    count: Callable[[Axes], int], axes: Axes, cuts: Sequence[Cut | None], name: str, tiles: Sequence[Integers]
+    count: Callable[[Axes], int],
+    axes: Axes,
+    cuts: Sequence[Cut | None],
+    name: str,
+    tiles: Sequence[Integers],
+    clock: Clock = Clock.OWN,
 ) -> Many:
-    """Return one sum over the steps of a window: on arrays, and by `count` where they do not reach."""
-    if not tiles or not is_in_reach(axes, cuts):
+    """Return one sum over the steps of a window: from formulas, where they do not reach sibling by sibling, and by
+    `count` where arrays do not reach."""
+    if not tiles:
         return one_by_one(count, axes, tiles)
-    found, wrong = sums(axes, digits_of_axes(axes, tiles), cuts)
-    values, doubtful = np.broadcast_arrays(found[name], wrong, tiles[0])[:2]
-    if not doubtful.any():
-        return values
-    others = one_by_one(count, axes, [tile[doubtful] for tile in tiles])
-    values = values.copy()
-    values[doubtful] = others
+    values = np.zeros(len(tiles[0]), dtype=np.int64)
+    left = np.ones(len(tiles[0]), dtype=np.bool_)
+    if is_in_reach(axes, cuts):
+        found, left = sums(axes, digits_of_axes(axes, tiles), cuts)
+        known, left = np.broadcast_arrays(found[_FORMULAS.get(name, name)], left, tiles[0])[:2]
+        if not left.any():
+            return known
+        values = known.copy()
+    if is_listed(axes, cuts):
+        numbers = np.flatnonzero(left)
+        listed, wrong = listed_sums(axes, digits_of_axes(axes, [tile[left] for tile in tiles]), cuts, name, clock)
+        values[numbers[~wrong]] = listed[~wrong]
+        left = np.zeros_like(left)
+        left[numbers[wrong]] = True
+    if left.any():
+        values[left] = one_by_one(count, axes, [tile[left] for tile in tiles])
     return values
 
 

@@ -18,7 +18,7 @@ Many = Integers | int
 
 
 def quotient(dividend: Many, divisor: Integers) -> Integers:
-    """Return dividend // divisor; exact, as all lengths are below 2^51 (`Prices.fits`): a quotient that is no
+    """Return dividend // divisor; exact, as all lengths are below 2^51 (`Prices.fit`): a quotient that is no
     integer is further from one than it is rounded."""
     return (dividend / divisor).astype(np.int64)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from polymap.costmodel.batch_digits import most_runs
 from polymap.costmodel.batch_loops import ArrayRow, Booleans, Busy, Integers, Many, Shape
+from polymap.costmodel.batch_plans import Plans
 from polymap.costmodel.batch_rows import Rows
-from polymap.costmodel.batch_scenes import Plans
 from polymap.costmodel.batch_sums import Nested, Terms, nested, times, worked_out
 from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Node
@@ -44,10 +44,11 @@ class Candidate(NamedTuple):
 class PartialPlan:
     """The plan of one tree. metered: the levels whose busiest instance matters."""
 
-    __slots__ = ("_alone", "_bits", "_busy", "_doubts", "_plans", "_rows", "_steps", "_uneven")
+    __slots__ = ("_alone", "_bits", "_busy", "_doubts", "_metered", "_plans", "_rows", "_steps", "_uneven")
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int]) -> None:
         self._plans = Plans(model, machine, shape)
+        self._metered = metered
         self._bits = [tensor.bits for tensor in model.tensors]
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
         self._doubts: list[tuple[Nested, frozenset[int] | None]] = []  # sums that must be 0 where such a dim is uneven
@@ -91,14 +92,15 @@ class PartialPlan:
                 drains = entries = plans.entries(tensor, parent, node)
                 reads = writes = [*arrivals, *fills]
                 filled = fills
-                self._doubt_delicate(tensor, node, fills)
+                if node.level in self._metered:
+                    self._doubt_delicate(tensor, node, fills)
             yield PlannedRow(
                 node.level, tensor.index, *(nested(each) for each in (reads, writes, filled, drains, tile))
             )
 
     def _doubt_delicate(self, tensor: TensorModel, node: Node, fills: Terms) -> None:
-        """Note that no partial sum may come back where siblings may hold an element of a window through different
-        offsets, or come back to it while others hold it."""
+        """Note that no partial sum may come back where siblings take unequal shares of them: where they may hold an
+        element of a window through different offsets, or come back to it while others hold it."""
         spread = {loop.dim for loop in self._plans.nest.loops if 0 <= loop.fanout < node.fans}
         if tensor.windows and any(tensor.kinds[dim] == 2 for dim in spread):
             self._doubts.append((nested(fills), None))

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 
 from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.costmodel import batch
 from polymap.costmodel.batch import evaluate_many
 from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate, simulate
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.einsum import einsum
-from tests.case_ragged import chain_case, output_window_case, tower_case
-from tests.cases import Case
+from polymap.workload.loopnest import Workload
+from tests.case_chains import chain_case, input_window_case, output_window_case, tower_case
+from tests.cases import Case, as_it_is
 from tests.property.test_batch import figures, figures_at, random_tiles, with_tiles
 
 Draw = Callable[[random.Random], Case]
@@ -73,13 +76,17 @@ def test_the_busiest_instance_of_an_output_that_is_a_window_of_distinct_elements
     assert (cost.method, cost.latency_cycles) == ("closed form", 16)
 
 
-def test_chains_of_up_to_five_ragged_loops_count_as_the_simulator_says() -> None:
+def test_chains_of_up_to_six_ragged_loops_count_as_the_simulator_says() -> None:
     assert unanswered(chain_case, range(500)) == 0
     assert unanswered(tower_case, range(250)) == 0
 
 
 def test_outputs_that_are_windows_count_as_the_simulator_says() -> None:
     assert unanswered(output_window_case, range(350)) <= 140
+
+
+def test_convolutions_with_any_dim_spread_count_as_the_simulator_says() -> None:
+    assert unanswered(input_window_case, range(200)) <= 2
 
 
 def traffic_not_answered(seeds: range) -> int:
@@ -106,7 +113,9 @@ def test_siblings_that_share_elements_of_an_output_window_move_what_the_simulato
     assert traffic_not_answered(range(350)) <= 2
 
 
-@pytest.mark.parametrize(("draw", "tables"), [(chain_case, 40), (tower_case, 25), (output_window_case, 8)])
+@pytest.mark.parametrize(
+    ("draw", "tables"), [(chain_case, 40), (tower_case, 25), (output_window_case, 60), (input_window_case, 80)]
+)
 def test_tables_of_them_are_evaluate_row_by_row(draw: Draw, tables: int) -> None:
     assert not rows_that_differ(draw, range(tables), rows=6)
 
@@ -119,7 +128,9 @@ def test_chains_and_windows_count_as_the_simulator_says_in_forty_thousand_cases(
     assert unanswered(tower_case, seeds) == 0
     assert traffic_not_answered(seeds) <= 10
     assert unanswered(output_window_case, seeds) <= 400
-    assert not rows_that_differ(chain_case, seeds[:300], rows=10)
+    assert unanswered(input_window_case, seeds) <= 15
+    for draw in (chain_case, output_window_case, input_window_case):
+        assert not rows_that_differ(draw, seeds[:200], rows=10)
 
 
 def test_tables_are_exact_with_energies_of_many_digits() -> None:
@@ -139,6 +150,56 @@ def test_tables_are_exact_with_energies_of_many_digits() -> None:
         costs = evaluate_many(workload, arch, Mapping(tree), table)
         for number, row in enumerate(table.tolist()):
             assert figures_at(costs, number) == figures(evaluate(workload, arch, with_tiles(Mapping(tree), row)))
+
+
+def spread_twice(text: str) -> Case:
+    """Return a workload of the dims k, c, p and r on three levels, p and r spread below two blocks of loops."""
+    workload = einsum(text, k=4, c=4, p=14, r=5, bits=8)
+    held = [Storage(level, ("I", "W", "O")) for level in ("GLB", "RF")]
+    outer = (Temporal("k", 2), Temporal("p", 8), Temporal("c", 2), held[0], Temporal("r", 2), Temporal("p", 4))
+    inner = (Spatial("p", 2, "X"), Spatial("r", 1, "Y"), Temporal("c", 1), held[1], Temporal("k", 1), Temporal("p", 1))
+    levels = [MemoryLevel(name) for name in ("DRAM", "GLB", "RF")]
+    fanouts = (Fanout("X", 14), Fanout("Y", 5))
+    arch = Architecture("three", (*levels[:2], *fanouts, levels[2], ComputeUnit("MAC")))
+    return as_it_is(workload, arch, Mapping((*outer, *inner, Compute("S"))))
+
+
+SPREAD_TWICE = (
+    "O[k,p] += I[c,p+r] * W[k,c,r]",
+    "O[k,p] += I[c,2*p+r] * W[k,c,r]",
+    "O[k,p] += I[c,p-r+8] * W[k,c,r]",
+    "O[k,p] += I[c,r-3*p+45] * W[k,c,r]",
+    "O[k,2*p+r] += I[c,p] * W[k,c,r]",
+    "O[k,p-r+8] += I[c,p] * W[k,c,r]",
+)
+
+
+@pytest.mark.parametrize("text", SPREAD_TWICE)
+def test_tables_of_windows_with_both_dims_spread_are_evaluate_row_by_row(text: str) -> None:
+    assert not rows_that_differ(lambda _: spread_twice(text), range(1), rows=120)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("text", SPREAD_TWICE)
+def test_tables_of_windows_with_both_dims_spread_in_sixty_thousand_rows(text: str, block: int) -> None:
+    assert not rows_that_differ(lambda _: spread_twice(text), range(block + 1, block + 2), rows=1000)
+
+
+@pytest.mark.parametrize("text", [SPREAD_TWICE[0], SPREAD_TWICE[1], SPREAD_TWICE[2], SPREAD_TWICE[4]])
+def test_their_rows_are_counted_on_arrays(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row is left to `evaluate` but the first, which is always asked."""
+    case, rng = spread_twice(text), random.Random(1)
+    table = [random_tiles(rng, case.workload, case.mapping, 0.0) for _ in range(300)]
+    asked: list[int] = []
+
+    def counted(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
+        asked.append(1)
+        return evaluate(workload, arch, mapping)
+
+    monkeypatch.setattr(batch, "evaluate", counted)
+    evaluate_many(case.workload, case.arch, case.mapping, table)
+    assert len(asked) == 1
 
 
 def test_a_list_with_integers_beyond_int64_is_read_as_integers() -> None:

@@ -23,7 +23,7 @@ from polymap.costmodel.cost import Counts
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.schedules.mapping import Mapping
 from polymap.workload.loopnest import Workload
-from tests.case_ragged import chain_case, output_window_case, tower_case
+from tests.case_chains import chain_case, output_window_case, tower_case
 from tests.cases import Case, random_case
 
 Count = Callable[[Workload, Architecture, Mapping], Counts | None]
@@ -50,7 +50,7 @@ MODULES = (
 SEEDS = (*range(260), 319, 443, 462, 484, 525, 2495, 7682)  # the last ones: what some of the mistakes need
 CHAIN_SEEDS = (*range(110), 484, 730)
 TOWER_SEEDS = range(150)
-WINDOW_SEEDS = range(90)
+WINDOW_SEEDS = (*range(90), 113, 480)
 
 
 @dataclass(frozen=True, slots=True)

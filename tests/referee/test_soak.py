@@ -20,7 +20,7 @@ from polymap.costmodel.simulate import count_by_simulation
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.workload.einsum import einsum
 from tests import soak
-from tests.case_chains import random_chain_case, random_output_window_case
+from tests.case_chains import input_window_case, output_window_case, random_chain_case
 from tests.case_crossed import random_crossed_case
 from tests.case_features import LONG_FEATURES
 from tests.case_machines import cost_of
@@ -153,7 +153,7 @@ def test_a_wrong_counter_is_found_and_its_seed_told(
 
 
 @pytest.mark.parametrize(
-    "draw", [random_crossed_case, random_chain_case, random_output_window_case, random_program_case]
+    "draw", [random_crossed_case, random_chain_case, output_window_case, input_window_case, random_program_case]
 )
 def test_cases_are_readable_and_small(draw: Callable[[random.Random], Case]) -> None:
     for seed in range(60):
