@@ -19,7 +19,7 @@ from polymap.search.limits import OutOfTime
 from polymap.search.tables import Edge, Tables
 
 State = tuple[int, ...]
-LONG_STEP = 1 << 18  # entries of tables from which on the clock is looked at between them
+LONG_STEP = 1 << 14  # entries of tables from which on the clock is looked at between them
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -314,18 +314,15 @@ def _never() -> bool:
 def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
     """Score a least-cost chain of the two most parallel structures, so that there is an answer from the start."""
     busiest = sorted(structures, key=lambda s: (-prod(prod(row) for row in s.classes), s.classes))
-
-    def stop() -> bool:
-        return bool(incumbent.found) and incumbent.out_of_time()
-
+    stop = incumbent.out_of_time
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
             view = view_of(build_tables(problem, structure, measure, context, stop), None, stop=stop)
+            if view_bound(view) is not None:
+                improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
         except OutOfTime:
-            return
-        if view_bound(view) is not None:
-            improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
+            break
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
         left = incumbent.work.left
         budget = min(ANNEALED, _size(problem, structures), ANNEALED if left is None else left)

@@ -17,7 +17,7 @@ import pytest
 
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.search import any_search
+from polymap.search import run
 from polymap.search.exhaustive import ExhaustiveResult, exhaustive, scored_trees
 from polymap.search.result import SearchResult
 from polymap.search.search import search
@@ -101,7 +101,7 @@ def test_the_optimum_over_dividing_tiles_is_the_least_of_all_trees(batch: int) -
 def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(any_search, "FEW_TREES", 0)
+    monkeypatch.setattr(run, "FEW_TREES", 0)
     for problem in _problems(batch, "any"):
         _check_any(problem)
 
@@ -129,7 +129,7 @@ def test_more_problems_with_dividing_tiles(batch: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("batch", range(_ANY, _ANY + 200))
 def test_more_problems_with_any_tiles(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(any_search, "FEW_TREES", 0)
+    monkeypatch.setattr(run, "FEW_TREES", 0)
     for problem in _problems(batch, "any"):
         _check_any(problem)
 
