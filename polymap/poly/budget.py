@@ -115,8 +115,18 @@ def integer(number: isl.Val) -> int:
 
 
 def has_run_out(error: isl.Error) -> bool:
-    """Return whether isl gave up because the operations are used up."""
-    return _EXHAUSTED in str(error)
+    """Return whether isl gave up because the operations are used up.
+
+    Some calls then fail with other words (a number that is read ends in a "syntax error"): isl prints nothing any more.
+    """
+    return _EXHAUSTED in str(error) or _prints_nothing()
+
+
+def _prints_nothing() -> bool:
+    try:
+        return cast("str | None", isl.Val.one(CONTEXT).to_str()) is None
+    except isl.Error:
+        return True
 
 
 def _translated(error: isl.Error, what: str) -> BudgetError | SolverError:

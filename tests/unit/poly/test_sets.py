@@ -22,6 +22,7 @@ from polymap.poly.sets import (
     nonnegative,
     same_value,
     tuple_space,
+    value,
     variables,
 )
 
@@ -107,6 +108,14 @@ def test_budget_ends_an_endless_question_with_its_error() -> None:
     points = slow_set()
     with pytest.raises(BudgetError, match=match), budget(1000, what="the count"):
         count(points)
+
+
+def test_a_number_that_is_read_with_the_last_operation_is_no_other_complaint() -> None:
+    for operations in range(1400, 1500):  # isl calls some of them a "syntax error"
+        with pytest.raises(BudgetError, match="PM510 counting needs more than"), budget(operations, what="counting"):
+            points = integer_set("", [("i", 5), ("j", 7)])
+            for number in range(200):
+                points = points.fix_val(isl.dim_type.set, 0, value(number % 3)).union(points)
 
 
 def test_other_complaints_of_isl_are_translated() -> None:
