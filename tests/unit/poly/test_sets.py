@@ -110,12 +110,16 @@ def test_budget_ends_an_endless_question_with_its_error() -> None:
         count(points)
 
 
+def growing_union() -> None:
+    points = integer_set("", [("i", 5), ("j", 7)])
+    for number in range(200):
+        points = points.fix_val(isl.dim_type.set, 0, value(number % 3)).union(points)
+
+
 def test_a_number_that_is_read_with_the_last_operation_is_no_other_complaint() -> None:
     for operations in range(1400, 1500):  # isl calls some of them a "syntax error"
         with pytest.raises(BudgetError, match="PM510 counting needs more than"), budget(operations, what="counting"):
-            points = integer_set("", [("i", 5), ("j", 7)])
-            for number in range(200):
-                points = points.fix_val(isl.dim_type.set, 0, value(number % 3)).union(points)
+            growing_union()
 
 
 def test_other_complaints_of_isl_are_translated() -> None:
