@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polymap.arch.machine import Architecture
-    from polymap.workload.loopnest import Workload
+    from polymap.ir.loopnest import Workload
+    from polymap.ir.machine import Architecture
 
 PEERS_FILE = Path(__file__).parent / "peers" / "peers.json"
 

@@ -15,20 +15,12 @@ if (sys.argv[:1] == ["-m"] and "polymap" in sys.orig_argv) or "".join(sys.argv[:
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polymap.display import when_first_shown
-
 # At once and not on first use: the module and the function share their name, and this import decides it.
 from polymap.explore import explore as explore
+from polymap.ir.display import when_first_shown
 
 if TYPE_CHECKING:
     from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
-    from polymap.arch.machine import (
-        Architecture as Architecture,
-        ComputeUnit as ComputeUnit,
-        Fanout as Fanout,
-        MemoryLevel as MemoryLevel,
-        Multicast as Multicast,
-    )
     from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
     from polymap.checker.check import Verdict as Verdict
     from polymap.codegen.lower import Form as Form
@@ -40,7 +32,7 @@ if TYPE_CHECKING:
     from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
     from polymap.costmodel.symbolic import formula as formula
     from polymap.costmodel.symbolic_formula import Formula as Formula
-    from polymap.errors import (
+    from polymap.ir.errors import (
         ArchError as ArchError,
         BudgetError as BudgetError,
         CompilerError as CompilerError,
@@ -54,6 +46,23 @@ if TYPE_CHECKING:
         SolverError as SolverError,
         WorkloadError as WorkloadError,
     )
+    from polymap.ir.loopnest import Role as Role, Workload as Workload
+    from polymap.ir.machine import (
+        Architecture as Architecture,
+        ComputeUnit as ComputeUnit,
+        Fanout as Fanout,
+        MemoryLevel as MemoryLevel,
+        Multicast as Multicast,
+    )
+    from polymap.ir.mapping import (
+        Branch as Branch,
+        Compute as Compute,
+        Mapping as Mapping,
+        Spatial as Spatial,
+        Storage as Storage,
+        Temporal as Temporal,
+    )
+    from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
     from polymap.proofs import verify as verify
     from polymap.report.explain import explain as explain
     from polymap.report.front import front_svg as front_svg
@@ -67,15 +76,6 @@ if TYPE_CHECKING:
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
     )
-    from polymap.schedules.mapping import (
-        Branch as Branch,
-        Compute as Compute,
-        Mapping as Mapping,
-        Spatial as Spatial,
-        Storage as Storage,
-        Temporal as Temporal,
-    )
-    from polymap.schedules.violation import InstancePoint as InstancePoint, Violation as Violation
     from polymap.search.result import SearchResult as SearchResult
     from polymap.search.search import candidates as candidates
     from polymap.studies import buffer_curve as buffer_curve
@@ -88,14 +88,13 @@ if TYPE_CHECKING:
     )
     from polymap.workload.einsum import einsum as einsum
     from polymap.workload.layers import conv2d as conv2d, matmul as matmul
-    from polymap.workload.loopnest import Role as Role, Workload as Workload
     from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
 
 __version__ = "0.1.0"
 
 _HOME = {
     "polymap.arch.document": ("arch_from_document", "arch_to_document"),
-    "polymap.arch.machine": ("Architecture", "ComputeUnit", "Fanout", "MemoryLevel", "Multicast"),
+    "polymap.ir.machine": ("Architecture", "ComputeUnit", "Fanout", "MemoryLevel", "Multicast"),
     "polymap.arch.presets": ("load_arch", "preset_names"),
     "polymap.checker.check": ("Verdict",),
     "polymap.codegen.lower": ("Form",),
@@ -107,7 +106,7 @@ _HOME = {
     "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
     "polymap.costmodel.symbolic": ("formula",),
     "polymap.costmodel.symbolic_formula": ("Formula",),
-    "polymap.errors": (
+    "polymap.ir.errors": (
         "ArchError", "BudgetError", "CompilerError", "InputError", "MappingError", "MissingPackageError",
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
     ),
@@ -121,8 +120,8 @@ _HOME = {
     "polymap.report.roofline": ("roofline_svg", "roofline_text"),
     "polymap.report.traffic": ("traffic_svg", "traffic_text"),
     "polymap.schedules.document": ("mapping_from_document", "mapping_to_document"),
-    "polymap.schedules.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
-    "polymap.schedules.violation": ("InstancePoint", "Violation"),
+    "polymap.ir.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
+    "polymap.ir.violation": ("InstancePoint", "Violation"),
     "polymap.search.result": ("SearchResult",),
     "polymap.search.search": ("candidates",),
     "polymap.studies": ("buffer_curve",),
@@ -131,7 +130,7 @@ _HOME = {
     "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),
     "polymap.workload.einsum": ("einsum",),
     "polymap.workload.layers": ("conv2d", "matmul"),
-    "polymap.workload.loopnest": ("Role", "Workload"),
+    "polymap.ir.loopnest": ("Role", "Workload"),
     "polymap.workload.networks": ("builtin_names", "builtin_workload"),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

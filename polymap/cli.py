@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from polymap.cli_arguments import MisreadOptions, parse, wanted_help
 from polymap.cli_interrupt import INTERRUPTED, interrupts_wait, raise_interrupts
 from polymap.cli_output import STDOUT_FAILED, print_text, say
-from polymap.errors import BudgetError, OptionError, OutputError, PolymapError, SolverError
+from polymap.ir.errors import BudgetError, OptionError, OutputError, PolymapError, SolverError
 
 ANSWERED = 0
 BUG = 1

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, TypeVar
 
-from polymap.errors import OptionError, Problem, did_you_mean
 from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
+from polymap.ir.errors import OptionError, Problem, did_you_mean
 
 MAX_WORKERS = 256
 Default = TypeVar("Default")

@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch, preset_names
 from polymap.cli_arguments import Options
 from polymap.cli_inputs import Inputs, check_outputs
 from polymap.cli_interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli_output import Document, say, warnings_said, write_documents
 from polymap.cli_progress import ProgressLine
-from polymap.errors import InputError, OptionError, Problem
 from polymap.explore import explore
 from polymap.inputs import read_text, shown
+from polymap.ir.errors import InputError, OptionError, Problem
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.report import answers, summary
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload
 from polymap.workload.networks import builtin_names, builtin_workload
 
 if TYPE_CHECKING:

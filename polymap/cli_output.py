@@ -12,8 +12,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from polymap.errors import OutputError, Problem
 from polymap.inputs import shown
+from polymap.ir.errors import OutputError, Problem
 
 STDOUT_FAILED = "PM702"
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from polymap.cli_output import say
 
 if TYPE_CHECKING:
-    from polymap.arch.machine import Architecture
+    from polymap.ir.loopnest import Workload
+    from polymap.ir.machine import Architecture
     from polymap.search.result import Progress, SearchResult
-    from polymap.workload.loopnest import Workload
 
 
 class ProgressLine:

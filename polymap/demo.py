@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch
 from polymap.cli import guarded
 from polymap.cli_output import Document, write_documents
@@ -19,6 +18,9 @@ from polymap.cli_progress import ProgressLine
 from polymap.codegen.run import CRun, generate_c, run_c
 from polymap.costmodel.cost import Cost
 from polymap.explore import explore
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.poly.sets import function
 from polymap.report.explain import explain
 from polymap.report.nest import mapping_text
@@ -27,11 +29,9 @@ from polymap.report.roofline import roofline_text
 from polymap.report.summary import figures_text, orders_text, space_text, status_text
 from polymap.report.traffic import traffic_text
 from polymap.schedules.checkup import checkup
-from polymap.schedules.mapping import Mapping
 from polymap.search.result import SearchResult
 from polymap.workload.dependences import dependences, domain_of
 from polymap.workload.document import load_workload
-from polymap.workload.loopnest import Workload
 
 OUT = Path("out")
 TIME_LIMIT_S = 120

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from polymap.arch.machine import Architecture
+    from polymap.ir.loopnest import Workload
+    from polymap.ir.machine import Architecture
     from polymap.search.result import Progress, SearchResult
-    from polymap.workload.loopnest import Workload
 
 
 def explore(

@@ -20,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path, PurePath
 from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
-from polymap.errors import InputError, Problem, did_you_mean
+from polymap.ir.errors import InputError, Problem, did_you_mean
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100

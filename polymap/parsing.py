@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import cast
 
-from polymap.errors import InputError, PolymapError, Problem
 from polymap.inputs import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MAX_FILE_BYTES, is_list, is_table, shown
+from polymap.ir.errors import InputError, PolymapError, Problem
 from polymap.texts import (
     Entry,
     Path,

@@ -11,8 +11,8 @@ from polymap.checker.check import FORMAT, HEAD, Verdict, digest, verify as check
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polymap.arch.machine import Architecture
-    from polymap.workload.loopnest import Workload
+    from polymap.ir.loopnest import Workload
+    from polymap.ir.machine import Architecture
 
 Table = dict[str, object]
 
@@ -35,7 +35,7 @@ def verify(
     if workload is None and arch is None and objective is None and constraints is None:
         return check(text, seconds)
     # Here and not above: a certificate is checked without anything of the search.
-    from polymap.errors import OptionError, Problem
+    from polymap.ir.errors import OptionError, Problem
     from polymap.search.certificate import asked_head
 
     if workload is None or arch is None:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
-from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.buffer_bound import BufferCurve, CurvePoint, least_traffic_bits
-from polymap.errors import OptionError, Problem, did_you_mean
 from polymap.inputs import as_integer
+from polymap.ir.errors import OptionError, Problem, did_you_mean
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.problem import analyse
 from polymap.search.search import search
-from polymap.workload.loopnest import Workload
 
 
 def buffer_curve(

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
-from polymap.poly.affine import Affine, dim
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import (
+from polymap.ir.affine import Affine, dim
+from polymap.ir.loopnest import (
     Access,
     Apply,
     Dim,
@@ -23,6 +22,7 @@ from polymap.workload.loopnest import (
     Workload,
     written_tensors,
 )
+from polymap.workload.einsum import einsum
 
 MAX_INSTANCES = 200
 

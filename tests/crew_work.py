@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from polymap.errors import OptionError, Problem
+from polymap.ir.errors import OptionError, Problem
 
 Stop = Callable[[], bool]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from polymap.poly.affine import Affine, dim
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import (
+from polymap.ir.affine import Affine, dim
+from polymap.ir.loopnest import (
     Access,
     Dim,
     Number,
@@ -17,6 +16,7 @@ from polymap.workload.loopnest import (
     Tensor,
     Workload,
 )
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 Instance = tuple[str, tuple[int, ...]]
 Pair = tuple[str, str, str, str, tuple[int, ...], tuple[int, ...]]

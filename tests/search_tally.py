@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from polymap.schedules.mapping import Mapping, Spatial, Temporal
+from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.search.exhaustive import ExhaustiveResult, exhaustive
 from polymap.search.result import SearchResult
 from polymap.search.search import search

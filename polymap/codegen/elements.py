@@ -11,8 +11,8 @@ import math
 import re
 from dataclasses import dataclass
 
+from polymap.ir.loopnest import Operator, Statement, Tensor, Workload, written_tensors
 from polymap.workload.c_types import bits_of, limits, type_of
-from polymap.workload.loopnest import Operator, Statement, Tensor, Workload, written_tensors
 
 _FLOATS = {
     "float64": "double",

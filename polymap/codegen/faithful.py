@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from polymap.arch.machine import Architecture
 from polymap.codegen import prelude
 from polymap.codegen.ast import (
     Array,
@@ -39,9 +38,10 @@ from polymap.codegen.steps import step_arrays, step_functions, step_of, working_
 from polymap.codegen.tidy import prune
 from polymap.codegen.tiles import Guard, clock_bound, temporal, wrap
 from polymap.codegen.transfers import Needs, bus, mark
-from polymap.errors import BudgetError, Problem
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload
+from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 
 _ADVANCED = Name("advanced")
 # Static arrays beyond 2 GiB do not link in the usual memory model of x86-64.

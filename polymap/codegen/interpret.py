@@ -9,9 +9,8 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.poly.affine import Affine
-from polymap.workload.c_types import FLOATS, limits, number_type
-from polymap.workload.loopnest import (
+from polymap.ir.affine import Affine
+from polymap.ir.loopnest import (
     Access,
     Apply,
     Convert,
@@ -23,6 +22,7 @@ from polymap.workload.loopnest import (
     Statement,
     Workload,
 )
+from polymap.workload.c_types import FLOATS, limits, number_type
 
 # int64 or float64; of C programs the elements' own types.
 Values = NDArray[np.integer[Any] | np.floating[Any]]

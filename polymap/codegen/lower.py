@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import assert_never
 
-from polymap.arch.machine import Architecture
 from polymap.codegen.ast import Program
 from polymap.codegen.faithful import lower_faithful
 from polymap.codegen.native import lower_native
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 
 
 class Form(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from polymap.codegen import prelude
 from polymap.codegen.buffers import Buffer, Layout, Rule, forms_of
 from polymap.codegen.elements import has_values_at_start
-from polymap.workload.loopnest import Operator, Workload
+from polymap.ir.loopnest import Operator, Workload
 
 _EXTREMES = (Operator.MAX, Operator.MIN)
 KINDS = ("reads", "writes", "fills", "drains")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from polymap.arch.machine import Architecture
 from polymap.codegen import prelude
 from polymap.codegen.ast import (
     Array,
@@ -39,9 +38,10 @@ from polymap.codegen.main_part import extremes, has_floors, includes, main_text
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
 from polymap.codegen.tidy import inlined, prune
 from polymap.codegen.tiles import Frame, Values, clock_bound, point_layers, wrap
-from polymap.poly.affine import Affine
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Access, Operator, Statement, Tensor, Workload
+from polymap.ir.affine import Affine
+from polymap.ir.loopnest import Access, Operator, Statement, Tensor, Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 
 CORE, LANE = "core", "lane"
 _LARGEST_BUFFER = 4096

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from polymap.arch.machine import Architecture, Fanout, Multicast
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Access, Statement, Workload, accesses_of
+from polymap.ir.loopnest import Access, Statement, Workload, accesses_of
+from polymap.ir.machine import Architecture, Fanout, Multicast
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from polymap.codegen.tiles import (
     wrap,
 )
 from polymap.codegen.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
-from polymap.workload.loopnest import Access, Operator
+from polymap.ir.loopnest import Access, Operator
 
 _INSTANCE, _ELEMENT, _SLOT, _CELL = Name("instance"), Name("element"), Name("slot"), Name("here")
 _ORIGIN, _FIRST = Name("origin"), Name("first")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap.arch.machine import Architecture
 from polymap.codegen import prelude
 from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.elements import ElementType, element_types, has_values_at_start
@@ -18,12 +17,13 @@ from polymap.codegen.interpret import Data, Values
 from polymap.codegen.lower import Form, lower
 from polymap.codegen.reference import Reference, operations_of, reference, sum_magnitudes
 from polymap.costmodel.cost import Traffic
-from polymap.display import Shown
-from polymap.errors import CompilerError, Problem
+from polymap.ir.display import Shown
+from polymap.ir.errors import CompilerError, Problem
+from polymap.ir.loopnest import Operator, Tensor, Workload, written_tensors
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial
-from polymap.workload.loopnest import Operator, Tensor, Workload, written_tensors
 
 _DEFAULT_LIMITS = Limits()
 _ROUNDED = (Operator.ADD, Operator.MULTIPLY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.arch.machine import Multicast
 from polymap.codegen.ast import Array, Assign, Block, Copy, Count, Declare, Element, Expr, Function, If, Int, Name, Run
 from polymap.codegen.buffers import Buffer, Layout, axis_values, cell_of, counter, slot_of
 from polymap.codegen.elements import Registers, registers
@@ -13,7 +12,8 @@ from polymap.codegen.nest import Loop, Use, instance_order
 from polymap.codegen.tidy import function
 from polymap.codegen.tiles import Layer, Values, instance_layers, instance_number, point_layers, wrap
 from polymap.codegen.transfers import Ask, Bring, Child, Needs, arrival, merged_arrivals, merged_reads
-from polymap.workload.loopnest import Access, Operator
+from polymap.ir.loopnest import Access, Operator
+from polymap.ir.machine import Multicast
 
 _UNIT = Name("unit")
 

@@ -28,7 +28,7 @@ from polymap.codegen.ast import (
     total,
 )
 from polymap.codegen.nest import Loop, Use
-from polymap.poly.affine import Affine, Floor
+from polymap.ir.affine import Affine, Floor
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.arch.machine import Multicast
 from polymap.codegen.ast import (
     Assign,
     Binary,
@@ -33,7 +32,8 @@ from polymap.codegen.buffers import Buffer, Layout, Rule, combine, counter
 from polymap.codegen.elements import c_name
 from polymap.codegen.nest import Loop, instance_order
 from polymap.codegen.tiles import instance_layers, instance_number, wrap
-from polymap.workload.loopnest import Operator
+from polymap.ir.loopnest import Operator
+from polymap.ir.machine import Multicast
 
 # How a child asks for an element: (where it goes, the parent's slot) -> statements.
 Ask = Callable[[Expr, Expr], Block]

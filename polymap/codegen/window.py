@@ -8,8 +8,8 @@ strides and the gaps that spatial loops over inner fan-outs leave.
 from __future__ import annotations
 
 from polymap.codegen.nest import Place, Use
-from polymap.poly.affine import Affine
-from polymap.workload.loopnest import Access, Tensor
+from polymap.ir.affine import Affine
+from polymap.ir.loopnest import Access, Tensor
 
 _SEARCH_LIMIT = 4096
 

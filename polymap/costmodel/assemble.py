@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.costmodel.cost import Cost, Counts, LevelUse
-from polymap.errors import BudgetError, Problem
-from polymap.schedules.violation import Violation
-from polymap.workload.loopnest import Workload
+from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.ir.violation import Violation
 
 
 def assemble(

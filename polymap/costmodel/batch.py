@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.batch_cost import Batch, BatchFigures, batch_of
 from polymap.costmodel.batch_loops import Booleans
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import MappingError, OptionError, Problem
-from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial, Temporal
-from polymap.workload.loopnest import Workload
+from polymap.ir.errors import MappingError, OptionError, Problem
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Temporal
 
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]
 

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.costmodel.batch_counts import count_arrays, is_in_reach
 from polymap.costmodel.batch_loops import ArrayRow, Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
 from polymap.costmodel.batch_partial import PartialPlan
 from polymap.costmodel.groups import WorkloadModel, workload_model
 from polymap.costmodel.nest import MachineModel, machine_model
-from polymap.schedules.mapping import Mapping
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.ir.mapping import Mapping
 from polymap.schedules.space import any_order_is_legal
-from polymap.workload.loopnest import Workload
 
 EXACT = 2**53  # below it, floats hold all integers
 _INT64 = 2**63

@@ -42,7 +42,7 @@ from polymap.costmodel.digits import (
 from polymap.costmodel.messages import distinct_elements, sums_of_window
 from polymap.costmodel.scene import Axes, Judge
 from polymap.costmodel.window_sums import Cuts, all_elements, first_tile, kept_elements
-from polymap.errors import BudgetError
+from polymap.ir.errors import BudgetError
 
 _FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polymap.costmodel.groups import WorkloadModel
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Node
-from polymap.schedules.mapping import Branch, Mapping, Spatial, Storage, Temporal
+from polymap.ir.mapping import Branch, Mapping, Spatial, Storage, Temporal
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from polymap.costmodel.footprint import elements_read_first, touched_elements, written_elements
-from polymap.workload.loopnest import Tensor, Workload, is_plain, written_tensors
+from polymap.ir.loopnest import Tensor, Workload, is_plain, written_tensors
 
 
 @dataclass(frozen=True, slots=True)

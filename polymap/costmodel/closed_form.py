@@ -6,7 +6,6 @@ from collections.abc import Callable
 from math import prod
 from typing import TypeVar
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.busiest import busiest_of_levels
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.groups import WorkloadModel, workload_model
@@ -14,9 +13,10 @@ from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, machine_model, 
 from polymap.costmodel.ragged import Counter
 from polymap.costmodel.tally import Busiest, Row
 from polymap.costmodel.uniform import count_uniform
-from polymap.errors import BudgetError
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload
+from polymap.ir.errors import BudgetError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.costmodel.symbolic_formula import Formula
-from polymap.display import Shown
-from polymap.errors import BudgetError, Problem
-from polymap.schedules.violation import Violation
+from polymap.ir.display import Shown
+from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from math import prod
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Counts
-from polymap.errors import BudgetError, Problem
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload, accesses_of
+from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.loopnest import Workload, accesses_of
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 COUNT_LIMIT_S = 30.0
 FEW_MOVES = 20_000  # a walk of so many takes 0.05 to 0.4 s

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import MappingError, OptionError, Problem, did_you_mean
+from polymap.ir.errors import MappingError, OptionError, Problem, did_you_mean
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.ir.mapping import Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
 
 
 @dataclass(frozen=True, slots=True)

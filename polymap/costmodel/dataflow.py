@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost, Traffic
 from polymap.costmodel.footprint import fixed_dims, innermost_places
-from polymap.schedules.mapping import Mapping, Spatial
-from polymap.workload.loopnest import Role, Workload, accesses_of, written_tensors
+from polymap.ir.loopnest import Role, Workload, accesses_of, written_tensors
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping, Spatial
 
 
 class Dataflow(Enum):

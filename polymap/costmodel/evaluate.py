@@ -6,15 +6,15 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.assemble import assemble, capacity_violations
 from polymap.costmodel.cost import Cost, Counts
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
 from polymap.costmodel.symbolic_formula import Formula
+from polymap.ir.loopnest import Operator, Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
+from polymap.ir.violation import Violation
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.schedules.mapping import Mapping
-from polymap.schedules.violation import Violation
-from polymap.workload.loopnest import Operator, Workload
 
 
 def evaluate(workload: Workload, arch: Architecture, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S) -> Cost:

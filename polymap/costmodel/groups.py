@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 
-from polymap.poly.affine import Affine, bounds
-from polymap.workload.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
+from polymap.ir.affine import Affine, bounds
+from polymap.ir.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from polymap.arch.machine import Architecture, Fanout, Multicast
 from polymap.costmodel.groups import WorkloadModel
-from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir.machine import Architecture, Fanout, Multicast
+from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 
 TEMPORAL = -1
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 
-from polymap.errors import BudgetError, Problem
+from polymap.ir.errors import BudgetError, Problem
 
 Steps = tuple[tuple[int, int], ...]  # (stride, count) per progression {0, stride, ..., (count - 1) * stride}
 Intervals = tuple[tuple[int, int], ...]  # low <= x < high, ascending, apart

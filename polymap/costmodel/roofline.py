@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.cost import Cost
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel
 
 OPERATIONS_PER_INSTANCE = 2  # a multiply-accumulate is two operations
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.sets_flow import Ledger, Scene
 from polymap.costmodel.sets_peak import coordinates, peak_bits
 from polymap.costmodel.sets_rules import count_partial_sums, count_plain, count_read_only
 from polymap.costmodel.sets_tree import Tree, read_tree
-from polymap.errors import BudgetError, Problem
+from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.loopnest import Tensor, Workload, is_plain, written_tensors
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.poly.budget import budget, is_exhausted, is_open
 from polymap.poly.tables import Tally
 from polymap.poly.within import within
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Tensor, Workload, is_plain, written_tensors
 
 SECONDS = 60.0
 

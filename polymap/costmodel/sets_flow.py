@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from polymap.arch.machine import Architecture, Multicast
 from polymap.costmodel.sets_tree import Lane, Leaf, Place, Tree
+from polymap.ir.loopnest import Access, Tensor, accesses_of
+from polymap.ir.machine import Architecture, Multicast
 from polymap.poly.tables import Columns, Table, Tally
-from polymap.workload.loopnest import Access, Tensor, accesses_of
 
 
 def before(columns: Columns) -> dict[str, str]:

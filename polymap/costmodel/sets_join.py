@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from polymap.errors import BudgetError, Problem
+from polymap.ir.errors import BudgetError, Problem
 from polymap.poly.tables import Columns, Tally
 
 Part = tuple[Columns, Tally]

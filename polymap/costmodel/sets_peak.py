@@ -12,8 +12,8 @@ from itertools import combinations, permutations
 from polymap.costmodel.sets_flow import Flow, before, united
 from polymap.costmodel.sets_join import SumTerm, largest_sum
 from polymap.costmodel.sets_tree import Leaf, Place, Tree
-from polymap.errors import BudgetError, Problem
-from polymap.poly.affine import Affine
+from polymap.ir.affine import Affine
+from polymap.ir.errors import BudgetError, Problem
 from polymap.poly.tables import Columns, Table
 
 MAX_WALKED = 3_000_000

@@ -12,9 +12,9 @@ from polymap.costmodel.sets_flow import (
     single_messages,
 )
 from polymap.costmodel.sets_tree import Leaf
-from polymap.poly.affine import Affine
+from polymap.ir.affine import Affine
+from polymap.ir.loopnest import Access, Operator
 from polymap.poly.tables import Columns, Table
-from polymap.workload.loopnest import Access, Operator
 
 
 def count_read_only(scene: Scene) -> None:

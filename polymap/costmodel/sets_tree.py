@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from polymap.arch.machine import Architecture
-from polymap.poly.affine import Affine, Floor, affine, dim
+from polymap.ir.affine import Affine, Floor, affine, dim
+from polymap.ir.loopnest import Access, Statement, Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.poly.tables import Columns, Table, Tally
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Access, Statement, Workload
 
 
 @dataclass(frozen=True, slots=True)

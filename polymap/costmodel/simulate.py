@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.simulate_state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
 from polymap.costmodel.simulate_tree import Clock, Coordinates, Element, Execution, Place, Tree, executions, resolve
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Operator, Workload
+from polymap.ir.loopnest import Operator, Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 
 Touch = tuple[str, Element, bool]  # tensor, element, whether it is overwritten
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from polymap.arch.machine import Fanout, Multicast
 from polymap.costmodel.simulate_tree import Clock, Coordinates, Element, Tree
-from polymap.workload.loopnest import Operator
+from polymap.ir.loopnest import Operator
+from polymap.ir.machine import Fanout, Multicast
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from polymap.arch.machine import Architecture
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Access, Statement, Workload
+from polymap.ir.loopnest import Access, Statement, Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 Element = tuple[int, ...]
 Clock = tuple[int, ...]

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.sets_flow import Flow, Ledger, Scene
 from polymap.costmodel.sets_tree import Leaf, read_tree
-from polymap.errors import BudgetError, Problem
-from polymap.poly.affine import Affine, dim
+from polymap.ir.affine import Affine, dim
+from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.loopnest import Access, Operator, Tensor, Workload, is_plain
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Storage
+from polymap.ir.violation import InstancePoint, Violation
 from polymap.poly.budget import budget, is_exhausted, is_open
 from polymap.poly.tables import Columns, Table
 from polymap.poly.within import within
 from polymap.schedules.legality import instance_text, point
-from polymap.schedules.mapping import Branch, Mapping, MappingNode, Spatial, Storage
-from polymap.schedules.violation import InstancePoint, Violation
-from polymap.workload.loopnest import Access, Operator, Tensor, Workload, is_plain
 
 SECONDS = 20.0
 

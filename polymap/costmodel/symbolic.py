@@ -17,7 +17,6 @@ from typing import NamedTuple
 from sympy import Eq, Expr, Gt, Integer, Mod, Symbol, cancel, factor
 from sympy.logic.boolalg import Boolean
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.groups import TensorModel, WorkloadModel, workload_model
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node, machine_model, nest_of
 from polymap.costmodel.symbolic_formula import Formula, TileSymbol
@@ -34,10 +33,11 @@ from polymap.costmodel.symbolic_sets import (
     overlap,
     shape_of,
 )
-from polymap.errors import OptionError, Problem, did_you_mean
+from polymap.ir.errors import OptionError, Problem, did_you_mean
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload
 
 
 def formula(workload: Workload, arch: Architecture, mapping: Mapping, level: str, tensor: str) -> Formula:

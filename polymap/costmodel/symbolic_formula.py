@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polymap.display import Shown
-from polymap.errors import OptionError, Problem, did_you_mean
+from polymap.ir.display import Shown
+from polymap.ir.errors import OptionError, Problem, did_you_mean
 
 if TYPE_CHECKING:
     from sympy import Expr

@@ -17,7 +17,7 @@ from typing import cast
 from sympy import Abs, Eq, Expr, Ge, Gt, Integer, Le, Lt, Mod, Ne, Not, Poly, Symbol, cancel, false, true
 from sympy.logic.boolalg import Boolean
 
-from polymap.errors import BudgetError, Problem
+from polymap.ir.errors import BudgetError, Problem
 
 Steps = list[tuple[Expr, Expr]]  # (stride, count) of {0, stride, ..., (count - 1) * stride}
 

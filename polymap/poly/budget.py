@@ -17,7 +17,7 @@ from typing import cast
 
 import islpy as isl
 
-from polymap.errors import BudgetError, Problem, SolverError
+from polymap.ir.errors import BudgetError, Problem, SolverError
 
 CONTEXT = isl.Context()
 # With wrapping isl (islpy 2026.2.2) was seen to add points to a set that it coalesces; see also `sets.coalesced`.

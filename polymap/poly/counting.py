@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import islpy as isl
 
-from polymap.errors import Problem, SolverError
+from polymap.ir.errors import Problem, SolverError
 from polymap.poly.budget import integer
 
 

@@ -14,7 +14,7 @@ import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.errors import BudgetError, Problem
+from polymap.ir.errors import BudgetError, Problem
 from polymap.poly.budget import check_clock, integer
 
 _SET = isl.dim_type.set

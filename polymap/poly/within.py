@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, ParamSpec, TypeVar, cast
 
-from polymap.errors import BudgetError, PolymapError, Problem, SolverError
+from polymap.ir.errors import BudgetError, PolymapError, Problem, SolverError
 from polymap.poly.budget import UNLIMITED, budget, is_exhausted, is_open, out_of_time
 
 Result = TypeVar("Result")

@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from polymap.costmodel.cost import Cost, Traffic
+from polymap.ir.mapping import Mapping
+from polymap.ir.violation import InstancePoint, Violation
 from polymap.schedules.document import mapping_to_document
-from polymap.schedules.mapping import Mapping
-from polymap.schedules.violation import InstancePoint, Violation
 
 if TYPE_CHECKING:
     from polymap.checker.check import Verdict

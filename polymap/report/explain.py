@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from fractions import Fraction
 from textwrap import fill
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.bounds import Compulsory, compulsory_traffic
 from polymap.costmodel.cost import Cost, Traffic
 from polymap.costmodel.dataflow import Dataflow, dataflow, reuse_counts
 from polymap.costmodel.roofline import OPERATIONS_PER_INSTANCE, roofline
+from polymap.ir.loopnest import Operator, Tensor, Workload, is_plain, written_tensors
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.reuse import Loop, Stay, stays
 from polymap.report.traffic import traffic_figure
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Operator, Tensor, Workload, is_plain, written_tensors
 
 
 def explain(

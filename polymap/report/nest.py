@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.footprint import footprints
+from polymap.ir.loopnest import Role, Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.report.numbers import exact, size
 from polymap.report.workload import dim_labels, labelled, statement_text
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Role, Workload
 
 
 class RowKind(Enum):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost, Traffic
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.report import svg
 from polymap.report.nest import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
 from polymap.report.numbers import energy, exact, percent, short, size
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload
 
 ROW = 27
 INDENT = 15

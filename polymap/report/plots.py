@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polymap.errors import MissingPackageError, Problem
+from polymap.ir.errors import MissingPackageError, Problem
 from polymap.report.buffer_curve import BOUND, FOUND, BufferFigure
 from polymap.report.roofline import ROOF_COLOURS, RooflineFigure
 from polymap.report.traffic import TrafficFigure

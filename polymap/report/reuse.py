@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.footprint import Place, places
-from polymap.schedules.mapping import Mapping, Spatial, Temporal
-from polymap.workload.loopnest import Workload, accesses_of
+from polymap.ir.loopnest import Workload, accesses_of
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping, Spatial, Temporal
 
 
 @dataclass(frozen=True, slots=True)

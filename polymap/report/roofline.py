@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.roofline import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
 from polymap.report import svg
 from polymap.report.chart import Axis, Frame, head
 from polymap.report.numbers import exact, percent, short, size, table
-from polymap.workload.loopnest import Workload
 
 ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0d9373", "#8a5cd6", "#c2417c", "#7a9c18")
 FRAME = Frame(86.0, 650.0, 106.0, 390.0)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from html import escape
 
-from polymap.arch.machine import Architecture
 from polymap.codegen.run import CRun
 from polymap.costmodel.buffer_bound import BufferCurve
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.symbolic_formula import Formula
-from polymap.display import show_as_html, show_as_picture, show_as_text
+from polymap.ir.display import show_as_html, show_as_picture, show_as_text
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
+from polymap.ir.violation import Violation
 from polymap.report.buffer_curve import buffer_curve_svg, buffer_curve_text
 from polymap.report.formula import formula_text
 from polymap.report.front import front_svg, front_text
@@ -19,10 +22,7 @@ from polymap.report.nest_svg import bare_svg
 from polymap.report.summary import figures_text, no_answer_text, run_text, space_text, status_text, violation_text
 from polymap.report.traffic import traffic_html, traffic_text
 from polymap.report.workload import workload_text
-from polymap.schedules.mapping import Mapping
-from polymap.schedules.violation import Violation
 from polymap.search.result import SearchResult
-from polymap.workload.loopnest import Workload
 
 
 def _cost_text(cost: Cost) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel.cost import Cost
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Mapping
+from polymap.ir.violation import InstancePoint, Violation
 from polymap.report.explain import explain
 from polymap.report.front import front_text
 from polymap.report.nest import mapping_text, statement_text
 from polymap.report.numbers import exact, percent, plural, size, table, unit_of
 from polymap.report.traffic import traffic_text
-from polymap.schedules.mapping import Mapping
-from polymap.schedules.violation import InstancePoint, Violation
-from polymap.workload.loopnest import Workload
 
 if TYPE_CHECKING:
     from polymap.checker.check import Verdict

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost, Traffic
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
 from polymap.report import svg
 from polymap.report.numbers import energy, exact, percent, short, table
-from polymap.workload.loopnest import Workload
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
 

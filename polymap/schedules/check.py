@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from polymap.arch.machine import Architecture
-from polymap.errors import ArchError, MappingError, Problem, did_you_mean
 from polymap.inputs import as_integer, shown
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.schedules.violation import Violation
-from polymap.workload.loopnest import Role, Statement, Workload
+from polymap.ir.errors import ArchError, MappingError, Problem, did_you_mean
+from polymap.ir.loopnest import Role, Statement, Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.violation import Violation
 
 _ROLES = tuple(f"@{role.value}" for role in Role)
 _MAX_DEPTH = 100

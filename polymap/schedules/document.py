@@ -5,9 +5,9 @@ Whether the names exist and the tree can be read as a program is `check_mapping`
 
 from __future__ import annotations
 
-from polymap.errors import MappingError, Problem
 from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, is_list, is_name, is_table, kinds_found, shown
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.errors import MappingError, Problem
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 _FIELDS = {
     "store": ("store", "tensors"),

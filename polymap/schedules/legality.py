@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 
-from polymap.errors import BudgetError, Problem
+from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Mapping
+from polymap.ir.violation import InstancePoint, Violation
 from polymap.poly.budget import budget, is_exhausted, is_open
 from polymap.poly.relations import Clock, at_same_time, not_in_order
 from polymap.poly.sets import Map, first_pair
 from polymap.poly.within import within
-from polymap.schedules.mapping import Mapping
 from polymap.schedules.relation import Schedule, order_schedule, schedule_of
 from polymap.schedules.signs import (
     band,
@@ -26,9 +28,7 @@ from polymap.schedules.signs import (
     permutation_is_legal,
     sign_vectors,
 )
-from polymap.schedules.violation import InstancePoint, Violation
 from polymap.workload.dependences import Dependence, Kind, dependence_relations, dependences
-from polymap.workload.loopnest import Workload
 
 SECONDS = 20.0
 PLACES_OPERATIONS = 5_000_000

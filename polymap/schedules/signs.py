@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import factorial
 
-from polymap.errors import BudgetError, Problem
-from polymap.workload.loopnest import Operator, Statement, Workload
+from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.loopnest import Operator, Statement, Workload
 
 Vectors = Sequence[Sequence[int]]
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from polymap.arch.machine import Architecture, Fanout
+from polymap.ir.loopnest import Operator, Statement, Workload, accesses_of
+from polymap.ir.machine import Architecture, Fanout
 from polymap.schedules.space_chains import TileRule
 from polymap.schedules.space_count import CountedDim, Space, count_trees, never
 from polymap.schedules.space_placement import free_holdings, groups_of, holdings_of
-from polymap.workload.loopnest import Operator, Statement, Workload, accesses_of
 
 __all__ = ["SpaceSize", "TileRule", "legal_count", "space_size", "syntactic_count"]
 

@@ -17,8 +17,8 @@ from functools import cache, lru_cache
 from itertools import combinations, product
 from math import comb, prod
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel
-from polymap.workload.loopnest import Tensor, Workload
+from polymap.ir.loopnest import Tensor, Workload
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel
 
 Vector = tuple[int, ...]
 

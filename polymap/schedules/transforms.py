@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from polymap.errors import MappingError, Problem
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
+from polymap.ir.errors import MappingError, Problem
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 Nodes = tuple[MappingNode, ...]
 Place = int | tuple[int, ...]

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.schedules.mapping import Mapping
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.search.constraints import Rules
 from polymap.search.demands import refusals
 from polymap.search.floor import floor_of
 from polymap.search.goals import Goal, Objective
 from polymap.search.objective import objective_values
 from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
-from polymap.workload.loopnest import Workload
 
 Values = tuple[Fraction, ...]
 UNCOUNTED = SpaceCount(syntactic=None, legal=None, distinct=None, evaluated=0, pruned=0)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from math import ceil, inf, isfinite, prod
 
-from polymap.schedules.mapping import Mapping
+from polymap.ir.mapping import Mapping
 from polymap.search.any_bound import Moves, Relaxed, TimeIsUp, relax
 from polymap.search.any_cells import Region, first_region, is_possible
 from polymap.search.any_convex import Chain, Convex

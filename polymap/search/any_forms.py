@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.arch.machine import Multicast
+from polymap.ir.machine import Multicast
 from polymap.search.any_tables import AnyEdge, AnyTables
 from polymap.search.objective import Component
 from polymap.search.problem import Problem, TensorTerm

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, floor, prod
 
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.any_bound import Placed
 from polymap.search.any_cells import FactorRange, Region, groups_of
 from polymap.search.any_tables import AnyTables

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.assemble import assemble
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Cost
-from polymap.errors import PolymapError
+from polymap.ir.errors import PolymapError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.schedules.mapping import Mapping
 from polymap.search.goals import Objective
 from polymap.search.objective import objective_values
-from polymap.workload.loopnest import Workload
 
 
 @dataclass(frozen=True, slots=True)

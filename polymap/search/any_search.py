@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.schedules.mapping import Mapping
+from polymap.ir.mapping import Mapping
 from polymap.search.any_engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_tables import floats_suffice
 from polymap.search.exhaustive import Walking

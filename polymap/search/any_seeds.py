@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, floor, log, prod
 
-from polymap.schedules.mapping import Mapping, Spatial, Temporal
+from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.search.any_cells import ONE, FactorRange, Region, is_possible, unit_count
 from polymap.search.any_convex import Chain
 from polymap.search.problem import Problem

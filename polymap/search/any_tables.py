@@ -19,7 +19,7 @@ from math import ceil, floor, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arch.machine import Multicast
+from polymap.ir.machine import Multicast
 from polymap.search.any_cells import (
     ONE,
     Region,

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.arch.machine import Multicast
+from polymap.ir.machine import Multicast
 from polymap.search.components import Component
 from polymap.search.exact import INT64, Arithmetic, Kind, arithmetic_for, count_type
 from polymap.search.lattice import IntArray

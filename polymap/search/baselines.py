@@ -14,11 +14,12 @@ from fractions import Fraction
 from random import Random
 from typing import assert_never
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import BudgetError, OptionError, Problem, did_you_mean
-from polymap.schedules.mapping import Mapping
+from polymap.ir.errors import BudgetError, OptionError, Problem, did_you_mean
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.search.genome import (
     Genome,
     Ground,
@@ -32,7 +33,6 @@ from polymap.search.genome import (
 from polymap.search.goals import Objective, parse_single
 from polymap.search.objective import objective_value
 from polymap.search.rules import Dataflow, rule_of_thumb, template
-from polymap.workload.loopnest import Workload
 
 PATIENCE = 60  # changes without success before hill climbing starts anew
 POPULATION = 24

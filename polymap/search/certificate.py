@@ -8,16 +8,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture
 from polymap.checker.bounds import Places
 from polymap.checker.check import FORMAT, digest, label
 from polymap.checker.grids import FITS
 from polymap.checker.model import DEADLINE, OutOfTime, Problem, Rows, cost, parsed
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
-from polymap.errors import OptionError, Problem as Mistake
+from polymap.ir.errors import OptionError, Problem as Mistake
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_to_document
-from polymap.schedules.mapping import Mapping
 from polymap.search.certificate_head import (
     HINT,
     canonical,
@@ -30,7 +31,6 @@ from polymap.search.constraints import Rules
 from polymap.search.constraints_read import rules_from_document
 from polymap.search.problem import analyse
 from polymap.search.symmetry import symmetries
-from polymap.workload.loopnest import Workload
 
 Prices = tuple[int, ...]
 Images = tuple[tuple[int, ...], ...]

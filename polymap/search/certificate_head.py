@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.errors import OptionError, Problem as Mistake
+from polymap.ir.errors import OptionError, Problem as Mistake
+from polymap.ir.loopnest import Access, Workload, accesses_of
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
 from polymap.search.constraints import (
     AtMost,
     Factor,
@@ -20,7 +21,6 @@ from polymap.search.constraints import (
     Utilization,
 )
 from polymap.search.goals import Goal, Objective, parse_objective
-from polymap.workload.loopnest import Access, Workload, accesses_of
 
 HINT = "docs/certificate.md tells which problems are."
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Node
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
 from polymap.search.constraints import AtMost, Rule, Rules, Utilization, figure, rule_text
 from polymap.search.feasible import Feasible
 from polymap.search.floor import floor_of
 from polymap.search.infeasible import clashes
-from polymap.workload.loopnest import Workload
 
 Stop = Callable[[], bool]
 LATE = "which of them clash was not found out in time"

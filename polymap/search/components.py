@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture, MemoryLevel
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Node
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
 from polymap.search.goals import Objective
-from polymap.workload.loopnest import Workload
 
 _DIGITS = 12  # of a figure that is not exact
 

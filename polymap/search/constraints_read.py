@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture
-from polymap.errors import OptionError, Problem, did_you_mean
 from polymap.inputs import Fields, is_list, is_table, shown
+from polymap.ir.errors import OptionError, Problem, did_you_mean
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
 from polymap.search.constraints import (
     AtMost,
     Factor,
@@ -22,7 +23,6 @@ from polymap.search.constraints import (
     Utilization,
 )
 from polymap.search.goals import parse_single
-from polymap.workload.loopnest import Workload
 
 FIELDS = ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization", "limits")
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Generic, TypeVar, cast
 
-from polymap.errors import PolymapError, Problem, SolverError
+from polymap.ir.errors import PolymapError, Problem, SolverError
 
 Stop = Callable[[], bool]
 State = TypeVar("State")

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.loopnest import Statement, Workload, accesses_of
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.constraints import (
     AtMost,
     Factor,
@@ -24,7 +25,6 @@ from polymap.search.constraints import (
 )
 from polymap.search.goals import Objective
 from polymap.search.objective import Measure, limited, measure_of, objective_value
-from polymap.workload.loopnest import Statement, Workload, accesses_of
 
 
 def measure_under(objective: Objective, workload: Workload, arch: Architecture, rules: Rules) -> Measure:

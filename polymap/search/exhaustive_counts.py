@@ -16,10 +16,10 @@ from math import prod
 
 import numpy as np
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
-from polymap.errors import OptionError, Problem
+from polymap.ir.errors import OptionError, Problem
+from polymap.ir.loopnest import Access, Operator, Workload, accesses_of
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
 from polymap.search.exhaustive_arrays import Ints, changes, join, starts, sum_by, unique
-from polymap.workload.loopnest import Access, Operator, Workload, accesses_of
 
 Numbers = tuple[int, ...]  # of loops
 

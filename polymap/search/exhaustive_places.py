@@ -11,10 +11,10 @@ from operator import ge
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arch.machine import Architecture, MemoryLevel
+from polymap.ir.loopnest import Tensor, Workload
+from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.exhaustive_arrays import Ints
 from polymap.search.exhaustive_words import fanout_groups
-from polymap.workload.loopnest import Tensor, Workload
 
 Place = tuple[tuple[int, int], ...]  # (level, gap) of a tensor's nodes, outermost first
 

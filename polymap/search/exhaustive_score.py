@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arch.machine import Architecture, MemoryLevel
-from polymap.errors import OptionError, Problem
+from polymap.ir.errors import OptionError, Problem
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.exhaustive_arrays import Ints
-from polymap.workload.loopnest import Workload
 
 FITS = 1 << 62  # sums below it are int64
 

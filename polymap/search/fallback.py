@@ -8,11 +8,12 @@ from fractions import Fraction
 from itertools import groupby
 from random import Random
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import BudgetError
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
+from polymap.ir.errors import BudgetError
+from polymap.ir.loopnest import Statement, Tensor, Workload, accesses_of
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.search.any_search import POLISHED, annealed
 from polymap.search.constraints import Rules
 from polymap.search.demands import refusals
@@ -22,7 +23,6 @@ from polymap.search.limits import Work
 from polymap.search.objective import objective_values
 from polymap.search.polish import Annealer
 from polymap.workload.dependences import shared_dims
-from polymap.workload.loopnest import Statement, Tensor, Workload, accesses_of
 
 TRIES = 200
 TRIES_OF_PROGRAMS = 40  # each takes longer to count

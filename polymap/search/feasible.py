@@ -8,11 +8,12 @@ from fractions import Fraction
 from math import prod
 from typing import Protocol
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import BudgetError
-from polymap.schedules.mapping import Mapping
+from polymap.ir.errors import BudgetError
+from polymap.ir.loopnest import Workload, is_box
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.search.constraints import Rules, Utilization, narrowed
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, solve
@@ -26,7 +27,6 @@ from polymap.search.polish import Annealer, is_polished
 from polymap.search.problem import analyse
 from polymap.search.refuted import is_refuted, most_busy
 from polymap.search.structure import enumerate_structures
-from polymap.workload.loopnest import Workload, is_box
 
 FEW_TREES = 300_000  # walked one by one: some 100,000 per second
 MOST_ASKED = 10_000  # trees that are counted to find one that meets rules

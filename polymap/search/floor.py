@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, prod
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.bounds import compulsory_traffic
+from polymap.ir.loopnest import Workload, is_box
+from polymap.ir.machine import Architecture
 from polymap.search.goals import Goal, Objective
 from polymap.search.infeasible import bits_required
-from polymap.workload.loopnest import Workload, is_box
 
 
 def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fraction:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from random import Random
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.loopnest import Tensor, Workload
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.lattice import divisors, prime_factors
-from polymap.workload.loopnest import Tensor, Workload
 
 Row = tuple[int, ...]
 

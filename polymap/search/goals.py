@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture
-from polymap.errors import OptionError, Problem, did_you_mean
 from polymap.inputs import as_fraction, shown
+from polymap.ir.errors import OptionError, Problem, did_you_mean
+from polymap.ir.machine import Architecture
 
 
 class Goal(Enum):

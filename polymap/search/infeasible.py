@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from polymap.arch.machine import Architecture, MemoryLevel
 from polymap.costmodel.footprint import bits_at_once
+from polymap.ir.loopnest import Tensor, Workload
+from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.constraints import Held, Rules, narrowed, rule_text
-from polymap.workload.loopnest import Tensor, Workload
 
 
 def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations, product
 from math import prod
 
-from polymap.schedules.mapping import Mapping
+from polymap.ir.mapping import Mapping
 from polymap.search.chain import Block, ChainNode, Placed, blocks_of, group_factor, is_mark, tree_of, trips_of
 from polymap.search.constraints import Intrinsic
 from polymap.search.loop_orders import inside_of, may_stand, ordered

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from math import prod
 
-from polymap.arch.machine import Architecture
+from polymap.ir.loopnest import Tensor, Workload, accesses_of
+from polymap.ir.machine import Architecture
 from polymap.search.components import Component
-from polymap.workload.loopnest import Tensor, Workload, accesses_of
 
 
 def most_counted(workload: Workload) -> int:

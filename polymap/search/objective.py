@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, lcm, prod
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
 from polymap.search.components import (
     Component,
     bandwidth_components,
@@ -23,7 +24,6 @@ from polymap.search.components import (
 )
 from polymap.search.goals import Goal, Objective
 from polymap.search.magnitudes import most_costed
-from polymap.workload.loopnest import Workload
 
 
 class _Barred(int):

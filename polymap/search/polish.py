@@ -10,11 +10,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from random import Random
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import PolymapError
-from polymap.schedules.mapping import Mapping
+from polymap.ir.errors import PolymapError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.search.any_score import exact_score
 from polymap.search.constraints import Rules, narrowed
 from polymap.search.demands import refusals
@@ -32,7 +33,6 @@ from polymap.search.goals import Goal, Objective
 from polymap.search.leaf import Leaf
 from polymap.search.limits import Limits
 from polymap.search.objective import Measure
-from polymap.workload.loopnest import Workload
 
 NEAR_HEAT, FAR_HEAT, COLD = 0.05, 0.5, 0.002  # accepted rise of the value's logarithm: near the best, anywhere, at last
 NEAR_LENGTH, FAR_LENGTH, LONGER = 400, 1200, 1.5  # mappings per run, and how runs grow

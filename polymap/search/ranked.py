@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.schedules.mapping import Mapping
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.search.answer import Question, check_answer
 from polymap.search.constraints import Rules
 from polymap.search.demands import measure_under
@@ -20,7 +21,6 @@ from polymap.search.limits import Work
 from polymap.search.objective import objective_values
 from polymap.search.polish import annealer_of
 from polymap.search.problem import analyse
-from polymap.workload.loopnest import Workload
 
 
 def ranked(

@@ -8,12 +8,12 @@ from __future__ import annotations
 from fractions import Fraction
 from math import prod
 
-from polymap.arch.machine import Architecture, MemoryLevel
+from polymap.ir.loopnest import Access, Tensor, Workload, accesses_of, is_box
+from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.constraints import AtMost, Factor, Intrinsic, Rules, Utilization, narrowed
 from polymap.search.floor import floor_of
 from polymap.search.goals import Goal
 from polymap.search.infeasible import clashes
-from polymap.workload.loopnest import Access, Tensor, Workload, accesses_of, is_box
 
 MOST_SHARES = 20_000  # ways to share dims among siblings that are told apart
 

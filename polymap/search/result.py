@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.costmodel.cost import Cost
-from polymap.display import Shown
-from polymap.errors import OptionError, Problem
-from polymap.schedules.mapping import Mapping
+from polymap.ir.display import Shown
+from polymap.ir.errors import OptionError, Problem
+from polymap.ir.mapping import Mapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from dataclasses import replace
 from enum import Enum
 from math import prod
 
+from polymap.ir.loopnest import Access, Role, Workload
 from polymap.search.genome import Genome, Ground, plain_genome
 from polymap.search.lattice import divisors, prime_factors
-from polymap.workload.loopnest import Access, Role, Workload
 
 
 class Dataflow(Enum):

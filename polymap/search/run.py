@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
-from polymap.schedules.mapping import Mapping
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.any_score import exact_score
@@ -34,7 +35,6 @@ from polymap.search.ranked import ranked
 from polymap.search.refuted import is_refuted
 from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
 from polymap.search.tally import Count
-from polymap.workload.loopnest import Workload
 
 OnProgress = Callable[[Progress], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time

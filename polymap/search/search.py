@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.cost import Cost
-from polymap.errors import OptionError, Problem as Mistake
-from polymap.schedules.mapping import Mapping
+from polymap.ir.errors import OptionError, Problem as Mistake
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.search.constraints_read import rules_from_document
 from polymap.search.crew import Hands
 from polymap.search.goals import parse_objective, parse_single
@@ -18,7 +19,6 @@ from polymap.search.memory import Memory
 from polymap.search.ranked import ranked
 from polymap.search.result import SearchResult
 from polymap.search.run import Asked, OnProgress, Run
-from polymap.workload.loopnest import Workload
 
 
 def search(

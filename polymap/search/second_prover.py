@@ -13,11 +13,11 @@ from fractions import Fraction
 from itertools import combinations
 from math import prod
 
-from polymap.arch.machine import Architecture
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.second_prover_form import Exponents, Factor, Form, Placement, primes_of
 from polymap.search.second_prover_model import Order, PlacementModel, value_of
-from polymap.workload.loopnest import Workload
 
 
 @dataclass(frozen=True, slots=True)

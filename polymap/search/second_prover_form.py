@@ -20,9 +20,9 @@ from functools import cached_property
 from itertools import combinations, product
 from math import lcm, prod
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Multicast
-from polymap.errors import OptionError, Problem
-from polymap.workload.loopnest import Operator, Workload, accesses_of
+from polymap.ir.errors import OptionError, Problem
+from polymap.ir.loopnest import Operator, Workload, accesses_of
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
 
 Factor = tuple[str, int, int]  # ("above", node, dim) or ("spread", fan-out, dim)
 Exponents = dict[tuple[Factor, int], int]  # (factor, prime) -> exponent

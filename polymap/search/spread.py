@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from polymap.arch.machine import Multicast
+from polymap.ir.machine import Multicast
 from polymap.search.problem import FanoutClass, Problem, TensorTerm
 from polymap.search.structure import Structure
 from polymap.search.windows import Crossing

@@ -13,7 +13,7 @@ from math import prod
 
 from ortools.sat.python import cp_model
 
-from polymap.errors import Problem as Mistake, SolverError
+from polymap.ir.errors import Problem as Mistake, SolverError
 from polymap.search.constraints import Utilization
 from polymap.search.lattice import divisors
 from polymap.search.problem import Problem

@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.arch.machine import Multicast
+from polymap.ir.machine import Multicast
 from polymap.search.lattice import IntArray, divisors, lattice_below
 from polymap.search.problem import IndexGroup
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from polymap.errors import Problem, WorkloadError, did_you_mean
 from polymap.inputs import MAX_INTEGER, is_name, shown
+from polymap.ir.errors import Problem, WorkloadError, did_you_mean
+from polymap.ir.loopnest import Workload
 from polymap.workload.c_assign import Variables
 from polymap.workload.c_nest import Nest
 from polymap.workload.c_original import Known, original_of
@@ -15,7 +16,6 @@ from polymap.workload.c_parse import parse
 from polymap.workload.c_source import Source, prepare
 from polymap.workload.c_tensors import Site, tensors_of, with_initial
 from polymap.workload.c_tree import Complaints
-from polymap.workload.loopnest import Workload
 
 
 def from_c(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.errors import did_you_mean
 from polymap.inputs import shown
-from polymap.poly.affine import Affine, bounds
+from polymap.ir.affine import Affine, bounds
+from polymap.ir.errors import did_you_mean
 from polymap.poly.budget import budget
 from polymap.poly.sets import integer_set
 from polymap.workload.c_formula import Atom, Every, Formula, Some, constraints_of, floored, is_zero, negation, truth

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from polymap.inputs import is_name, shown
-from polymap.poly.affine import Affine, bounds, dim
+from polymap.ir.affine import Affine, bounds, dim
+from polymap.ir.loopnest import Access, Apply, Expression, Number, Operator, Read
 from polymap.poly.budget import budget
 from polymap.poly.sets import integer_set
 from polymap.workload.c_affine import Scope, affine_of
 from polymap.workload.c_tree import Assign, Choice, Item, Name, Refused, render
 from polymap.workload.c_types import FLOATS, common, keeps_values
 from polymap.workload.c_values import Typed, ValueReader, accumulation, with_target
-from polymap.workload.loopnest import Access, Apply, Expression, Number, Operator, Read
 
 _OPERATORS = {"+=": Operator.ADD, "-=": Operator.ADD, "*=": Operator.MULTIPLY}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polymap.inputs import shown
-from polymap.poly.affine import Affine, Floor, affine, bounds, dim
+from polymap.ir.affine import Affine, Floor, affine, bounds, dim
 from polymap.poly.budget import budget
 from polymap.poly.sets import dim_bounds, integer_set
 from polymap.workload.c_affine import Scope, affine_of, converted, extremes, formula_of, seen

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
-from polymap.poly.affine import Affine, bounds
+from polymap.ir.affine import Affine, bounds
+from polymap.ir.loopnest import Dim, Statement
 from polymap.workload.c_affine import Scope, affine_of, fits, formula_of
 from polymap.workload.c_assign import Computed, Domain, Variable, Variables, computed, unique
 from polymap.workload.c_formula import constraints_of, negation
@@ -34,7 +35,6 @@ from polymap.workload.c_tree import (
 )
 from polymap.workload.c_types import FLOATS, SPELLING, common, holds, type_of_value
 from polymap.workload.c_values import ValueReader, accumulation
-from polymap.workload.loopnest import Dim, Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import cast
 
 from pycparser import c_ast, c_generator
 
+from polymap.ir.loopnest import Original, Tensor, Workload, written_tensors
 from polymap.workload.c_affine import MAXIMA, MINIMA, known_name
 from polymap.workload.c_assign import Variable
 from polymap.workload.c_expressions import children, node_at, nodes_at, text_at
@@ -19,7 +20,6 @@ from polymap.workload.c_parse import Syntax
 from polymap.workload.c_types import SPELLING
 from polymap.workload.c_values import EXTREMES
 from polymap.workload.dependences import leaves_unwritten
-from polymap.workload.loopnest import Original, Tensor, Workload, written_tensors
 
 _HEAD = """\
 #include <math.h>

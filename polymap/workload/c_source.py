@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from polymap.errors import InputError, Problem
 from polymap.inputs import shown
+from polymap.ir.errors import InputError, Problem
 
 MAX_SOURCE_CHARACTERS = 1_000_000
 MAX_TOKENS = 200_000

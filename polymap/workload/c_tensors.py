@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polymap.poly.affine import Affine, bounds
-from polymap.poly.budget import budget
-from polymap.poly.sets import dim_bounds, first_point, function, integer_set
-from polymap.workload.c_assign import Variable
-from polymap.workload.c_tree import Complaints
-from polymap.workload.c_types import bits_of
-from polymap.workload.dependences import unset_read
-from polymap.workload.loopnest import (
+from polymap.ir.affine import Affine, bounds
+from polymap.ir.loopnest import (
     Access,
     Dim,
     Role,
@@ -21,6 +15,12 @@ from polymap.workload.loopnest import (
     Workload,
     written_tensors,
 )
+from polymap.poly.budget import budget
+from polymap.poly.sets import dim_bounds, first_point, function, integer_set
+from polymap.workload.c_assign import Variable
+from polymap.workload.c_tree import Complaints
+from polymap.workload.c_types import bits_of
+from polymap.workload.dependences import unset_read
 
 
 @dataclass(frozen=True, slots=True)

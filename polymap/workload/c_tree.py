@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.errors import Problem
+from polymap.ir.errors import Problem
 from polymap.workload.c_types import SPELLING
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
-from polymap.poly.affine import Affine, bounds
+from polymap.ir.affine import Affine, bounds
+from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Operator, Read
 from polymap.workload.c_affine import COMPARISONS, MAXIMA, MINIMA, Scope, picks_maximum, seen, whole_of
 from polymap.workload.c_tree import (
     Binary,
@@ -23,7 +24,6 @@ from polymap.workload.c_tree import (
     render,
 )
 from polymap.workload.c_types import FLOATS, common, constant, function_type, promoted
-from polymap.workload.loopnest import Access, Apply, Convert, Expression, Index, Number, Operator, Read
 
 FUNCTIONS = {
     name: count

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from polymap.errors import Problem, WorkloadError, did_you_mean
 from polymap.inputs import LABEL_RULE, MAX_INTEGER, as_integer, is_label, is_list, is_name, is_table, shown
-from polymap.poly.affine import Affine, bounds
-from polymap.workload.loopnest import (
+from polymap.ir.affine import Affine, bounds
+from polymap.ir.errors import Problem, WorkloadError, did_you_mean
+from polymap.ir.loopnest import (
     Access,
     Apply,
     Dim,

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from polymap.errors import Problem, did_you_mean
 from polymap.inputs import MAX_INTEGER, as_integer, is_list, shown
-from polymap.poly.affine import Affine, bounds, dim
+from polymap.ir.affine import Affine, bounds, dim
+from polymap.ir.errors import Problem, did_you_mean
+from polymap.ir.loopnest import Workload
 from polymap.workload.einsum import Extras, build
-from polymap.workload.loopnest import Workload
 
 ALIASES = {"M": "K", "Co": "K", "Ci": "C", "B": "N", "Hk": "R", "Wk": "S", "Ho": "E", "Wo": "F"}
 EXTENTS = ("N", "K", "C", "H", "W", "R", "S", "E", "F", "groups")

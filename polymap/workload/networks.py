@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.errors import Problem, WorkloadError, did_you_mean
 from polymap.inputs import shown
+from polymap.ir.errors import Problem, WorkloadError, did_you_mean
+from polymap.ir.loopnest import Workload
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d, matmul
-from polymap.workload.loopnest import Workload
 
 
 @dataclass(frozen=True, slots=True)

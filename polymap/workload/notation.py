@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from polymap.errors import Problem, WorkloadError
 from polymap.inputs import MAX_INTEGER, NAME_RULE, is_name, shown
-from polymap.poly.affine import Affine, affine
-from polymap.workload.loopnest import Access, Operator, Statement
+from polymap.ir.affine import Affine, affine
+from polymap.ir.errors import Problem, WorkloadError
+from polymap.ir.loopnest import Access, Operator, Statement
 
 MAX_TEXT = 20_000
 TERM_RULE = "An index is a signed sum of dim, int*dim, dim*int, 2p and int."

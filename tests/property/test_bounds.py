@@ -13,15 +13,16 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.costmodel import bounds, footprint
 from polymap.costmodel.bounds import compulsory_traffic
 from polymap.costmodel.buffer_bound import least_traffic_bits
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import simulate
 from polymap.explore import explore
+from polymap.ir.loopnest import Operator, Workload, is_plain
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
+from polymap.ir.mapping import Mapping
 from polymap.report.explain import explain
-from polymap.schedules.mapping import Mapping
 from polymap.search import fallback
 from polymap.search.exhaustive import scored_trees
 from polymap.search.fallback import program_order
@@ -32,7 +33,6 @@ from polymap.search.objective import objective_values
 from polymap.search.search import search
 from polymap.studies import buffer_curve
 from polymap.workload.c import from_c
-from polymap.workload.loopnest import Operator, Workload, is_plain
 from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload
 from tests.cases import random_case, random_general_case

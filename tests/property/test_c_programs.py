@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import event, given, settings, strategies as st
 
-from polymap.errors import WorkloadError
+from polymap.ir.errors import WorkloadError
 from polymap.schedules.legality import schedule_violations
 from polymap.schedules.relation import original_schedule
 from polymap.workload.c import from_c

@@ -15,8 +15,8 @@ from polymap.costmodel.nest import machine_model, nest_of
 from polymap.costmodel.ragged import Counter
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.costmodel.uniform import count_uniform
-from polymap.errors import BudgetError
-from polymap.schedules.mapping import Compute, Mapping
+from polymap.ir.errors import BudgetError
+from polymap.ir.mapping import Compute, Mapping
 from polymap.workload.einsum import einsum
 from tests import cases
 from tests.case_features import BOX_FEATURES

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polymap.poly.affine import Affine, Floor, affine, dim
+from polymap.ir.affine import Affine, Floor, affine, dim
+from polymap.ir.loopnest import Operator, Workload
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Temporal
 from polymap.schedules.legality import dependence_violations, legal_orders
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Temporal
 from polymap.schedules.relation import original_schedule
 from polymap.workload.dependences import dependence_relations, dependences, value_based_flow
-from polymap.workload.loopnest import Operator, Workload
 from tests.nests import (
     at,
     broken_pairs,

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search import engine, exact
 from polymap.search.exhaustive import exhaustive
 from polymap.search.result import SearchResult

@@ -17,12 +17,12 @@ from types import CodeType, ModuleType
 
 import pytest
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel import closed_form
 from polymap.costmodel.cost import Counts
 from polymap.costmodel.simulate import count_by_simulation
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from tests.case_chains import chain_case, output_window_case, tower_case
 from tests.cases import Case, random_case
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from polymap.arch.machine import Architecture
+from polymap.ir.machine import Architecture
 from polymap.search import engine, exact, prices, tally
 from polymap.search.exhaustive import exhaustive
 from polymap.search.goals import parse_objective

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules.chapter_estimates import loop_orders, mappings, parallel_choices, tilings
 from polymap.schedules.space import legal_count
 from polymap.workload.einsum import einsum

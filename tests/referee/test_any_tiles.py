@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from polymap.arch.document import arch_from_document
-from polymap.arch.machine import Architecture, MemoryLevel, Node
 from polymap.costmodel.evaluate import evaluate, simulate
 from polymap.inputs import read_text
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel, Node
 from polymap.parsing import parse_json
 from polymap.search.any_engine import AnySearch
 from polymap.search.exhaustive import exhaustive
@@ -25,7 +26,6 @@ from polymap.search.goals import parse_objective
 from polymap.search.objective import measure_of, objective_values
 from polymap.search.problem import analyse
 from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
 from tests.referee.problems import random_problem
 
 PEERS = Path(__file__).parents[2] / "benchmarks" / "peers" / "peers.json"

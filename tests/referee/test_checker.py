@@ -15,9 +15,9 @@ from polymap.checker.model import Problem as Checked, Rows, cost, parsed, read_m
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import OptionError
+from polymap.ir.errors import OptionError
+from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_to_document
-from polymap.schedules.mapping import Mapping
 from polymap.schedules.space_sample import sample_mapping
 from polymap.search.certificate import certificate
 from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table

@@ -15,9 +15,10 @@ from math import prod
 import pytest
 
 from polymap import verify
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import OptionError, PolymapError
+from polymap.ir.errors import OptionError, PolymapError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.search import bound
 from polymap.search.answer import number_of
 from polymap.search.descent import view_of
@@ -32,7 +33,6 @@ from polymap.search.spread import root_context
 from polymap.search.structure import enumerate_structures
 from polymap.search.tables import build_tables
 from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
 from tests.referee.problems import lengthened, scaled
 
 _EXTENTS = (1, 2, 2, 3, 5, 7, 7, 9, 12, 16, 97, 1009, 65_536, 999_983, 2**61 - 1, 10**30 + 57)

@@ -9,9 +9,9 @@ from fractions import Fraction
 import pytest
 from ortools.sat.python import cp_model
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel.simulate import count_by_simulation
-from polymap.errors import OptionError, SolverError
+from polymap.ir.errors import OptionError, SolverError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.exhaustive import exhaustive
 from polymap.search.search import search

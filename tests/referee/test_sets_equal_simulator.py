@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.costmodel import sets, sets_rules
 from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c import from_c
 from polymap.workload.einsum import einsum
 from tests.cases import Case, random_case, random_general_case

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.costmodel.assemble import assemble
 from polymap.costmodel.batch import evaluate_many
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.simulate import count_by_simulation
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.workload.einsum import einsum
 from tests import soak

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.errors import InputError, Problem
 from polymap.inputs import (
     MAX_FILE_BYTES,
     Fields,
@@ -24,6 +23,7 @@ from polymap.inputs import (
     read_text,
     shown,
 )
+from polymap.ir.errors import InputError, Problem
 from polymap.parsing import located, parse_json, parse_toml
 from polymap.texts import json_entries
 

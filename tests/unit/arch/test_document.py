@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from polymap.arch.document import arch_from_document, arch_to_document, warnings_of
-from polymap.arch.machine import ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.arch.presets import load_arch
-from polymap.errors import ArchError, InputError
+from polymap.ir.errors import ArchError, InputError
+from polymap.ir.machine import ComputeUnit, Fanout, MemoryLevel, Multicast
 
 DRAM = {"level": "DRAM"}
 MAC = {"compute": "MAC"}

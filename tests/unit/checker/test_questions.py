@@ -14,7 +14,7 @@ import pytest
 
 import polymap as pm
 from polymap.cli import main
-from polymap.errors import OptionError
+from polymap.ir.errors import OptionError
 
 DEMANDS = {
     "order": ["m", "k"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polymap.cli_arguments import Options, parse, wanted_help
-from polymap.errors import OptionError
+from polymap.ir.errors import OptionError
 
 
 def test_defaults_of_explore() -> None:

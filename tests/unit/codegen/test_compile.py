@@ -9,7 +9,7 @@ import pytest
 
 from polymap.codegen.compile import Limits, compile_c, execute
 from polymap.codegen.run import run_c
-from polymap.errors import CompilerError
+from polymap.ir.errors import CompilerError
 from tests.unit.codegen.programs import matmul
 
 

@@ -11,10 +11,10 @@ from polymap.codegen.elements import element_types
 from polymap.codegen.interpret import Data
 from polymap.codegen.reference import reference
 from polymap.codegen.run import random_data, rounding_bound
+from polymap.ir.loopnest import Access, Workload
 from polymap.workload.c import from_c
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
-from polymap.workload.loopnest import Access, Workload
 
 WORKLOADS = {
     "matmul": einsum("C[m,n] += A[m,k] * B[k,n]", m=3, n=4, k=5),

@@ -8,10 +8,10 @@ import pytest
 from polymap.arch.presets import load_arch
 from polymap.costmodel.batch import evaluate_many
 from polymap.costmodel.evaluate import evaluate
-from polymap.errors import MappingError, OptionError
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir.errors import MappingError, OptionError
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
 
 ARCH = load_arch("flat3")
 

@@ -7,17 +7,17 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel import counting
 from polymap.costmodel.counting import counted, moves_of
 from polymap.costmodel.evaluate import evaluate, simulate, violations
 from polymap.costmodel.simulate import count_by_simulation
-from polymap.errors import BudgetError
+from polymap.ir.errors import BudgetError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.poly import within
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c import from_c
 from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
 
 ONE = Fraction(1)
 GRID = Architecture(

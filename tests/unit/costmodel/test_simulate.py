@@ -6,14 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.costmodel.cost import Counts, LevelUse
 from polymap.costmodel.simulate import count_by_simulation
-from polymap.poly.affine import Affine, dim
-from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import (
+from polymap.ir.affine import Affine, dim
+from polymap.ir.loopnest import (
     Access,
     Dim,
     Index,
@@ -24,6 +20,10 @@ from polymap.workload.loopnest import (
     Tensor,
     Workload,
 )
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.schedules.check import check_mapping
+from polymap.workload.einsum import einsum
 
 X = Fanout("X", 8)
 

@@ -8,9 +8,9 @@ from itertools import pairwise, product
 import islpy as isl
 import pytest
 
-from polymap.errors import BudgetError
+from polymap.ir.affine import Affine, Floor, dim
+from polymap.ir.errors import BudgetError
 from polymap.poly import scan
-from polymap.poly.affine import Affine, Floor, dim
 from polymap.poly.budget import CONTEXT, budget
 from polymap.poly.tables import Table
 

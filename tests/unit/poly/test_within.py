@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from polymap.errors import BudgetError, SolverError, WorkloadError
+from polymap.ir.affine import dim
+from polymap.ir.errors import BudgetError, SolverError, WorkloadError
 from polymap.poly import within as module
-from polymap.poly.affine import dim
 from polymap.poly.budget import budget, check_clock, is_exhausted
 from polymap.poly.tables import Table
 from polymap.poly.within import at_first, in_a_process, within

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from polymap.errors import MissingPackageError
+from polymap.ir.errors import MissingPackageError
 from polymap.report.plots import roofline_plot, traffic_plot
 from polymap.report.roofline import roofline_figure
 from polymap.report.traffic import traffic_figure

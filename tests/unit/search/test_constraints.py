@@ -11,9 +11,9 @@ import pytest
 from polymap import candidates, conv2d, einsum, explore, from_c, matmul
 from polymap.arch.presets import load_arch
 from polymap.cli import main
-from polymap.errors import OptionError
+from polymap.ir.errors import OptionError
+from polymap.ir.mapping import Spatial, Storage, Temporal
 from polymap.report.summary import no_answer_text
-from polymap.schedules.mapping import Spatial, Storage, Temporal
 from polymap.search.constraints import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from polymap.search.constraints_read import rules_from_document
 from tests.unit.search.machines import two_levels

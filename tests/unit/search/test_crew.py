@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from polymap.errors import OptionError, SolverError
+from polymap.ir.errors import OptionError, SolverError
 from polymap.search import crew as crew_module
 from polymap.search.crew import Crew, Hands
 from polymap.search.memory import resident_mb

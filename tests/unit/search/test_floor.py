@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.explore import explore
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.exhaustive import exhaustive
 from polymap.search.floor import floor_of
 from polymap.search.goals import parse_objective

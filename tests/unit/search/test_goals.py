@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.errors import OptionError
+from polymap.ir.errors import OptionError
 from polymap.search.goals import Goal, parse_objective, parse_single
 from polymap.search.objective import packed, unpacked
 

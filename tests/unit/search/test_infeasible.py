@@ -9,13 +9,13 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel.footprint import bits_at_once
 from polymap.explore import explore
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.exhaustive import exhaustive
 from polymap.search.infeasible import clashes
 from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
 from tests.case_workloads import general_workload
 from tests.nests import instances, touched
 

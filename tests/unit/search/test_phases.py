@@ -9,8 +9,8 @@ from fractions import Fraction
 import pytest
 
 from polymap import conv2d, einsum, evaluate, explore, load_arch, matmul
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.errors import OptionError
+from polymap.ir.errors import OptionError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.report.answers import result_document
 from polymap.report.summary import no_answer_text, result_text
 from polymap.search import any_search, run

@@ -9,7 +9,8 @@ import pytest
 
 from polymap import conv2d, einsum, explore, load_arch, matmul
 from polymap.cli import main
-from polymap.errors import OptionError
+from polymap.ir.errors import OptionError
+from polymap.ir.loopnest import Workload
 from polymap.report.history import history_figure, history_svg
 from polymap.search import run
 from polymap.search.any_cells import first_region
@@ -18,7 +19,6 @@ from polymap.search.memory import Memory, resident_mb
 from polymap.search.problem import analyse
 from polymap.search.result import SearchResult
 from polymap.search.search import search
-from polymap.workload.loopnest import Workload
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

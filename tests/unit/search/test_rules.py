@@ -10,11 +10,12 @@ from itertools import product
 import pytest
 
 from polymap import candidates, einsum, explore, from_c
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.arch.presets import load_arch
 from polymap.cli import BUG, main
 from polymap.costmodel.evaluate import evaluate
-from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search import demands, ranked, run
 from polymap.search.clash import clashing
 from polymap.search.constraints import Intrinsic, figure
@@ -24,7 +25,6 @@ from polymap.search.exhaustive import scored_trees
 from polymap.search.feasible import Dividing
 from polymap.search.problem import analyse
 from polymap.search.search import search
-from polymap.workload.loopnest import Workload
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels

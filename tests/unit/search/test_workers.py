@@ -10,10 +10,10 @@ from itertools import pairwise
 import pytest
 
 from polymap import conv2d, evaluate, explore, matmul
+from polymap.ir.loopnest import Workload
 from polymap.search import crew, engine
 from polymap.search.result import Progress, SearchResult
 from polymap.search.search import search
-from polymap.workload.loopnest import Workload
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from polymap.errors import InputError, WorkloadError
-from polymap.poly.affine import Floor, affine
+from polymap.ir.affine import Floor, affine
+from polymap.ir.errors import InputError, WorkloadError
+from polymap.ir.loopnest import Access, Workload
 from polymap.workload.document import load_workload, workload_from_document, workload_to_document
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d, matmul
-from polymap.workload.loopnest import Access, Workload
 from polymap.workload.networks import builtin_names, builtin_workload
 
 # The example of the interface.

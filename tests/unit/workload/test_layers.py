@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from polymap.errors import WorkloadError
+from polymap.ir.errors import WorkloadError
+from polymap.ir.loopnest import Role, Workload
 from polymap.workload.layers import conv2d, matmul
-from polymap.workload.loopnest import Role, Workload
 from polymap.workload.notation import einsum_text
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from polymap.display import Shown
+from polymap.ir.display import Shown
 
 
 class Multicast(Enum):

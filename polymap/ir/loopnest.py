@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from polymap.display import Shown
-from polymap.poly.affine import Affine
+from polymap.ir.affine import Affine
+from polymap.ir.display import Shown
 
 
 class Role(Enum):

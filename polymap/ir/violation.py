@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.display import Shown
+from polymap.ir.display import Shown
 
 
 @dataclass(frozen=True, slots=True)
