@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator
 from itertools import product
 from math import prod
 
+from polymap.arithmetic.progression import too_large
 from polymap.costmodel.digits import Clock, Part, Track, left, runs, siblings as all_siblings
 from polymap.costmodel.groups import TensorModel
 from polymap.costmodel.nest import TEMPORAL, Loop, Node
-from polymap.costmodel.progression import too_large
 from polymap.costmodel.ragged import Counter
 from polymap.costmodel.refills import joint_changes
 from polymap.costmodel.scene import Pins, Scene, Siblings

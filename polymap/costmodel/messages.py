@@ -11,8 +11,8 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from polymap.arithmetic.progression import Placed, Shape, same, too_large
 from polymap.costmodel.digits import Clock
-from polymap.costmodel.progression import Placed, Shape, same, too_large
 from polymap.costmodel.scene import Axes
 from polymap.costmodel.window_sums import (
     Cuts,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
 
+from polymap.arithmetic.progression import too_large
 from polymap.costmodel.digits import Clock, Part, clipped, places, spread
 from polymap.costmodel.groups import TensorModel, WorkloadModel
 from polymap.costmodel.messages import distinct_elements, elements_not_read
 from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
-from polymap.costmodel.progression import too_large
 from polymap.costmodel.refills import entries_that_find_nothing, moves_of_shared, silent_events_of_shared
 from polymap.costmodel.scene import (
     NO_PINS,

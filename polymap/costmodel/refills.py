@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple, TypeVar
 
+from polymap.arithmetic.progression import too_large
 from polymap.costmodel.digits import NOTHING, Cut, Part, Track, changes_with_past
 from polymap.costmodel.nest import Loop, Nest
-from polymap.costmodel.progression import too_large
 from polymap.costmodel.scene import JudgedIdle, Scene, none_starts, none_stops
 from polymap.costmodel.window_tables import Axis, WindowTable, window_table
 

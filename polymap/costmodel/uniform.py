@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from polymap.costmodel.groups import TensorModel, WorkloadModel
-from polymap.costmodel.nest import TEMPORAL, Loop, MachineModel, Nest, Node
-from polymap.costmodel.progression import (
+from polymap.arithmetic.progression import (
     Placed,
     Shape,
     difference,
@@ -19,6 +17,8 @@ from polymap.costmodel.progression import (
     too_large,
     translated_sum,
 )
+from polymap.costmodel.groups import TensorModel, WorkloadModel
+from polymap.costmodel.nest import TEMPORAL, Loop, MachineModel, Nest, Node
 from polymap.costmodel.tally import Busiest, Row
 
 Steps = list[tuple[int, int]]

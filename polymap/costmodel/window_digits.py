@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
+from polymap.arithmetic.progression import too_large
 from polymap.costmodel.digits import (
     MAX_KINDS,
     Branches,
@@ -26,7 +27,6 @@ from polymap.costmodel.digits import (
     segments,
     steps_on,
 )
-from polymap.costmodel.progression import too_large
 
 Steps = tuple[tuple[int, int], ...]
 

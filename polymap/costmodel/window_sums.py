@@ -8,8 +8,7 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from polymap.costmodel.digits import Clock, Cut, Part
-from polymap.costmodel.progression import (
+from polymap.arithmetic.progression import (
     Placed,
     Shape,
     difference,
@@ -19,6 +18,7 @@ from polymap.costmodel.progression import (
     translated_sum,
     union,
 )
+from polymap.costmodel.digits import Clock, Cut, Part
 from polymap.costmodel.scene import Axes
 from polymap.costmodel.window_digits import Class, Track, window_classes
 

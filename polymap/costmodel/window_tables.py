@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic.progression import too_large
 from polymap.costmodel.digits import NOTHING, Chain, Part
 from polymap.costmodel.nest import Loop
-from polymap.costmodel.progression import too_large
 
 Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from polymap.schedules.primes import split
+from polymap.arithmetic.primes import split
 from polymap.schedules.space_chains import (
     Table,
     TileRule,

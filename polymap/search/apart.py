@@ -13,9 +13,9 @@ from math import prod
 
 import numpy as np
 
+from polymap.arithmetic.exact import INT64, Arithmetic, Kind, arithmetic_for, count_type
 from polymap.ir.machine import Multicast
 from polymap.search.components import Component
-from polymap.search.exact import INT64, Arithmetic, Kind, arithmetic_for, count_type
 from polymap.search.lattice import IntArray
 from polymap.search.magnitudes import most_costed, most_counted
 from polymap.search.objective import Measure

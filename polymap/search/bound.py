@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from polymap.search.exact import Arithmetic, Numbers
+from polymap.arithmetic.exact import Arithmetic, Numbers
 from polymap.search.lattice import IntArray, minimum_below
 from polymap.search.limits import OutOfTime
 from polymap.search.tables import Edge, Tables

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic.exact import Arithmetic, Numbers
 from polymap.search.bound import (
     Inside,
     Move,
@@ -28,7 +29,6 @@ from polymap.search.bound import (
 )
 from polymap.search.chain import ChainNode, ordered_chain
 from polymap.search.estimate import lowered_sum, may_win, surely_below
-from polymap.search.exact import Arithmetic, Numbers
 from polymap.search.incumbent import Incumbent
 from polymap.search.leaf import Leaf, best_leaves, separated_leaves
 from polymap.search.limits import OutOfTime

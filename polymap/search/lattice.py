@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.schedules.primes import split
-from polymap.search.exact import Numbers, count_type
+from polymap.arithmetic.exact import Numbers, count_type
+from polymap.arithmetic.primes import split
 
 IntArray = NDArray[Any]  # counts: int64, or Python ints where those may not fit (see limits.py)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.exact import Arithmetic
+from polymap.arithmetic.exact import Arithmetic
 from polymap.search.lattice import IntArray, Lattice
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, TensorTerm

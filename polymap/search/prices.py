@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polymap.arithmetic.exact import Kind
 from polymap.search.bound import (
     Inside,
     Move,
@@ -21,7 +22,6 @@ from polymap.search.bound import (
     usable_bits,
 )
 from polymap.search.descent import Descent, Spot, start_spot, step, through
-from polymap.search.exact import Kind
 from polymap.search.magnitudes import most_costed
 from polymap.search.tables import Tables
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from polymap.arithmetic.exact import INT64, count_type
+from polymap.arithmetic.primes import split
 from polymap.ir.loopnest import Operator, Tensor, Workload, accesses_of, is_box
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
-from polymap.schedules.primes import split
 from polymap.search.constraints import Rules, narrowed
-from polymap.search.exact import INT64, count_type
 from polymap.search.magnitudes import most_counted
 
 MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element

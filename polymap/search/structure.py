@@ -14,8 +14,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic.exact import count_type
 from polymap.search.constraints import Factor, Rules
-from polymap.search.exact import count_type
 from polymap.search.lattice import IntArray, divisors, prime_factors
 from polymap.search.problem import FanoutClass, Problem
 

@@ -17,9 +17,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.components import Component
 from polymap.search.constraints import Intrinsic
-from polymap.search.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.lattice import IntArray, Lattice, lattice_below, restricted
 from polymap.search.limits import never
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index

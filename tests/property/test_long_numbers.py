@@ -11,8 +11,9 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
+from polymap.arithmetic import exact
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search import engine, exact
+from polymap.search import engine
 from polymap.search.exhaustive import exhaustive
 from polymap.search.result import SearchResult
 from polymap.search.search import search

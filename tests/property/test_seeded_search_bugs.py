@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from polymap.arithmetic import exact
 from polymap.ir.machine import Architecture
-from polymap.search import engine, exact, prices, tally
+from polymap.search import engine, prices, tally
 from polymap.search.exhaustive import exhaustive
 from polymap.search.goals import parse_objective
 from polymap.search.magnitudes import most_costed

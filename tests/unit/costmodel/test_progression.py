@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from polymap.costmodel.progression import (
+from polymap.arithmetic.progression import (
     Nest,
     Placed,
     Scattered,

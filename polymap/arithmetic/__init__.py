@@ -1,0 +1,1 @@
+"""Integers of any length: primes, progressions, exact arrays. Knows nothing of loop nests."""
