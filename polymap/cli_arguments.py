@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, TypeVar
 
-from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
+from polymap.inputs.reading import as_fraction, is_long_integer, is_name, parse_integer, shown
 from polymap.ir.errors import OptionError, Problem, did_you_mean
 
 MAX_WORKERS = 256

@@ -13,7 +13,7 @@ from polymap.cli_interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli_output import Document, say, warnings_said, write_documents
 from polymap.cli_progress import ProgressLine
 from polymap.explore import explore
-from polymap.inputs import read_text, shown
+from polymap.inputs.reading import read_text, shown
 from polymap.ir.errors import InputError, OptionError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

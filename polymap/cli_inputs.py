@@ -12,12 +12,12 @@ from polymap.arch.document import warnings_of
 from polymap.arch.presets import load_arch
 from polymap.cli_arguments import Options
 from polymap.cli_output import check_writable, say
-from polymap.inputs import is_table, read_text, refuse_yaml, shown
+from polymap.inputs.parsing import located, mistakes_in, parse_json
+from polymap.inputs.reading import is_table, read_text, refuse_yaml, shown
 from polymap.ir import mapping as tree
 from polymap.ir.errors import ArchError, InputError, OptionError, OutputError, PolymapError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.parsing import located, mistakes_in, parse_json
 from polymap.schedules import check
 from polymap.schedules.checkup import check_readable
 from polymap.schedules.document import mapping_from_document

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from polymap.inputs import shown
+from polymap.inputs.reading import shown
 from polymap.ir.errors import OutputError, Problem
 
 STDOUT_FAILED = "PM702"

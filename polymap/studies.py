@@ -9,7 +9,7 @@ from math import ceil
 
 from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.buffer_bound import BufferCurve, CurvePoint, least_traffic_bits
-from polymap.inputs import as_integer
+from polymap.inputs.reading import as_integer
 from polymap.ir.errors import OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import assert_never
 
-from polymap.inputs import Fields, as_fraction, is_list, is_table, kinds_found, shown
+from polymap.inputs.reading import Fields, as_fraction, is_list, is_table, kinds_found, shown
 from polymap.ir.errors import ArchError, Problem
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from polymap.arch.document import arch_from_document
 from polymap.arch.host import host_cpu
-from polymap.inputs import read_text, refuse_yaml, shown
+from polymap.inputs.parsing import mistakes_in, parse_json, parse_toml
+from polymap.inputs.reading import read_text, refuse_yaml, shown
 from polymap.ir.errors import ArchError, Problem, did_you_mean
 from polymap.ir.machine import Architecture
-from polymap.parsing import mistakes_in, parse_json, parse_toml
 
 HOST = "host_cpu"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from polymap.inputs import as_integer, shown
+from polymap.inputs.reading import as_integer, shown
 from polymap.ir.errors import ArchError, MappingError, Problem, did_you_mean
 from polymap.ir.loopnest import Role, Statement, Workload
 from polymap.ir.machine import Architecture

@@ -5,7 +5,7 @@ Whether the names exist and the tree can be read as a program is `check_mapping`
 
 from __future__ import annotations
 
-from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, is_list, is_name, is_table, kinds_found, shown
+from polymap.inputs.reading import MAX_DEPTH, NAME_RULE, Fields, is_list, is_name, is_table, kinds_found, shown
 from polymap.ir.errors import MappingError, Problem
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.inputs import Fields, is_list, is_table, shown
+from polymap.inputs.reading import Fields, is_list, is_table, shown
 from polymap.ir.errors import OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

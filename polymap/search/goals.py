@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from polymap.inputs import as_fraction, shown
+from polymap.inputs.reading import as_fraction, shown
 from polymap.ir.errors import OptionError, Problem, did_you_mean
 from polymap.ir.machine import Architecture
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from polymap.inputs import MAX_INTEGER, is_name, shown
+from polymap.inputs.reading import MAX_INTEGER, is_name, shown
 from polymap.ir.errors import Problem, WorkloadError, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.workload.c_assign import Variables

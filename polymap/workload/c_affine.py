@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.inputs import shown
+from polymap.inputs.reading import shown
 from polymap.ir.affine import Affine, bounds
 from polymap.ir.errors import did_you_mean
 from polymap.poly.budget import budget

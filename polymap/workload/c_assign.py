@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from polymap.inputs import is_name, shown
+from polymap.inputs.reading import is_name, shown
 from polymap.ir.affine import Affine, bounds, dim
 from polymap.ir.loopnest import Access, Apply, Expression, Number, Operator, Read
 from polymap.poly.budget import budget

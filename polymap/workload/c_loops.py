@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.inputs import shown
+from polymap.inputs.reading import shown
 from polymap.ir.affine import Affine, Floor, affine, bounds, dim
 from polymap.poly.budget import budget
 from polymap.poly.sets import dim_bounds, integer_set

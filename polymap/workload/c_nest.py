@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from polymap.inputs import shown
+from polymap.inputs.reading import shown
 from polymap.ir.affine import Affine, bounds
 from polymap.ir.loopnest import Dim, Statement
 from polymap.workload.c_affine import Scope, affine_of, fits, formula_of

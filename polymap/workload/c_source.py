@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from polymap.inputs import shown
+from polymap.inputs.reading import shown
 from polymap.ir.errors import InputError, Problem
 
 MAX_SOURCE_CHARACTERS = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from polymap.inputs import shown
+from polymap.inputs.reading import shown
 from polymap.ir.affine import Affine, bounds
 from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Operator, Read
 from polymap.workload.c_affine import COMPARISONS, MAXIMA, MINIMA, Scope, picks_maximum, seen, whole_of

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from polymap.inputs import Fields, is_table, parse_integer, read_text, refuse_yaml, shown
+from polymap.inputs.parsing import mistakes_in, parse_json
+from polymap.inputs.reading import Fields, is_table, parse_integer, read_text, refuse_yaml, shown
 from polymap.ir.affine import Affine
 from polymap.ir.errors import Problem, WorkloadError
 from polymap.ir.loopnest import Workload
-from polymap.parsing import mistakes_in, parse_json
 from polymap.workload.einsum import Extras, build
 from polymap.workload.networks import builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from polymap.inputs import LABEL_RULE, MAX_INTEGER, as_integer, is_label, is_list, is_name, is_table, shown
+from polymap.inputs.reading import LABEL_RULE, MAX_INTEGER, as_integer, is_label, is_list, is_name, is_table, shown
 from polymap.ir.affine import Affine, bounds
 from polymap.ir.errors import Problem, WorkloadError, did_you_mean
 from polymap.ir.loopnest import (

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from polymap.inputs import MAX_INTEGER, as_integer, is_list, shown
+from polymap.inputs.reading import MAX_INTEGER, as_integer, is_list, shown
 from polymap.ir.affine import Affine, bounds, dim
 from polymap.ir.errors import Problem, did_you_mean
 from polymap.ir.loopnest import Workload

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.inputs import shown
+from polymap.inputs.reading import shown
 from polymap.ir.errors import Problem, WorkloadError, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.workload.einsum import einsum

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from polymap.inputs import MAX_INTEGER, NAME_RULE, is_name, shown
+from polymap.inputs.reading import MAX_INTEGER, NAME_RULE, is_name, shown
 from polymap.ir.affine import Affine, affine
 from polymap.ir.errors import Problem, WorkloadError
 from polymap.ir.loopnest import Access, Operator, Statement

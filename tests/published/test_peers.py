@@ -16,10 +16,10 @@ import pytest
 from polymap.arch.document import arch_from_document
 from polymap.costmodel.evaluate import evaluate
 from polymap.explore import explore
-from polymap.inputs import read_text
+from polymap.inputs.parsing import parse_json
+from polymap.inputs.reading import read_text
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.parsing import parse_json
 from polymap.search.goals import parse_objective
 from polymap.search.objective import objective_value
 from polymap.search.result import SearchResult

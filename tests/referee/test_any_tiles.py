@@ -16,10 +16,10 @@ import pytest
 
 from polymap.arch.document import arch_from_document
 from polymap.costmodel.evaluate import evaluate, simulate
-from polymap.inputs import read_text
+from polymap.inputs.parsing import parse_json
+from polymap.inputs.reading import read_text
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel, Node
-from polymap.parsing import parse_json
 from polymap.search.any_engine import AnySearch
 from polymap.search.exhaustive import exhaustive
 from polymap.search.goals import parse_objective

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.inputs import (
+from polymap.inputs.parsing import located, parse_json, parse_toml
+from polymap.inputs.reading import (
     MAX_FILE_BYTES,
     Fields,
     as_fraction,
@@ -23,9 +24,8 @@ from polymap.inputs import (
     read_text,
     shown,
 )
+from polymap.inputs.texts import json_entries
 from polymap.ir.errors import InputError, Problem
-from polymap.parsing import located, parse_json, parse_toml
-from polymap.texts import json_entries
 
 BAD_JSON = [
     ("[" * 3000, "PM104 .* more than 100 levels"),

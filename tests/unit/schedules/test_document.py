@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from polymap.inputs.parsing import parse_json
 from polymap.ir.errors import MappingError
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.parsing import parse_json
 from polymap.schedules.document import mapping_from_document, mapping_to_document
 
 # The example of the interface, word for word.

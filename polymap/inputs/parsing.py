@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import cast
 
-from polymap.inputs import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MAX_FILE_BYTES, is_list, is_table, shown
-from polymap.ir.errors import InputError, PolymapError, Problem
-from polymap.texts import (
+from polymap.inputs.reading import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MAX_FILE_BYTES, is_list, is_table, shown
+from polymap.inputs.texts import (
     Entry,
     Path,
     column_of,
@@ -27,6 +26,7 @@ from polymap.texts import (
     paths_in,
     toml_lines,
 )
+from polymap.ir.errors import InputError, PolymapError, Problem
 
 MAX_TOLD = 20
 MAX_SEARCHED = 2**20  # characters of a text in which lines are looked up

@@ -1,4 +1,4 @@
-"""The door for what users write: files, then (JSON and TOML: polymap.parsing) names and numbers by ASCII rules.
+"""The door for what users write: files, then (JSON and TOML: polymap.inputs.parsing) names and numbers by ASCII rules.
 
 To Python's own rules `True` is an integer and a ligature a name. Meaning is checked by the rooms below.
 

@@ -1,6 +1,6 @@
 """Why a text is no JSON, in words that help, and in which lines of a JSON or TOML text its fields stand.
 
-Used only when something is wrong: what is right is read by Python's own parsers (polymap.inputs).
+Used only when something is wrong: what is right is read by Python's own parsers (polymap.inputs.reading).
 """
 
 from __future__ import annotations
