@@ -8,7 +8,7 @@ import sys
 # `python -m polymap` (its words come after "-m" when packages are imported) or the installed command: a signal that
 # comes while modules are loaded ends it with one line. Who imports the package keeps their own signals.
 if (sys.argv[:1] == ["-m"] and "polymap" in sys.orig_argv) or "".join(sys.argv[:1]).endswith("/polymap"):
-    from polymap.first_interrupt import end_at_once
+    from polymap.cli.first_interrupt import end_at_once
 
     end_at_once()
 

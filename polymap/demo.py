@@ -12,9 +12,9 @@ from pathlib import Path
 from textwrap import fill
 
 from polymap.arch.presets import load_arch
-from polymap.cli import guarded
-from polymap.cli_output import Document, write_documents
-from polymap.cli_progress import ProgressLine
+from polymap.cli.command_line import guarded
+from polymap.cli.output import Document, write_documents
+from polymap.cli.progress import ProgressLine
 from polymap.codegen.run import CRun, generate_c, run_c
 from polymap.costmodel.cost import Cost
 from polymap.explore import explore

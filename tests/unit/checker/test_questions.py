@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import polymap as pm
-from polymap.cli import main
+from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 
 DEMANDS = {

@@ -12,7 +12,7 @@ import pytest
 from polymap import conv2d, explore, load_arch, matmul, verify
 from polymap.checker.grids import divisors, primes
 from polymap.checker.model import spread, sums
-from polymap.cli import main
+from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 from polymap.search.certificate import check_certifiable
 

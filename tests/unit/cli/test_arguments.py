@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from polymap.cli_arguments import Options, parse, wanted_help
+from polymap.cli.arguments import Options, parse, wanted_help
 from polymap.ir.errors import OptionError
 
 

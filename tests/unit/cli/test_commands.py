@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from polymap import cli_commands
-from polymap.cli import main
-from polymap.cli_progress import ProgressLine, progress_text
+from polymap.cli.command_line import commands as cli_commands, main
+from polymap.cli.progress import ProgressLine, progress_text
 from polymap.search.result import Progress
 
 GEMM = ("C[m,n] += A[m,k] * B[k,n]", "m=512", "n=256", "k=32")

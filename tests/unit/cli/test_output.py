@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from polymap.cli_output import Document, check_writable, print_text, warnings_said, write_documents
+from polymap.cli.output import Document, check_writable, print_text, warnings_said, write_documents
 from polymap.ir.errors import OutputError
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from polymap import candidates, conv2d, einsum, explore, from_c, matmul
 from polymap.arch.presets import load_arch
-from polymap.cli import main
+from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 from polymap.ir.mapping import Spatial, Storage, Temporal
 from polymap.report.summary import no_answer_text

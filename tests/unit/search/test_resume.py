@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from polymap import conv2d, einsum, explore, load_arch, matmul
-from polymap.cli import main
+from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.report.history import history_figure, history_svg

@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from polymap.arch.presets import load_arch, preset_names
-from polymap.cli_arguments import Options
-from polymap.cli_inputs import Inputs, check_outputs
-from polymap.cli_interrupt import INTERRUPTED, interrupts_wait
-from polymap.cli_output import Document, say, warnings_said, write_documents
-from polymap.cli_progress import ProgressLine
+from polymap.cli.arguments import Options
+from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
+from polymap.cli.named_inputs import Inputs, check_outputs
+from polymap.cli.output import Document, say, warnings_said, write_documents
+from polymap.cli.progress import ProgressLine
 from polymap.explore import explore
 from polymap.inputs.reading import read_text, shown
 from polymap.ir.errors import InputError, OptionError, Problem

@@ -13,9 +13,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
-from polymap.cli_arguments import MisreadOptions, parse, wanted_help
-from polymap.cli_interrupt import INTERRUPTED, interrupts_wait, raise_interrupts
-from polymap.cli_output import STDOUT_FAILED, print_text, say
+from polymap.cli.arguments import MisreadOptions, parse, wanted_help
+from polymap.cli.interrupt import INTERRUPTED, interrupts_wait, raise_interrupts
+from polymap.cli.output import STDOUT_FAILED, print_text, say
 from polymap.ir.errors import BudgetError, OptionError, OutputError, PolymapError, SolverError
 
 ANSWERED = 0
@@ -82,11 +82,11 @@ def _run(words: tuple[str, ...]) -> int:
         options = parse(words)
     except MisreadOptions as error:
         with interrupts_wait():
-            from polymap.cli_inputs import mistakes_of_inputs
+            from polymap.cli.named_inputs import mistakes_of_inputs
         raise OptionError((*error.problems, *mistakes_of_inputs(error.options))) from None
     # After the words are known to be good: this loads the rooms that do the work.
     with interrupts_wait():
-        from polymap.cli_commands import run_command
+        from polymap.cli.commands import run_command
 
     return run_command(options)
 

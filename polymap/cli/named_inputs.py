@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from polymap.arch.document import warnings_of
 from polymap.arch.presets import load_arch
-from polymap.cli_arguments import Options
-from polymap.cli_output import check_writable, say
+from polymap.cli.arguments import Options
+from polymap.cli.output import check_writable, say
 from polymap.inputs.parsing import located, mistakes_in, parse_json
 from polymap.inputs.reading import is_table, read_text, refuse_yaml, shown
 from polymap.ir import mapping as tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from polymap.cli_output import say
+from polymap.cli.output import say
 
 if TYPE_CHECKING:
     from polymap.ir.loopnest import Workload

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from polymap.first_interrupt import INTERRUPTED as INTERRUPTED, SIGNALS, end
+from polymap.cli.first_interrupt import INTERRUPTED as INTERRUPTED, SIGNALS, end
 
 
 def raise_interrupts() -> None:
