@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from polymap.search.result import SearchResult as SearchResult
     from polymap.search.search import candidates as candidates
     from polymap.studies import buffer_curve as buffer_curve
-    from polymap.workload.c import from_c as from_c
+    from polymap.workload.c.reader import from_c as from_c
     from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
     from polymap.workload.document import (
         load_workload as load_workload,
@@ -125,7 +125,7 @@ _HOME = {
     "polymap.search.result": ("SearchResult",),
     "polymap.search.search": ("candidates",),
     "polymap.studies": ("buffer_curve",),
-    "polymap.workload.c": ("from_c",),
+    "polymap.workload.c.reader": ("from_c",),
     "polymap.workload.dependences": ("Dependence", "dependences"),
     "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),
     "polymap.workload.einsum": ("einsum",),

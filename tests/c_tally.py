@@ -31,7 +31,7 @@ from polymap.ir.loopnest import Statement, Workload, written_tensors
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from tests.c_programs import random_program
 
 BATCH = 50

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from polymap.ir.errors import WorkloadError
 from polymap.ir.loopnest import Workload
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from tests import cases
 from tests.case_machines import wide_machine
 from tests.cases import Case

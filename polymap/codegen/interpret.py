@@ -22,7 +22,7 @@ from polymap.ir.loopnest import (
     Statement,
     Workload,
 )
-from polymap.workload.c_types import FLOATS, limits, number_type
+from polymap.workload.c.types import FLOATS, limits, number_type
 
 # int64 or float64; of C programs the elements' own types.
 Values = NDArray[np.integer[Any] | np.floating[Any]]

@@ -157,7 +157,7 @@ def _from_c_file(path: str, sizes: Mapping[str, object], problems: list[Problem]
     ]
     if problems:
         raise WorkloadError(problems)
-    from polymap.workload.c import from_c
+    from polymap.workload.c.reader import from_c
 
     numbers = {name: size for name, size in sizes.items() if isinstance(size, int)}
     return from_c(read_text(path), numbers, file=PurePath(path).name)

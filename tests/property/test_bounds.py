@@ -32,7 +32,7 @@ from polymap.search.infeasible import clashes
 from polymap.search.objective import objective_values
 from polymap.search.search import search
 from polymap.studies import buffer_curve
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload
 from tests.cases import random_case, random_general_case

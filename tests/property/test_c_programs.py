@@ -8,7 +8,7 @@ from hypothesis import event, given, settings, strategies as st
 from polymap.ir.errors import WorkloadError
 from polymap.schedules.legality import schedule_violations
 from polymap.schedules.relation import original_schedule
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from tests.c_interpreter import CProgram, run_workload
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from polymap.ir.affine import Affine, dim
 from polymap.ir.loopnest import Operator, Workload
 from polymap.schedules.legality import Parallel, parallel_loops, parallel_places, schedule_violations
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from polymap.workload.dependences import Kind, dependences, unset_read, value_based_flow
 
 GEMVER = """

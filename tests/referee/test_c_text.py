@@ -13,10 +13,9 @@ from polymap.codegen.elements import ElementType, Registers
 from polymap.codegen.run import generate_c, run_c
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.ir.loopnest import Convert, Statement, Workload
-from polymap.workload import c_assign, c_values
-from polymap.workload.c import from_c
-from polymap.workload.c_tree import Choice
-from polymap.workload.c_values import Typed, ValueReader
+from polymap.workload.c.reader import assign as c_assign, from_c, values as c_values
+from polymap.workload.c.tree import Choice
+from polymap.workload.c.values import Typed, ValueReader
 from tests.c_probes import PROBES
 from tests.c_tally import MACHINE, Tally, check, program_order, run
 

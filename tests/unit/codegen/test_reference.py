@@ -12,7 +12,7 @@ from polymap.codegen.interpret import Data
 from polymap.codegen.reference import reference
 from polymap.codegen.run import random_data, rounding_bound
 from polymap.ir.loopnest import Access, Workload
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
 

@@ -17,7 +17,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from polymap.workload.einsum import einsum
 from tests.cases import Case, random_case, random_general_case
 from tests.programs import random_program_case

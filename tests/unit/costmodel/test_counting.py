@@ -16,7 +16,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.poly import within
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from polymap.workload.einsum import einsum
 
 ONE = Fraction(1)

@@ -18,7 +18,7 @@ from polymap.ir.affine import dim
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
 from tests.cases import random_case

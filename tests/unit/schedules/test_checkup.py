@@ -14,7 +14,7 @@ from polymap.poly import within
 from polymap.report.answers import checkup_document
 from polymap.schedules.checkup import checkup
 from polymap.schedules.legality import dependence_violations
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from polymap.workload.dependences import dependence_relations
 from tests.nests import NESTS, at, convolution, cube, floyd_warshall, matmul, statement, stencil, workload
 

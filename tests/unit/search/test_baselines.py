@@ -22,7 +22,7 @@ from polymap.search.genome import crossed, ground_of, neighbour, plain_genome, r
 from polymap.search.goals import parse_objective
 from polymap.search.objective import objective_value
 from polymap.search.rules import Dataflow, rule_of_thumb
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
 from polymap.workload.networks import builtin_workload

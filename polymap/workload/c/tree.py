@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.ir.errors import Problem
-from polymap.workload.c_types import SPELLING
+from polymap.workload.c.types import SPELLING
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from polymap.ir.affine import Affine, bounds, dim
 from polymap.ir.loopnest import Access, Apply, Expression, Number, Operator, Read
 from polymap.poly.budget import budget
 from polymap.poly.sets import integer_set
-from polymap.workload.c_affine import Scope, affine_of
-from polymap.workload.c_tree import Assign, Choice, Item, Name, Refused, render
-from polymap.workload.c_types import FLOATS, common, keeps_values
-from polymap.workload.c_values import Typed, ValueReader, accumulation, with_target
+from polymap.workload.c.affine import Scope, affine_of
+from polymap.workload.c.tree import Assign, Choice, Item, Name, Refused, render
+from polymap.workload.c.types import FLOATS, common, keeps_values
+from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
 
 _OPERATORS = {"+=": Operator.ADD, "-=": Operator.ADD, "*=": Operator.MULTIPLY}
 

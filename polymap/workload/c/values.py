@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from polymap.inputs.reading import shown
 from polymap.ir.affine import Affine, bounds
 from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Operator, Read
-from polymap.workload.c_affine import COMPARISONS, MAXIMA, MINIMA, Scope, picks_maximum, seen, whole_of
-from polymap.workload.c_tree import (
+from polymap.workload.c.affine import COMPARISONS, MAXIMA, MINIMA, Scope, picks_maximum, seen, whole_of
+from polymap.workload.c.tree import (
     Binary,
     Call,
     Cast,
@@ -23,7 +23,7 @@ from polymap.workload.c_tree import (
     parts,
     render,
 )
-from polymap.workload.c_types import FLOATS, common, constant, function_type, promoted
+from polymap.workload.c.types import FLOATS, common, constant, function_type, promoted
 
 FUNCTIONS = {
     name: count

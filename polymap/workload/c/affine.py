@@ -15,9 +15,9 @@ from polymap.ir.affine import Affine, bounds
 from polymap.ir.errors import did_you_mean
 from polymap.poly.budget import budget
 from polymap.poly.sets import integer_set
-from polymap.workload.c_formula import Atom, Every, Formula, Some, constraints_of, floored, is_zero, negation, truth
-from polymap.workload.c_tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary, render
-from polymap.workload.c_types import FLOATS, SPELLING, common, holds, is_unsigned, limits, promoted
+from polymap.workload.c.formula import Atom, Every, Formula, Some, constraints_of, floored, is_zero, negation, truth
+from polymap.workload.c.tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary, render
+from polymap.workload.c.types import FLOATS, SPELLING, common, holds, is_unsigned, limits, promoted
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")

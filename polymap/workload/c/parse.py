@@ -10,9 +10,9 @@ from typing import cast
 from pycparser import c_ast, c_lexer, c_parser
 
 from polymap.ir.errors import InputError, Problem
-from polymap.workload.c_expressions import Expressions, children, node_at, nodes_at, text_at
-from polymap.workload.c_source import Source
-from polymap.workload.c_tree import (
+from polymap.workload.c.expressions import Expressions, children, node_at, nodes_at, text_at
+from polymap.workload.c.source import Source
+from polymap.workload.c.tree import (
     Assign,
     Binary,
     Block,

@@ -9,10 +9,10 @@ from polymap.inputs.reading import shown
 from polymap.ir.affine import Affine, Floor, affine, bounds, dim
 from polymap.poly.budget import budget
 from polymap.poly.sets import dim_bounds, integer_set
-from polymap.workload.c_affine import Scope, affine_of, converted, extremes, formula_of, seen
-from polymap.workload.c_formula import Atom, Every, Formula, Some, constraints_of
-from polymap.workload.c_tree import For, Refused, render
-from polymap.workload.c_types import FLOATS, SPELLING, holds, is_unsigned, limits as limits_of, type_of_value
+from polymap.workload.c.affine import Scope, affine_of, converted, extremes, formula_of, seen
+from polymap.workload.c.formula import Atom, Every, Formula, Some, constraints_of
+from polymap.workload.c.tree import For, Refused, render
+from polymap.workload.c.types import FLOATS, SPELLING, holds, is_unsigned, limits as limits_of, type_of_value
 
 # A loop variable's value before its range is known: any integer that C can hold, both signs.
 _FAR = 1 << 200

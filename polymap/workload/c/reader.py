@@ -9,13 +9,13 @@ from dataclasses import replace
 from polymap.inputs.reading import MAX_INTEGER, is_name, shown
 from polymap.ir.errors import Problem, WorkloadError, did_you_mean
 from polymap.ir.loopnest import Workload
-from polymap.workload.c_assign import Variables
-from polymap.workload.c_nest import Nest
-from polymap.workload.c_original import Known, original_of
-from polymap.workload.c_parse import parse
-from polymap.workload.c_source import Source, prepare
-from polymap.workload.c_tensors import Site, tensors_of, with_initial
-from polymap.workload.c_tree import Complaints
+from polymap.workload.c.assign import Variables
+from polymap.workload.c.nest import Nest
+from polymap.workload.c.original import Known, original_of
+from polymap.workload.c.parse import parse
+from polymap.workload.c.source import Source, prepare
+from polymap.workload.c.tensors import Site, tensors_of, with_initial
+from polymap.workload.c.tree import Complaints
 
 
 def from_c(

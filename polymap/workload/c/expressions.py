@@ -11,8 +11,8 @@ from typing import cast
 from pycparser import c_ast, c_generator
 
 from polymap.inputs.reading import shown
-from polymap.workload.c_tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary
-from polymap.workload.c_types import decimal, literal_type
+from polymap.workload.c.tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary
+from polymap.workload.c.types import decimal, literal_type
 
 MAX_EXPRESSION_DEPTH = 150
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from polymap.inputs.reading import shown
 from polymap.ir.affine import Affine, bounds
 from polymap.ir.loopnest import Dim, Statement
-from polymap.workload.c_affine import Scope, affine_of, fits, formula_of
-from polymap.workload.c_assign import Computed, Domain, Variable, Variables, computed, unique
-from polymap.workload.c_formula import constraints_of, negation
-from polymap.workload.c_loops import range_of
-from polymap.workload.c_tree import (
+from polymap.workload.c.affine import Scope, affine_of, fits, formula_of
+from polymap.workload.c.assign import Computed, Domain, Variable, Variables, computed, unique
+from polymap.workload.c.formula import constraints_of, negation
+from polymap.workload.c.loops import range_of
+from polymap.workload.c.tree import (
     Assign,
     Binary,
     Block,
@@ -33,8 +33,8 @@ from polymap.workload.c_tree import (
     parts,
     render,
 )
-from polymap.workload.c_types import FLOATS, SPELLING, common, holds, type_of_value
-from polymap.workload.c_values import ValueReader, accumulation
+from polymap.workload.c.types import FLOATS, SPELLING, common, holds, type_of_value
+from polymap.workload.c.values import ValueReader, accumulation
 
 
 @dataclass(frozen=True, slots=True)

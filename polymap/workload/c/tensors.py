@@ -17,9 +17,9 @@ from polymap.ir.loopnest import (
 )
 from polymap.poly.budget import budget
 from polymap.poly.sets import dim_bounds, first_point, function, integer_set
-from polymap.workload.c_assign import Variable
-from polymap.workload.c_tree import Complaints
-from polymap.workload.c_types import bits_of
+from polymap.workload.c.assign import Variable
+from polymap.workload.c.tree import Complaints
+from polymap.workload.c.types import bits_of
 from polymap.workload.dependences import unset_read
 
 
