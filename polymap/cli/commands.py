@@ -157,7 +157,7 @@ def _check(options: Options) -> int:
     inputs.check()
     assert workload is not None
     with interrupts_wait():
-        from polymap.schedules.checkup import checkup
+        from polymap.schedules.legality_report import checkup
 
     found = checkup(workload, mapping)
     _answer(options, answers.checkup_document(found), lambda: summary.checkup_text(found))

@@ -19,8 +19,8 @@ from polymap.ir.errors import ArchError, InputError, OptionError, OutputError, P
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules import check
-from polymap.schedules.checkup import check_readable
 from polymap.schedules.document import mapping_from_document
+from polymap.schedules.legality_report import check_readable
 from polymap.search.goals import parse_objective
 from polymap.workload.document import load_workload
 

@@ -23,7 +23,7 @@ from polymap.costmodel.nest import MachineModel, machine_model
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.ir.mapping import Mapping
-from polymap.schedules.space import any_order_is_legal
+from polymap.schedules.space.size import any_order_is_legal
 
 EXACT = 2**53  # below it, floats hold all integers
 _INT64 = 2**63

@@ -19,7 +19,7 @@ from polymap.report.traffic import traffic_text
 if TYPE_CHECKING:
     from polymap.checker.check import Verdict
     from polymap.codegen.run import CRun
-    from polymap.schedules.checkup import Checkup
+    from polymap.schedules.legality_report import Checkup
     from polymap.search.result import SearchResult
 
 MOST_ORDERS_SHOWN = 6

@@ -13,7 +13,7 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.schedules.space import SpaceSize, TileRule, space_size
+from polymap.schedules.space.size import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.any_score import exact_score
 from polymap.search.any_search import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked

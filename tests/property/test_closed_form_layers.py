@@ -12,7 +12,7 @@ from polymap.costmodel.sets import count_with_sets
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.schedules.space_sample import sample_mapping
+from polymap.schedules.space.sample import sample_mapping
 from polymap.workload.networks import builtin_names, builtin_workload
 
 pytestmark = pytest.mark.slow

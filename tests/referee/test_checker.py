@@ -18,7 +18,7 @@ from polymap.costmodel.evaluate import evaluate
 from polymap.ir.errors import OptionError
 from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_to_document
-from polymap.schedules.space_sample import sample_mapping
+from polymap.schedules.space.sample import sample_mapping
 from polymap.search.certificate import certificate
 from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table
 from polymap.search.constraints import AtMost

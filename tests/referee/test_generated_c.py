@@ -19,8 +19,8 @@ from polymap.costmodel.simulate import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.space_chains import TileRule
-from polymap.schedules.space_sample import sample_mapping
+from polymap.schedules.space.chains import TileRule
+from polymap.schedules.space.sample import sample_mapping
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
 from polymap.workload.networks import builtin_workload

@@ -12,8 +12,8 @@ from polymap.ir.loopnest import Operator
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.poly import within
 from polymap.report.answers import checkup_document
-from polymap.schedules.checkup import checkup
 from polymap.schedules.legality import dependence_violations
+from polymap.schedules.legality_report import checkup
 from polymap.workload.c.reader import from_c
 from polymap.workload.dependences import dependence_relations
 from tests.nests import NESTS, at, convolution, cube, floyd_warshall, matmul, statement, stencil, workload

@@ -16,7 +16,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping, MappingNode, Spatial, Storage
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.schedules.space import legal_count
+from polymap.schedules.space.size import legal_count
 from polymap.search.exhaustive import exhaustive, scored_trees
 from polymap.search.goals import parse_objective
 from polymap.search.objective import objective_value, objective_values

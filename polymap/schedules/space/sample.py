@@ -13,9 +13,9 @@ from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.schedules.space import any_order_is_legal
-from polymap.schedules.space_chains import TileRule
-from polymap.schedules.space_placement import Group, groups_of, holdings_of
+from polymap.schedules.space.chains import TileRule
+from polymap.schedules.space.placement import Group, groups_of, holdings_of
+from polymap.schedules.space.size import any_order_is_legal
 
 _TRIES = 10_000
 _LOOP_CHANCE = 0.4  # that a dim is given a temporal loop in a block

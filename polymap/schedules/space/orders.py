@@ -19,7 +19,7 @@ from math import comb, factorial, prod
 
 import numpy as np
 
-from polymap.schedules.space_chains import Table
+from polymap.schedules.space.chains import Table
 
 Vector = tuple[int, ...]
 # Products of two residues stay below 2^34: sums of many are exact in int64, and in float64 matrix products.

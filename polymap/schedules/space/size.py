@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from polymap.ir.loopnest import Operator, Statement, Workload, accesses_of
 from polymap.ir.machine import Architecture, Fanout
-from polymap.schedules.space_chains import TileRule
-from polymap.schedules.space_count import CountedDim, Space, count_trees, never
-from polymap.schedules.space_placement import free_holdings, groups_of, holdings_of
+from polymap.schedules.space.chains import TileRule
+from polymap.schedules.space.placement import free_holdings, groups_of, holdings_of
+from polymap.schedules.space.trees import CountedDim, Space, count_trees, never
 
 __all__ = ["SpaceSize", "TileRule", "legal_count", "space_size", "syntactic_count"]
 

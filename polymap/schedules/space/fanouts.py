@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.schedules.space_chains import Table, Trips, residue_product, residues
+from polymap.schedules.space.chains import Table, Trips, residue_product, residues
 
 _CHUNK = 256
 _MOST_TRIED = 400_000  # states times trip counts

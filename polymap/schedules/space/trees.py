@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from polymap.arithmetic.primes import split
-from polymap.schedules.space_chains import (
+from polymap.schedules.space.chains import (
     Table,
     TileRule,
     Trips,
@@ -22,9 +22,9 @@ from polymap.schedules.space_chains import (
     spatial_trips,
     unlimited_table,
 )
-from polymap.schedules.space_fanouts import Share, shared_product, shares_of
-from polymap.schedules.space_orders import Quadrature, UnitBlock, evaluation_points, rules
-from polymap.schedules.space_placement import Group, Holding, Vector, placements, subsets
+from polymap.schedules.space.fanouts import Share, shared_product, shares_of
+from polymap.schedules.space.orders import Quadrature, UnitBlock, evaluation_points, rules
+from polymap.schedules.space.placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
 Item = TypeVar("Item")
