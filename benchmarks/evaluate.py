@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 import polymap as pm
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.ir.machine import MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 

@@ -35,7 +35,7 @@ import numpy as np
 import polymap
 from polymap.costmodel.assemble import assemble
 from polymap.costmodel.batch import evaluate_many
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
 from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from polymap.costmodel.batch_counts import count_arrays, is_in_reach
 from polymap.costmodel.batch_loops import ArrayRow, Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
 from polymap.costmodel.batch_partial import PartialPlan
-from polymap.costmodel.groups import WorkloadModel, workload_model
-from polymap.costmodel.nest import MachineModel, machine_model
+from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
+from polymap.costmodel.closed_form.nest import MachineModel, machine_model
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.ir.mapping import Mapping

@@ -29,7 +29,8 @@ from polymap.costmodel.batch_loops import Integers, Many
 from polymap.costmodel.batch_rows import NO_ANSWER
 from polymap.costmodel.batch_siblings import is_listed, listed_sums
 from polymap.costmodel.batch_sliding import first_size, is_in_reach, sums
-from polymap.costmodel.digits import (
+from polymap.costmodel.closed_form.carries import Axes, Judge
+from polymap.costmodel.closed_form.digits import (
     Chain,
     Clock,
     Cut,
@@ -39,9 +40,8 @@ from polymap.costmodel.digits import (
     kept_indices as kept_of_one,
     siblings,
 )
-from polymap.costmodel.messages import distinct_elements, sums_of_window
-from polymap.costmodel.scene import Axes, Judge
-from polymap.costmodel.window_sums import Cuts, all_elements, first_tile, kept_elements
+from polymap.costmodel.closed_form.multicast_reads import distinct_elements, sums_of_window
+from polymap.costmodel.closed_form.window_sums import Cuts, all_elements, first_tile, kept_elements
 from polymap.ir.errors import BudgetError
 
 _FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own

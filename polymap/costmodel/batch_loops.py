@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.groups import WorkloadModel
-from polymap.costmodel.nest import TEMPORAL, MachineModel, Node
+from polymap.costmodel.closed_form.groups import WorkloadModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Node
 from polymap.ir.mapping import Branch, Mapping, Spatial, Storage, Temporal
 
 Integers = NDArray[np.int64]

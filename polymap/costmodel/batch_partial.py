@@ -14,9 +14,9 @@ from polymap.costmodel.batch_loops import ArrayRow, Booleans, Busy, Integers, Ma
 from polymap.costmodel.batch_plans import Plans
 from polymap.costmodel.batch_rows import Rows
 from polymap.costmodel.batch_sums import Nested, Terms, nested, times, worked_out
-from polymap.costmodel.groups import TensorModel, WorkloadModel
-from polymap.costmodel.nest import TEMPORAL, MachineModel, Node
-from polymap.costmodel.scene import Pins
+from polymap.costmodel.closed_form.carries import Pins
+from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Node
 
 _MAX_CANDIDATES = 16
 

@@ -20,10 +20,7 @@ from polymap.costmodel.batch_rows import Factor
 from polymap.costmodel.batch_scenes import ManyScene, Value, nest_of_columns, places_of
 from polymap.costmodel.batch_shared import is_spread
 from polymap.costmodel.batch_sums import Factors, Terms, times
-from polymap.costmodel.digits import Clock, Part
-from polymap.costmodel.groups import TensorModel, WorkloadModel
-from polymap.costmodel.nest import TEMPORAL, Loop, MachineModel, Node
-from polymap.costmodel.scene import (
+from polymap.costmodel.closed_form.carries import (
     NO_PINS,
     Axes,
     Chains,
@@ -36,7 +33,10 @@ from polymap.costmodel.scene import (
     none_starts,
     none_stops,
 )
-from polymap.costmodel.window_sums import Cuts
+from polymap.costmodel.closed_form.digits import Clock, Part
+from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Node
+from polymap.costmodel.closed_form.window_sums import Cuts
 
 
 class Plans:

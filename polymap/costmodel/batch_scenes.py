@@ -18,10 +18,7 @@ from polymap.costmodel.batch_factors import (
 from polymap.costmodel.batch_loops import Shape
 from polymap.costmodel.batch_rows import Factor
 from polymap.costmodel.batch_shared import Ask, WindowStays, WindowWhole, is_spread
-from polymap.costmodel.digits import Chain, Clock, Cut, Part
-from polymap.costmodel.groups import TensorModel, WorkloadModel
-from polymap.costmodel.nest import TEMPORAL, Loop, Nest, Node
-from polymap.costmodel.scene import (
+from polymap.costmodel.closed_form.carries import (
     Axes,
     Chains,
     Judge,
@@ -32,7 +29,10 @@ from polymap.costmodel.scene import (
     none_starts,
     none_stops,
 )
-from polymap.costmodel.window_sums import Cuts
+from polymap.costmodel.closed_form.digits import Chain, Clock, Cut, Part
+from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Nest, Node
+from polymap.costmodel.closed_form.window_sums import Cuts
 
 Value = Factor | int
 

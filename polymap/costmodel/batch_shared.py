@@ -18,11 +18,11 @@ import numpy as np
 from polymap.costmodel.batch_digits import Digit
 from polymap.costmodel.batch_factors import OfWindow, digits_of_axes, one_by_one
 from polymap.costmodel.batch_loops import Booleans, Integers, Many, quotient
-from polymap.costmodel.digits import Chain, Cut, Part
-from polymap.costmodel.nest import TEMPORAL, Loop
-from polymap.costmodel.scene import Axes
-from polymap.costmodel.window_sums import Cuts
-from polymap.costmodel.window_tables import Axis, WindowKind, window_table
+from polymap.costmodel.closed_form.carries import Axes
+from polymap.costmodel.closed_form.digits import Chain, Cut, Part
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop
+from polymap.costmodel.closed_form.window_sums import Cuts
+from polymap.costmodel.closed_form.window_tables import Axis, WindowKind, window_table
 
 Carry = tuple[int, bool]  # column of its loop, and whether that is one of the window's
 

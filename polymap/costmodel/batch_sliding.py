@@ -15,9 +15,9 @@ import numpy as np
 from polymap.costmodel.batch_digits import Digit
 from polymap.costmodel.batch_loops import Booleans, Integers, Many, quotient
 from polymap.costmodel.batch_windows import sum_size
-from polymap.costmodel.digits import Cut, Part
-from polymap.costmodel.messages import Sums
-from polymap.costmodel.scene import Axes
+from polymap.costmodel.closed_form.carries import Axes
+from polymap.costmodel.closed_form.digits import Cut, Part
+from polymap.costmodel.closed_form.multicast_reads import Sums
 
 
 class Kind(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from polymap.costmodel.batch_loops import Integers
-from polymap.costmodel.groups import Window
+from polymap.costmodel.closed_form.groups import Window
 
 
 class Tiles:

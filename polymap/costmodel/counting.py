@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from math import prod
 
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Workload, accesses_of

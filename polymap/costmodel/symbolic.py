@@ -17,8 +17,8 @@ from typing import NamedTuple
 from sympy import Eq, Expr, Gt, Integer, Mod, Symbol, cancel, factor
 from sympy.logic.boolalg import Boolean
 
-from polymap.costmodel.groups import TensorModel, WorkloadModel, workload_model
-from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node, machine_model, nest_of
+from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel, workload_model
+from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, Node, machine_model, nest_of
 from polymap.costmodel.symbolic_formula import Formula, TileSymbol
 from polymap.costmodel.symbolic_sets import (
     ONE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.costmodel.assemble import assemble
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Cost
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload

@@ -12,7 +12,7 @@ import pytest
 
 from polymap.costmodel import batch
 from polymap.costmodel.batch import evaluate_many
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate, simulate
 from polymap.costmodel.simulate import count_by_simulation

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.sets import count_with_sets
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

@@ -17,7 +17,7 @@ from types import CodeType, ModuleType
 
 import pytest
 
-from polymap.costmodel import closed_form
+from polymap.costmodel.closed_form.counts import counts as closed_form
 from polymap.costmodel.cost import Counts
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.ir.loopnest import Workload

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.ir.loopnest import Workload

@@ -12,7 +12,7 @@ from itertools import permutations
 
 import pytest
 
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel

@@ -13,7 +13,7 @@ import pytest
 
 from polymap.costmodel.assemble import assemble
 from polymap.costmodel.batch import evaluate_many
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel

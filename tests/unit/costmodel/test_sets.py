@@ -10,7 +10,7 @@ import pytest
 
 from polymap.arch.presets import load_arch
 from polymap.costmodel import sets, sets_peak
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts, Traffic
 from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.sets_join import SumTerm, largest_sum

@@ -18,9 +18,9 @@ from polymap.arithmetic.progression import (
     translated_sum,
     union,
 )
-from polymap.costmodel.digits import Clock, Cut, Part
-from polymap.costmodel.scene import Axes
-from polymap.costmodel.window_digits import Class, Track, window_classes
+from polymap.costmodel.closed_form.carries import Axes
+from polymap.costmodel.closed_form.digits import Clock, Cut, Part
+from polymap.costmodel.closed_form.window_digits import Class, Track, window_classes
 
 Tracks = tuple[Track, ...]  # one per dim of the window
 Cuts = tuple[Cut, ...]  # likewise

@@ -11,13 +11,13 @@ from itertools import product
 from math import prod
 
 from polymap.arithmetic.progression import too_large
-from polymap.costmodel.digits import Clock, Part, Track, left, runs, siblings as all_siblings
-from polymap.costmodel.groups import TensorModel
-from polymap.costmodel.nest import TEMPORAL, Loop, Node
-from polymap.costmodel.ragged import Counter
-from polymap.costmodel.refills import joint_changes
-from polymap.costmodel.scene import Pins, Scene, Siblings
-from polymap.costmodel.tally import Busiest, Row
+from polymap.costmodel.closed_form.accounting import Busiest, Row
+from polymap.costmodel.closed_form.carries import Pins, Scene, Siblings
+from polymap.costmodel.closed_form.digits import Clock, Part, Track, left, runs, siblings as all_siblings
+from polymap.costmodel.closed_form.groups import TensorModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
+from polymap.costmodel.closed_form.partial_tiles import Counter
+from polymap.costmodel.closed_form.refills import joint_changes
 
 _MAX_CANDIDATES = 500
 

@@ -7,12 +7,8 @@ from itertools import pairwise
 from math import prod
 
 from polymap.arithmetic.progression import too_large
-from polymap.costmodel.digits import Clock, Part, clipped, places, spread
-from polymap.costmodel.groups import TensorModel, WorkloadModel
-from polymap.costmodel.messages import distinct_elements, elements_not_read
-from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, Node
-from polymap.costmodel.refills import entries_that_find_nothing, moves_of_shared, silent_events_of_shared
-from polymap.costmodel.scene import (
+from polymap.costmodel.closed_form.accounting import Row
+from polymap.costmodel.closed_form.carries import (
     NO_PINS,
     Chains,
     Judge,
@@ -24,8 +20,12 @@ from polymap.costmodel.scene import (
     none_starts,
     none_stops,
 )
-from polymap.costmodel.tally import Row
-from polymap.costmodel.window_sums import all_elements, first_tile, kept_elements
+from polymap.costmodel.closed_form.digits import Clock, Part, clipped, places, spread
+from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.multicast_reads import distinct_elements, elements_not_read
+from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, Node
+from polymap.costmodel.closed_form.refills import entries_that_find_nothing, moves_of_shared, silent_events_of_shared
+from polymap.costmodel.closed_form.window_sums import all_elements, first_tile, kept_elements
 
 
 class Counter:

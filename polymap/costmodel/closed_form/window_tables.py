@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.progression import too_large
-from polymap.costmodel.digits import NOTHING, Chain, Part
-from polymap.costmodel.nest import Loop
+from polymap.costmodel.closed_form.digits import NOTHING, Chain, Part
+from polymap.costmodel.closed_form.nest import Loop
 
 Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]

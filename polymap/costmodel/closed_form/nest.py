@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from polymap.costmodel.groups import WorkloadModel
+from polymap.costmodel.closed_form.groups import WorkloadModel
 from polymap.ir.machine import Architecture, Fanout, Multicast
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 

@@ -12,9 +12,9 @@ from math import prod
 from typing import NamedTuple
 
 from polymap.arithmetic.progression import Placed, Shape, same, too_large
-from polymap.costmodel.digits import Clock
-from polymap.costmodel.scene import Axes
-from polymap.costmodel.window_sums import (
+from polymap.costmodel.closed_form.carries import Axes
+from polymap.costmodel.closed_form.digits import Clock
+from polymap.costmodel.closed_form.window_sums import (
     Cuts,
     Load,
     classes,

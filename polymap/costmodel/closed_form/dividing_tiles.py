@@ -17,9 +17,9 @@ from polymap.arithmetic.progression import (
     too_large,
     translated_sum,
 )
-from polymap.costmodel.groups import TensorModel, WorkloadModel
-from polymap.costmodel.nest import TEMPORAL, Loop, MachineModel, Nest, Node
-from polymap.costmodel.tally import Busiest, Row
+from polymap.costmodel.closed_form.accounting import Busiest, Row
+from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Nest, Node
 
 Steps = list[tuple[int, int]]
 

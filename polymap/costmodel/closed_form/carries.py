@@ -11,7 +11,7 @@ from enum import IntEnum
 from math import prod
 from typing import Protocol
 
-from polymap.costmodel.digits import (
+from polymap.costmodel.closed_form.digits import (
     Chain,
     Clock,
     Cut,
@@ -23,8 +23,8 @@ from polymap.costmodel.digits import (
     kept_indices,
     places,
 )
-from polymap.costmodel.groups import TensorModel
-from polymap.costmodel.nest import TEMPORAL, Loop, MachineModel, Nest, Node
+from polymap.costmodel.closed_form.groups import TensorModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Nest, Node
 
 Pins = Mapping[int, int]  # position of a spatial loop -> the one digit of it that counts
 Judge = Callable[[tuple[Track, ...]], bool]  # of what siblings have now and had before

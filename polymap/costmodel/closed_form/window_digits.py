@@ -12,7 +12,7 @@ from itertools import product
 from typing import NamedTuple
 
 from polymap.arithmetic.progression import too_large
-from polymap.costmodel.digits import (
+from polymap.costmodel.closed_form.digits import (
     MAX_KINDS,
     Branches,
     Chain,

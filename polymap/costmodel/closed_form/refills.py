@@ -10,10 +10,10 @@ from itertools import product
 from typing import NamedTuple, TypeVar
 
 from polymap.arithmetic.progression import too_large
-from polymap.costmodel.digits import NOTHING, Cut, Part, Track, changes_with_past
-from polymap.costmodel.nest import Loop, Nest
-from polymap.costmodel.scene import JudgedIdle, Scene, none_starts, none_stops
-from polymap.costmodel.window_tables import Axis, WindowTable, window_table
+from polymap.costmodel.closed_form.carries import JudgedIdle, Scene, none_starts, none_stops
+from polymap.costmodel.closed_form.digits import NOTHING, Cut, Part, Track, changes_with_past
+from polymap.costmodel.closed_form.nest import Loop, Nest
+from polymap.costmodel.closed_form.window_tables import Axis, WindowTable, window_table
 
 Label = TypeVar("Label")
 Kind = tuple[Label, bool, int, bool]  # label, whether none stops, position of the past's loop, whether one started

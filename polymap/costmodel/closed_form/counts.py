@@ -6,13 +6,13 @@ from collections.abc import Callable
 from math import prod
 from typing import TypeVar
 
-from polymap.costmodel.busiest import busiest_of_levels
+from polymap.costmodel.closed_form.accounting import Busiest, Row
+from polymap.costmodel.closed_form.busiest import busiest_of_levels
+from polymap.costmodel.closed_form.dividing_tiles import count_uniform
+from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
+from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
+from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
-from polymap.costmodel.groups import WorkloadModel, workload_model
-from polymap.costmodel.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
-from polymap.costmodel.ragged import Counter
-from polymap.costmodel.tally import Busiest, Row
-from polymap.costmodel.uniform import count_uniform
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

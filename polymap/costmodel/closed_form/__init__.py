@@ -1,0 +1,1 @@
+"""The counts of one mapping as sums over kinds of steps (docs/closed_form.md)."""
