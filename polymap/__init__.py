@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from polymap.checker.check import Verdict as Verdict
     from polymap.codegen.lower import Form as Form
     from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
-    from polymap.costmodel.batch import CostArrays as CostArrays, evaluate_many as evaluate_many
     from polymap.costmodel.buffer_bound import BufferCurve as BufferCurve
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
     from polymap.costmodel.crossover import Crossover as Crossover, Family as Family, crossover as crossover
     from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
     from polymap.costmodel.symbolic import formula as formula
     from polymap.costmodel.symbolic_formula import Formula as Formula
+    from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
     from polymap.ir.errors import (
         ArchError as ArchError,
         BudgetError as BudgetError,
@@ -99,7 +99,7 @@ _HOME = {
     "polymap.checker.check": ("Verdict",),
     "polymap.codegen.lower": ("Form",),
     "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
-    "polymap.costmodel.batch": ("CostArrays", "evaluate_many"),
+    "polymap.costmodel.tables.cost_arrays": ("CostArrays", "evaluate_many"),
     "polymap.costmodel.cost": ("Cost", "Traffic"),
     "polymap.costmodel.buffer_bound": ("BufferCurve",),
     "polymap.costmodel.crossover": ("Crossover", "Family", "crossover"),

@@ -34,11 +34,11 @@ import numpy as np
 
 import polymap
 from polymap.costmodel.assemble import assemble
-from polymap.costmodel.batch import evaluate_many
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
 from polymap.costmodel.sets import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.errors import BudgetError
 from polymap.ir.mapping import Spatial, Temporal
 from tests.case_chains import input_window_case, output_window_case, random_chain_case

@@ -8,22 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from polymap.costmodel.batch_digits import digits_of, first_back
-from polymap.costmodel.batch_factors import (
-    FirstTile,
-    Judged,
-    Kept,
-    Places,
-    WindowAll,
-    WindowDistinct,
-    WindowFirst,
-    WindowKept,
-    WindowSum,
-    times_of,
-)
-from polymap.costmodel.batch_loops import Integers
-from polymap.costmodel.batch_rows import Factor
-from polymap.costmodel.batch_sliding import is_in_reach
 from polymap.costmodel.closed_form.carries import Axes, Judge, always, none_starts, none_stops
 from polymap.costmodel.closed_form.digits import (
     Chain,
@@ -40,6 +24,22 @@ from polymap.costmodel.closed_form.digits import (
 )
 from polymap.costmodel.closed_form.multicast_reads import Sums, distinct_elements, sums_of_window
 from polymap.costmodel.closed_form.window_sums import all_elements, first_tile, kept_elements
+from polymap.costmodel.tables.digits import digits_of, first_back
+from polymap.costmodel.tables.factors import (
+    FirstTile,
+    Judged,
+    Kept,
+    Places,
+    WindowAll,
+    WindowDistinct,
+    WindowFirst,
+    WindowKept,
+    WindowSum,
+    times_of,
+)
+from polymap.costmodel.tables.loops import Integers
+from polymap.costmodel.tables.rows import Factor
+from polymap.costmodel.tables.sliding import is_in_reach
 
 ROWS = 6
 

@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polymap.costmodel import batch
-from polymap.costmodel.batch import evaluate_many
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate, simulate
 from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.tables import cost_arrays as batch
+from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal

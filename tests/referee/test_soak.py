@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from polymap.costmodel.assemble import assemble
-from polymap.costmodel.batch import evaluate_many
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.workload.einsum import einsum

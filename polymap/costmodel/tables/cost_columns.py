@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.batch_counts import count_arrays, is_in_reach
-from polymap.costmodel.batch_loops import ArrayRow, Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
-from polymap.costmodel.batch_partial import PartialPlan
 from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
 from polymap.costmodel.closed_form.nest import MachineModel, machine_model
+from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
+from polymap.costmodel.tables.loops import ArrayRow, Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
+from polymap.costmodel.tables.partial_tiles import PartialPlan
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.ir.mapping import Mapping

@@ -13,22 +13,6 @@ from itertools import repeat
 
 import numpy as np
 
-from polymap.costmodel.batch_digits import (
-    Digit,
-    History,
-    digits_of,
-    first_back,
-    judged_is_in_reach,
-    judged_places,
-    kept_indices,
-    kept_is_in_reach,
-    places,
-    tile_size,
-)
-from polymap.costmodel.batch_loops import Integers, Many
-from polymap.costmodel.batch_rows import NO_ANSWER
-from polymap.costmodel.batch_siblings import is_listed, listed_sums
-from polymap.costmodel.batch_sliding import first_size, is_in_reach, sums
 from polymap.costmodel.closed_form.carries import Axes, Judge
 from polymap.costmodel.closed_form.digits import (
     Chain,
@@ -42,6 +26,22 @@ from polymap.costmodel.closed_form.digits import (
 )
 from polymap.costmodel.closed_form.multicast_reads import distinct_elements, sums_of_window
 from polymap.costmodel.closed_form.window_sums import Cuts, all_elements, first_tile, kept_elements
+from polymap.costmodel.tables.digits import (
+    Digit,
+    History,
+    digits_of,
+    first_back,
+    judged_is_in_reach,
+    judged_places,
+    kept_indices,
+    kept_is_in_reach,
+    places,
+    tile_size,
+)
+from polymap.costmodel.tables.loops import Integers, Many
+from polymap.costmodel.tables.rows import NO_ANSWER
+from polymap.costmodel.tables.siblings import is_listed, listed_sums
+from polymap.costmodel.tables.sliding import first_size, is_in_reach, sums
 from polymap.ir.errors import BudgetError
 
 _FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own

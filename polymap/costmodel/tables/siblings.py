@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.batch_digits import Digit
-from polymap.costmodel.batch_loops import Booleans, Integers, Many, quotient
 from polymap.costmodel.closed_form.carries import Axes
 from polymap.costmodel.closed_form.digits import Clock, Cut, Part
+from polymap.costmodel.tables.digits import Digit
+from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 
 _MAX_LISTED = 1 << 12  # siblings at the kinds of steps of one mapping
 _AT_ONCE = 1 << 16  # the same of all mappings that are counted together

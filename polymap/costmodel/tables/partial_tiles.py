@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.batch_digits import most_runs
-from polymap.costmodel.batch_loops import ArrayRow, Booleans, Busy, Integers, Many, Shape
-from polymap.costmodel.batch_plans import Plans
-from polymap.costmodel.batch_rows import Rows
-from polymap.costmodel.batch_sums import Nested, Terms, nested, times, worked_out
 from polymap.costmodel.closed_form.carries import Pins
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Node
+from polymap.costmodel.tables.digits import most_runs
+from polymap.costmodel.tables.loops import ArrayRow, Booleans, Busy, Integers, Many, Shape
+from polymap.costmodel.tables.plans import Plans
+from polymap.costmodel.tables.rows import Rows
+from polymap.costmodel.tables.sums import Nested, Terms, nested, times, worked_out
 
 _MAX_CANDIDATES = 16
 

@@ -5,21 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from polymap.costmodel.batch_digits import first_back
-from polymap.costmodel.batch_factors import (
-    FirstTile,
-    WindowAll,
-    WindowDistinct,
-    WindowFirst,
-    WindowKept,
-    WindowSum,
-    times_of,
-)
-from polymap.costmodel.batch_loops import Shape
-from polymap.costmodel.batch_rows import Factor
-from polymap.costmodel.batch_scenes import ManyScene, Value, nest_of_columns, places_of
-from polymap.costmodel.batch_shared import is_spread
-from polymap.costmodel.batch_sums import Factors, Terms, times
 from polymap.costmodel.closed_form.carries import (
     NO_PINS,
     Axes,
@@ -37,6 +22,21 @@ from polymap.costmodel.closed_form.digits import Clock, Part
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Node
 from polymap.costmodel.closed_form.window_sums import Cuts
+from polymap.costmodel.tables.carries import ManyScene, Value, nest_of_columns, places_of
+from polymap.costmodel.tables.digits import first_back
+from polymap.costmodel.tables.factors import (
+    FirstTile,
+    WindowAll,
+    WindowDistinct,
+    WindowFirst,
+    WindowKept,
+    WindowSum,
+    times_of,
+)
+from polymap.costmodel.tables.loops import Shape
+from polymap.costmodel.tables.rows import Factor
+from polymap.costmodel.tables.shared_windows import is_spread
+from polymap.costmodel.tables.sums import Factors, Terms, times
 
 
 class Plans:

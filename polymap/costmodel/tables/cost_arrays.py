@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polymap.costmodel.batch_cost import Batch, BatchFigures, batch_of
-from polymap.costmodel.batch_loops import Booleans
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
+from polymap.costmodel.tables.loops import Booleans
 from polymap.ir.errors import MappingError, OptionError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.batch_digits import Digit
-from polymap.costmodel.batch_loops import Booleans, Integers, Many, quotient
-from polymap.costmodel.batch_windows import sum_size
 from polymap.costmodel.closed_form.carries import Axes
 from polymap.costmodel.closed_form.digits import Cut, Part
 from polymap.costmodel.closed_form.multicast_reads import Sums
+from polymap.costmodel.tables.digits import Digit
+from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
+from polymap.costmodel.tables.windows import sum_size
 
 
 class Kind(NamedTuple):

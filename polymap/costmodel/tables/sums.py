@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from polymap.costmodel.batch_loops import Many
-from polymap.costmodel.batch_rows import Factor, Rows
+from polymap.costmodel.tables.loops import Many
+from polymap.costmodel.tables.rows import Factor, Rows
 
 Term = tuple[int, tuple[int, ...]]  # coefficient, numbers of factors
 Terms = list[Term]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.batch_loops import Booleans, Integers, Many, quotient
 from polymap.costmodel.closed_form.carries import Judge, none_moves, none_starts, none_stops
 from polymap.costmodel.closed_form.digits import NOTHING, Chain, Clock, Cut, Part, Past, Track
+from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 
 
 def first_back(tracks: tuple[Track, ...]) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from polymap.costmodel.batch_loops import Booleans, Integers, Many
+from polymap.costmodel.tables.loops import Booleans, Integers, Many
 
 NO_ANSWER = -(2**63)
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from polymap.costmodel.batch_loops import ArrayRow, Busy, Columns, Integers, Many, Place, Shape
-from polymap.costmodel.batch_windows import Tiles, is_simple, sum_size, tiles_of
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Node
+from polymap.costmodel.tables.loops import ArrayRow, Busy, Columns, Integers, Many, Place, Shape
+from polymap.costmodel.tables.windows import Tiles, is_simple, sum_size, tiles_of
 
 
 def is_in_reach(model: WorkloadModel, machine: MachineModel, shape: Shape) -> bool:

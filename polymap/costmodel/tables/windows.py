@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from polymap.costmodel.batch_loops import Integers
 from polymap.costmodel.closed_form.groups import Window
+from polymap.costmodel.tables.loops import Integers
 
 
 class Tiles:

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.batch_digits import Digit
-from polymap.costmodel.batch_factors import OfWindow, digits_of_axes, one_by_one
-from polymap.costmodel.batch_loops import Booleans, Integers, Many, quotient
 from polymap.costmodel.closed_form.carries import Axes
 from polymap.costmodel.closed_form.digits import Chain, Cut, Part
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop
 from polymap.costmodel.closed_form.window_sums import Cuts
 from polymap.costmodel.closed_form.window_tables import Axis, WindowKind, window_table
+from polymap.costmodel.tables.digits import Digit
+from polymap.costmodel.tables.factors import OfWindow, digits_of_axes, one_by_one
+from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 
 Carry = tuple[int, bool]  # column of its loop, and whether that is one of the window's
 

@@ -8,16 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from polymap.costmodel.batch_digits import History
-from polymap.costmodel.batch_factors import (
-    Judged,
-    Kept,
-    Places,
-    times_of,
-)
-from polymap.costmodel.batch_loops import Shape
-from polymap.costmodel.batch_rows import Factor
-from polymap.costmodel.batch_shared import Ask, WindowStays, WindowWhole, is_spread
 from polymap.costmodel.closed_form.carries import (
     Axes,
     Chains,
@@ -33,6 +23,16 @@ from polymap.costmodel.closed_form.digits import Chain, Clock, Cut, Part
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Nest, Node
 from polymap.costmodel.closed_form.window_sums import Cuts
+from polymap.costmodel.tables.digits import History
+from polymap.costmodel.tables.factors import (
+    Judged,
+    Kept,
+    Places,
+    times_of,
+)
+from polymap.costmodel.tables.loops import Shape
+from polymap.costmodel.tables.rows import Factor
+from polymap.costmodel.tables.shared_windows import Ask, WindowStays, WindowWhole, is_spread
 
 Value = Factor | int
 
