@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
     from polymap.costmodel.crossover import Crossover as Crossover, Family as Family, crossover as crossover
     from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
-    from polymap.costmodel.symbolic import formula as formula
-    from polymap.costmodel.symbolic_formula import Formula as Formula
+    from polymap.costmodel.formula_data import Formula as Formula
+    from polymap.costmodel.symbolic.derivation import formula as formula
     from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
     from polymap.ir.errors import (
         ArchError as ArchError,
@@ -104,8 +104,8 @@ _HOME = {
     "polymap.costmodel.buffer_bound": ("BufferCurve",),
     "polymap.costmodel.crossover": ("Crossover", "Family", "crossover"),
     "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
-    "polymap.costmodel.symbolic": ("formula",),
-    "polymap.costmodel.symbolic_formula": ("Formula",),
+    "polymap.costmodel.symbolic.derivation": ("formula",),
+    "polymap.costmodel.formula_data": ("Formula",),
     "polymap.ir.errors": (
         "ArchError", "BudgetError", "CompilerError", "InputError", "MappingError", "MissingPackageError",
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",

@@ -37,7 +37,7 @@ ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
 HOME_OF = {
     "islpy": ("polymap.poly.", "polymap.codegen."),
     "ortools": ("polymap.search.",),
-    "sympy": ("polymap.costmodel.symbolic", "polymap.poly."),
+    "sympy": ("polymap.costmodel.symbolic.derivation", "polymap.poly."),
     "pycparser": ("polymap.workload.",),
     "numpy": ("polymap.",),
     "matplotlib": ("polymap.report.",),
@@ -161,7 +161,7 @@ def inner_imports(module: str, within: str) -> set[str]:
     return reached
 
 
-SHARED = {"polymap.costmodel.cost", "polymap.costmodel.symbolic_formula"}  # data
+SHARED = {"polymap.costmodel.cost", "polymap.costmodel.formula_data"}  # data
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from functools import partial
 from polymap.costmodel.assemble import assemble, capacity_violations
 from polymap.costmodel.cost import Cost, Counts
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
-from polymap.costmodel.symbolic_formula import Formula
+from polymap.costmodel.formula_data import Formula
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
@@ -55,7 +55,7 @@ def _cost(workload: Workload, arch: Architecture, mapping: Mapping, counts: Coun
 
 
 def _formula(workload: Workload, arch: Architecture, mapping: Mapping, level: str, tensor: str) -> Formula:
-    from polymap.costmodel.symbolic import formula  # sympy is loaded by those who ask for a formula
+    from polymap.costmodel.symbolic.derivation import formula  # sympy is loaded by those who ask for a formula
 
     return formula(workload, arch, mapping, level, tensor)
 
