@@ -36,7 +36,7 @@ import polymap
 from polymap.costmodel.assemble import assemble
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.sets import count_with_sets
+from polymap.costmodel.sets.counts import count_with_sets
 from polymap.costmodel.simulate import count_by_simulation
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.errors import BudgetError

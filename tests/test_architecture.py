@@ -168,8 +168,8 @@ SHARED = {"polymap.costmodel.cost", "polymap.costmodel.formula_data"}  # data
     ("one", "other"),
     [
         ("polymap.costmodel.simulate", "polymap.costmodel.closed_form.counts"),
-        ("polymap.costmodel.simulate", "polymap.costmodel.sets"),
-        ("polymap.costmodel.closed_form.counts", "polymap.costmodel.sets"),
+        ("polymap.costmodel.simulate", "polymap.costmodel.sets.counts"),
+        ("polymap.costmodel.closed_form.counts", "polymap.costmodel.sets.counts"),
     ],
 )
 def test_counters_share_no_code(one: str, other: str) -> None:

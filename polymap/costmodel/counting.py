@@ -45,7 +45,7 @@ def _by_sets_or_steps(
     workload: Workload, arch: Architecture, mapping: Mapping, moves: int, limit: tuple[float, float]
 ) -> tuple[Counts, str]:
     """limit: the seconds allowed, and when they are over."""
-    from polymap.costmodel.sets import counts_of_sets  # isl is loaded where it is needed
+    from polymap.costmodel.sets.counts import counts_of_sets  # isl is loaded where it is needed
     from polymap.costmodel.simulate import count_by_simulation
     from polymap.poly.budget import budget, is_exhausted
     from polymap.poly.within import FIRST_OPERATIONS, FIRST_SECONDS, in_a_process

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from polymap.costmodel.sets_flow import Flow, Ledger, Scene
-from polymap.costmodel.sets_tree import Leaf, read_tree
+from polymap.costmodel.sets.flow import Flow, Ledger, Scene
+from polymap.costmodel.sets.tree import Leaf, read_tree
 from polymap.ir.affine import Affine, dim
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Access, Operator, Tensor, Workload, is_plain

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
-from polymap.costmodel.sets_flow import Ledger, Scene
-from polymap.costmodel.sets_peak import coordinates, peak_bits
-from polymap.costmodel.sets_rules import count_partial_sums, count_plain, count_read_only
-from polymap.costmodel.sets_tree import Tree, read_tree
+from polymap.costmodel.sets.flow import Ledger, Scene
+from polymap.costmodel.sets.peak import coordinates, peak_bits
+from polymap.costmodel.sets.rules import count_partial_sums, count_plain, count_read_only
+from polymap.costmodel.sets.tree import Tree, read_tree
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Tensor, Workload, is_plain, written_tensors
 from polymap.ir.machine import Architecture

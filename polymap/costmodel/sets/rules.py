@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.costmodel.sets_flow import (
+from polymap.costmodel.sets.flow import (
     Flow,
     Scene,
     arrivals,
@@ -11,7 +11,7 @@ from polymap.costmodel.sets_flow import (
     messages,
     single_messages,
 )
-from polymap.costmodel.sets_tree import Leaf
+from polymap.costmodel.sets.tree import Leaf
 from polymap.ir.affine import Affine
 from polymap.ir.loopnest import Access, Operator
 from polymap.poly.tables import Columns, Table

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 
-from polymap.costmodel.sets_flow import Flow, before, united
-from polymap.costmodel.sets_join import SumTerm, largest_sum
-from polymap.costmodel.sets_tree import Leaf, Place, Tree
+from polymap.costmodel.sets.flow import Flow, before, united
+from polymap.costmodel.sets.maximum import SumTerm, largest_sum
+from polymap.costmodel.sets.tree import Leaf, Place, Tree
 from polymap.ir.affine import Affine
 from polymap.ir.errors import BudgetError, Problem
 from polymap.poly.tables import Columns, Table

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from polymap.costmodel.sets_tree import Lane, Leaf, Place, Tree
+from polymap.costmodel.sets.tree import Lane, Leaf, Place, Tree
 from polymap.ir.loopnest import Access, Tensor, accesses_of
 from polymap.ir.machine import Architecture, Multicast
 from polymap.poly.tables import Columns, Table, Tally
