@@ -167,8 +167,8 @@ SHARED = {"polymap.costmodel.cost", "polymap.costmodel.formula_data"}  # data
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("polymap.costmodel.simulate", "polymap.costmodel.closed_form.counts"),
-        ("polymap.costmodel.simulate", "polymap.costmodel.sets.counts"),
+        ("polymap.costmodel.simulator.walk", "polymap.costmodel.closed_form.counts"),
+        ("polymap.costmodel.simulator.walk", "polymap.costmodel.sets.counts"),
         ("polymap.costmodel.closed_form.counts", "polymap.costmodel.sets.counts"),
     ],
 )

@@ -35,7 +35,7 @@ def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds
         return counts, "closed form"
     moves = moves_of(workload, mapping)
     if moves <= FEW_MOVES:
-        from polymap.costmodel.simulate import count_by_simulation
+        from polymap.costmodel.simulator.walk import count_by_simulation
 
         return count_by_simulation(workload, arch, mapping), "steps"
     return _by_sets_or_steps(workload, arch, mapping, moves, (seconds, until))
@@ -46,7 +46,7 @@ def _by_sets_or_steps(
 ) -> tuple[Counts, str]:
     """limit: the seconds allowed, and when they are over."""
     from polymap.costmodel.sets.counts import counts_of_sets  # isl is loaded where it is needed
-    from polymap.costmodel.simulate import count_by_simulation
+    from polymap.costmodel.simulator.walk import count_by_simulation
     from polymap.poly.budget import budget, is_exhausted
     from polymap.poly.within import FIRST_OPERATIONS, FIRST_SECONDS, in_a_process
 

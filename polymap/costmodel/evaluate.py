@@ -32,7 +32,7 @@ def evaluate(workload: Workload, arch: Architecture, mapping: Mapping, *, time_l
 
 def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
     """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
-    from polymap.costmodel.simulate import count_by_simulation
+    from polymap.costmodel.simulator.walk import count_by_simulation
 
     check_mapping(workload, arch, mapping)
     counts = count_by_simulation(workload, arch, mapping)

@@ -14,7 +14,7 @@ from polymap.costmodel.closed_form.dividing_tiles import count_uniform
 from polymap.costmodel.closed_form.groups import workload_model
 from polymap.costmodel.closed_form.nest import machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.errors import BudgetError
 from polymap.ir.mapping import Compute, Mapping
 from polymap.workload.einsum import einsum

@@ -10,7 +10,7 @@ import pytest
 from polymap.costmodel.assemble import assemble, capacity_violations
 from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.footprint import footprints
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.report.explain import explain
 from polymap.report.factors import factor_table, factors_text
 from polymap.report.nest import mapping_text

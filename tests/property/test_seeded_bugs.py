@@ -19,7 +19,7 @@ import pytest
 
 from polymap.costmodel.closed_form.counts import counts as closed_form
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

@@ -11,7 +11,7 @@ from polymap.codegen import elements, expressions, steps
 from polymap.codegen.ast import Expr
 from polymap.codegen.elements import ElementType, Registers
 from polymap.codegen.run import generate_c, run_c
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Convert, Statement, Workload
 from polymap.workload.c.reader import assign as c_assign, from_c, values as c_values
 from polymap.workload.c.tree import Choice

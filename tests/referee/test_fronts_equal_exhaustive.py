@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.exhaustive import exhaustive
 from polymap.search.result import SearchResult

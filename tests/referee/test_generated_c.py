@@ -15,7 +15,7 @@ from polymap.codegen.compile import Limits, compile_c
 from polymap.codegen.emit_c import emit
 from polymap.codegen.lower import Form, lower
 from polymap.codegen.run import generate_c, run_c, run_program, run_source
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations

@@ -15,7 +15,7 @@ from statistics import median
 
 import pytest
 
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search import run
 from polymap.search.exhaustive import ExhaustiveResult, exhaustive, scored_trees

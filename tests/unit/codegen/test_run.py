@@ -12,7 +12,7 @@ import pytest
 
 from polymap.codegen.lower import Form
 from polymap.codegen.run import generate_c, run_c, run_source
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal

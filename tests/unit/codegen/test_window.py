@@ -7,7 +7,7 @@ from itertools import product
 
 from polymap.codegen.nest import Place, read_nest
 from polymap.codegen.window import moduli
-from polymap.costmodel.simulate_tree import executions, resolve
+from polymap.costmodel.simulator.tree import executions, resolve
 from polymap.ir.loopnest import Workload, accesses_of
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

@@ -8,7 +8,7 @@ import pytest
 
 from polymap.costmodel.bounds import compulsory_traffic
 from polymap.costmodel.footprint import axis_groups, footprints, touched_elements
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.affine import dim
 from polymap.schedules.check import check_mapping
 from polymap.workload.einsum import einsum

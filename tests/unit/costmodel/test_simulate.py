@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from polymap.costmodel.cost import Counts, LevelUse
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.affine import Affine, dim
 from polymap.ir.loopnest import (
     Access,

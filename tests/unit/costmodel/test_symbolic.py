@@ -16,7 +16,7 @@ import sympy
 
 import polymap as pm
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.costmodel.symbolic.derivation import formula
 from polymap.ir.errors import BudgetError, OptionError
 from polymap.ir.loopnest import Workload

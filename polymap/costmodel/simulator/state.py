@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from polymap.costmodel.simulate_tree import Clock, Coordinates, Element, Tree
+from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Tree
 from polymap.ir.loopnest import Operator
 from polymap.ir.machine import Fanout, Multicast
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
-from polymap.costmodel.simulate_state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
-from polymap.costmodel.simulate_tree import Clock, Coordinates, Element, Execution, Place, Tree, executions, resolve
+from polymap.costmodel.simulator.state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
+from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Execution, Place, Tree, executions, resolve
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
