@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from polymap.checker.check import Verdict as Verdict
     from polymap.codegen.lower import Form as Form
     from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
-    from polymap.costmodel.buffer_bound import BufferCurve as BufferCurve
+    from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
+    from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
-    from polymap.costmodel.crossover import Crossover as Crossover, Family as Family, crossover as crossover
-    from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
+    from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
     from polymap.costmodel.formula_data import Formula as Formula
     from polymap.costmodel.symbolic.derivation import formula as formula
     from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
@@ -101,9 +101,9 @@ _HOME = {
     "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
     "polymap.costmodel.tables.cost_arrays": ("CostArrays", "evaluate_many"),
     "polymap.costmodel.cost": ("Cost", "Traffic"),
-    "polymap.costmodel.buffer_bound": ("BufferCurve",),
-    "polymap.costmodel.crossover": ("Crossover", "Family", "crossover"),
-    "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
+    "polymap.costmodel.analysis.buffer_bound": ("BufferCurve",),
+    "polymap.costmodel.analysis.crossovers": ("Crossover", "Family", "crossover"),
+    "polymap.costmodel.evaluation": ("evaluate", "simulate", "violations"),
     "polymap.costmodel.symbolic.derivation": ("formula",),
     "polymap.costmodel.formula_data": ("Formula",),
     "polymap.ir.errors": (

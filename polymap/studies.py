@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
-from polymap.costmodel.bounds import compulsory_bits
-from polymap.costmodel.buffer_bound import BufferCurve, CurvePoint, least_traffic_bits
+from polymap.costmodel.analysis.bounds import compulsory_bits
+from polymap.costmodel.analysis.buffer_bound import BufferCurve, CurvePoint, least_traffic_bits
 from polymap.inputs.reading import as_integer
 from polymap.ir.errors import OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload

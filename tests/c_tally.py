@@ -25,7 +25,7 @@ from polymap.codegen.interpret import Data, UndefinedValueError
 from polymap.codegen.lower import Form
 from polymap.codegen.reference import interpreted
 from polymap.codegen.run import ORIGINAL_FLAGS, agree, generate_c, keeps_order, original_source, random_data
-from polymap.costmodel.stale import stale_copies
+from polymap.costmodel.coherence import stale_copies
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Statement, Workload, written_tensors
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel

@@ -96,7 +96,7 @@ def _verify(options: Options) -> int:
 def _evaluate(options: Options) -> int:
     workload, arch, mapping = _read(options)
     with interrupts_wait():
-        from polymap.costmodel.evaluate import evaluate, simulate
+        from polymap.costmodel.evaluation import evaluate, simulate
 
     assert mapping is not None, "parse() demands --mapping"
     if options.simulate:
@@ -111,7 +111,7 @@ def _codegen(options: Options) -> int:
     workload, arch, mapping = _read(options)
     with interrupts_wait():
         from polymap.codegen.run import generate_c, run_c
-        from polymap.costmodel.evaluate import evaluate
+        from polymap.costmodel.evaluation import evaluate
 
     code = ANSWERED
     document: dict[str, object] = {}

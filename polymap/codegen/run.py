@@ -79,7 +79,7 @@ def run_c(
     if form is Form.NATIVE:
         return ran
     if expected is None:
-        from polymap.costmodel.evaluate import evaluate
+        from polymap.costmodel.evaluation import evaluate
 
         expected = evaluate(workload, arch, mapping).traffic
     return CRun(ran.matches_reference, ran.counted == expected, ran.counted, ran.steps, ran.instances, ran.seconds)

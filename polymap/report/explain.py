@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from textwrap import fill
 
-from polymap.costmodel.bounds import Compulsory, compulsory_traffic
+from polymap.costmodel.analysis.bounds import Compulsory, compulsory_traffic
+from polymap.costmodel.analysis.dataflows import Dataflow, dataflow, reuse_counts
+from polymap.costmodel.analysis.rooflines import OPERATIONS_PER_INSTANCE, roofline
 from polymap.costmodel.cost import Cost, Traffic
-from polymap.costmodel.dataflow import Dataflow, dataflow, reuse_counts
-from polymap.costmodel.roofline import OPERATIONS_PER_INSTANCE, roofline
 from polymap.ir.loopnest import Operator, Tensor, Workload, is_plain, written_tensors
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

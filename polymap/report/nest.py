@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
-from polymap.costmodel.footprint import footprints
+from polymap.costmodel.analysis.footprint import footprints
 from polymap.ir.loopnest import Role, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal

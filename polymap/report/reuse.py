@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from polymap.costmodel.footprint import Place, places
+from polymap.costmodel.analysis.footprint import Place, places
 from polymap.ir.loopnest import Workload, accesses_of
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping, Spatial, Temporal

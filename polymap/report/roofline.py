@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
+from polymap.costmodel.analysis.rooflines import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.roofline import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.report import svg

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from polymap.codegen.run import CRun
-from polymap.costmodel.buffer_bound import BufferCurve
+from polymap.costmodel.analysis.buffer_bound import BufferCurve
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.formula_data import Formula
 from polymap.ir.display import show_as_html, show_as_picture, show_as_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

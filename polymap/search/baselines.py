@@ -15,7 +15,7 @@ from random import Random
 from typing import assert_never
 
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import BudgetError, OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

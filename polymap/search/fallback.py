@@ -9,7 +9,7 @@ from itertools import groupby
 from random import Random
 
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Statement, Tensor, Workload, accesses_of
 from polymap.ir.machine import Architecture

@@ -9,7 +9,7 @@ from math import prod
 from typing import Protocol
 
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload, is_box
 from polymap.ir.machine import Architecture

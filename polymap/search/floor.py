@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, prod
 
-from polymap.costmodel.bounds import compulsory_traffic
+from polymap.costmodel.analysis.bounds import compulsory_traffic
 from polymap.ir.loopnest import Workload, is_box
 from polymap.ir.machine import Architecture
 from polymap.search.goals import Goal, Objective

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from polymap.costmodel.footprint import bits_at_once
+from polymap.costmodel.analysis.footprint import bits_at_once
 from polymap.ir.loopnest import Tensor, Workload
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.constraints import Held, Rules, narrowed, rule_text

@@ -11,7 +11,7 @@ from fractions import Fraction
 from random import Random
 
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

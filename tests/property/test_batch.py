@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import evaluate, simulate
+from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
 from polymap.costmodel.tables.cost_columns import Batch, batch_of
 from polymap.ir.loopnest import Workload

@@ -13,11 +13,11 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel import bounds, footprint
-from polymap.costmodel.bounds import compulsory_traffic
-from polymap.costmodel.buffer_bound import least_traffic_bits
+from polymap.costmodel.analysis import bounds, footprint
+from polymap.costmodel.analysis.bounds import compulsory_traffic
+from polymap.costmodel.analysis.buffer_bound import least_traffic_bits
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import simulate
+from polymap.costmodel.evaluation import simulate
 from polymap.explore import explore
 from polymap.ir.loopnest import Operator, Workload, is_plain
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node

@@ -14,9 +14,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polymap.costmodel.bounds import compulsory_traffic
+from polymap.costmodel.analysis.bounds import compulsory_traffic
 from polymap.costmodel.cost import Cost, Traffic
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.affine import Affine
 from polymap.ir.loopnest import Access, Statement, Workload, accesses_of
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel

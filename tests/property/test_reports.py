@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from polymap.costmodel.analysis.bounds import compulsory_bits
+from polymap.costmodel.analysis.footprint import footprints
 from polymap.costmodel.assemble import assemble, capacity_violations
-from polymap.costmodel.bounds import compulsory_bits
-from polymap.costmodel.footprint import footprints
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.report.explain import explain
 from polymap.report.factors import factor_table, factors_text

@@ -16,7 +16,7 @@ from hashlib import sha256
 from polymap.checker.check import label
 from polymap.checker.model import Problem as Checked, parsed
 from polymap.checker.prover import Prover
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from polymap.arch.document import arch_from_document
-from polymap.costmodel.evaluate import evaluate, simulate
+from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.inputs.parsing import parse_json
 from polymap.inputs.reading import read_text
 from polymap.ir.loopnest import Workload

@@ -14,7 +14,7 @@ from polymap import explore, verify
 from polymap.checker.model import Problem as Checked, Rows, cost, parsed, read_mapping, rows_of
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError
 from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_to_document

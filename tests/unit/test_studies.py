@@ -9,9 +9,9 @@ from math import sqrt
 import pytest
 
 import polymap as pm
-from polymap.costmodel.bounds import compulsory_bits
-from polymap.costmodel.buffer_bound import Proven, least_traffic_bits
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.analysis.bounds import compulsory_bits
+from polymap.costmodel.analysis.buffer_bound import Proven, least_traffic_bits
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import MappingError, OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.errors import MappingError, OptionError
 from polymap.ir.loopnest import Workload

@@ -10,7 +10,7 @@ from polymap.costmodel import counting
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.closed_form.groups import axis_forms
 from polymap.costmodel.cost import Counts, LevelUse
-from polymap.costmodel.evaluate import evaluate, simulate, violations
+from polymap.costmodel.evaluation import evaluate, simulate, violations
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.affine import Affine, dim
 from polymap.ir.loopnest import Access, Workload

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.costmodel.crossover import Family, crossover, family, placements, tilings
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.analysis.crossovers import Family, crossover, family, placements, tilings
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal

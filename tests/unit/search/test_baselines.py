@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload

@@ -9,7 +9,7 @@ import pytest
 
 from polymap.costmodel.assemble import capacity_violations, energy_pj_exact, latency_cycles
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload

@@ -12,7 +12,7 @@ import pytest
 from polymap import candidates, einsum, explore, from_c
 from polymap.arch.presets import load_arch
 from polymap.cli.command_line import BUG, main
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal

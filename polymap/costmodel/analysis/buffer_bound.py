@@ -44,7 +44,7 @@ from fractions import Fraction
 from itertools import islice, permutations, product
 from math import ceil, lcm, log, prod
 
-from polymap.costmodel.bounds import compulsory_bits
+from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
 from polymap.ir.display import Shown
 from polymap.ir.loopnest import Workload

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from polymap.costmodel.analysis.footprint import fixed_dims, innermost_places
 from polymap.costmodel.cost import Cost, Traffic
-from polymap.costmodel.footprint import fixed_dims, innermost_places
 from polymap.ir.loopnest import Role, Workload, accesses_of, written_tensors
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping, Spatial

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.costmodel.bounds import compulsory_bits
+from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.costmodel.cost import Cost
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel

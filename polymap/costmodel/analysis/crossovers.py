@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import MappingError, OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import prod
 
-from polymap.costmodel.footprint import elements_read_first, touched_elements, written_elements
+from polymap.costmodel.analysis.footprint import elements_read_first, touched_elements, written_elements
 from polymap.ir.loopnest import Tensor, Workload, is_plain, written_tensors
 
 

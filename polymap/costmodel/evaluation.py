@@ -75,7 +75,7 @@ def _dependence_violations(
 ) -> tuple[Violation, ...]:
     if _any_order_is_legal(workload):
         return ()
-    from polymap.costmodel.stale import stale_copies
+    from polymap.costmodel.coherence import stale_copies
     from polymap.schedules.legality import dependence_violations
 
     found = dependence_violations(workload, mapping, seconds=until - time.monotonic())
