@@ -13,7 +13,7 @@ from polymap.inputs.reading import as_integer
 from polymap.ir.errors import OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.problem import analyse
+from polymap.search.problem.problem import analyse
 from polymap.search.search import search
 
 

@@ -48,7 +48,7 @@ def _explore(options: Options) -> int:
     if options.certificate is not None:
         with interrupts_wait():
             from polymap.search.certificate import check_certifiable
-            from polymap.search.constraints_read import rules_from_document
+            from polymap.search.problem.read_rules import rules_from_document
 
         constraints = Inputs(options).constraints()
         rules = () if constraints is None else rules_from_document(constraints, workload, arch)

@@ -21,7 +21,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules import check
 from polymap.schedules.document import mapping_from_document
 from polymap.schedules.legality_report import check_readable
-from polymap.search.goals import parse_objective
+from polymap.search.problem.goals import parse_objective
 from polymap.workload.document import load_workload
 
 Value = TypeVar("Value")
@@ -98,7 +98,7 @@ class Inputs:
                 for warning in check.warnings_of(workload, arch, mapping):
                     say(f"polymap: warning: {warning}")
         if arch is not None and self._constraints is not None:
-            from polymap.search.constraints_read import rules_from_document
+            from polymap.search.problem.read_rules import rules_from_document
 
             with self._naming["constraints"]():
                 rules_from_document(self._constraints, workload, arch)

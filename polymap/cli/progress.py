@@ -42,8 +42,8 @@ class ProgressLine:
         if self.last is None or self.last.best is None:
             return None
         from polymap.search.answer import best_so_far
-        from polymap.search.constraints_read import rules_from_document
-        from polymap.search.goals import parse_objective
+        from polymap.search.problem.goals import parse_objective
+        from polymap.search.problem.read_rules import rules_from_document
 
         rules = () if constraints is None else rules_from_document(constraints, workload, arch)
         return best_so_far(workload, arch, parse_objective(objective, arch), self.last, rules)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, prod
 
-from polymap.search.problem import Problem
+from polymap.search.problem.problem import Problem
 
 ONE = Fraction(1)
 ABOVE_ONE = 1 + Fraction(1, 10**12)  # below every factor M / T above 1

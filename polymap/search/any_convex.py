@@ -19,7 +19,7 @@ from polymap.search.any_orders import Orders, all_orders
 from polymap.search.any_tables import AnyTables, build_any_tables
 from polymap.search.geometric import Programs, Solved, solve
 from polymap.search.objective import Measure
-from polymap.search.problem import Problem
+from polymap.search.problem.problem import Problem
 
 FloatArray = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, 
 from polymap.search.any_bound import Placed
 from polymap.search.any_cells import FactorRange, Region, groups_of
 from polymap.search.any_tables import AnyTables
-from polymap.search.problem import Problem
+from polymap.search.problem.problem import Problem
 
 Row = tuple[int, ...]
 NEIGHBOURS = 8  # tiles that are tried around a cell

@@ -13,8 +13,8 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.search.goals import Objective
 from polymap.search.objective import objective_values
+from polymap.search.problem.goals import Objective
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.any_cells import ONE, Region, cell_sizes, groups_of, point_sizes, unit_of
-from polymap.search.problem import FanoutClass, Problem, TensorTerm
+from polymap.search.problem.problem import FanoutClass, Problem, TensorTerm
 
 FloatArray = NDArray[np.float64]
 

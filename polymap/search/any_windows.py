@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.problem import IndexGroup, Problem
+from polymap.search.problem.problem import IndexGroup, Problem
 
 FloatArray = NDArray[np.float64]
 

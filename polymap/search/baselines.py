@@ -30,8 +30,8 @@ from polymap.search.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.goals import Objective, parse_single
 from polymap.search.objective import objective_value
+from polymap.search.problem.goals import Objective, parse_single
 from polymap.search.rules import Dataflow, rule_of_thumb, template
 
 PATIENCE = 60  # changes without success before hill climbing starts anew

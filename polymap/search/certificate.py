@@ -27,10 +27,10 @@ from polymap.search.certificate_head import (
     objective_line,
     workload_table,
 )
-from polymap.search.constraints import Rules
-from polymap.search.constraints_read import rules_from_document
-from polymap.search.problem import analyse
-from polymap.search.symmetry import symmetries
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rules import Rules
+from polymap.search.problem.symmetry import symmetries
 
 Prices = tuple[int, ...]
 Images = tuple[tuple[int, ...], ...]

@@ -8,7 +8,8 @@ from fractions import Fraction
 from polymap.ir.errors import OptionError, Problem as Mistake
 from polymap.ir.loopnest import Access, Workload, accesses_of
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.search.constraints import (
+from polymap.search.problem.goals import Goal, Objective, parse_objective
+from polymap.search.problem.rules import (
     AtMost,
     Factor,
     Held,
@@ -20,7 +21,6 @@ from polymap.search.constraints import (
     Rules,
     Utilization,
 )
-from polymap.search.goals import Goal, Objective, parse_objective
 
 HINT = "docs/certificate.md tells which problems are."
 

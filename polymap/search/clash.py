@@ -9,10 +9,10 @@ from math import prod
 
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.search.constraints import AtMost, Rule, Rules, Utilization, figure, rule_text
 from polymap.search.feasible import Feasible
 from polymap.search.floor import floor_of
-from polymap.search.infeasible import clashes
+from polymap.search.problem.clashes import clashes
+from polymap.search.problem.rules import AtMost, Rule, Rules, Utilization, figure, rule_text
 
 Stop = Callable[[], bool]
 LATE = "which of them clash was not found out in time"

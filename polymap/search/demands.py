@@ -10,7 +10,9 @@ from polymap.costmodel.cost import Cost
 from polymap.ir.loopnest import Statement, Workload, accesses_of
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.constraints import (
+from polymap.search.objective import Measure, limited, measure_of, objective_value
+from polymap.search.problem.goals import Objective
+from polymap.search.problem.rules import (
     AtMost,
     Factor,
     Held,
@@ -23,8 +25,6 @@ from polymap.search.constraints import (
     Utilization,
     rule_text,
 )
-from polymap.search.goals import Objective
-from polymap.search.objective import Measure, limited, measure_of, objective_value
 
 
 def measure_under(objective: Objective, workload: Workload, arch: Architecture, rules: Rules) -> Measure:

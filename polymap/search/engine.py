@@ -14,18 +14,18 @@ from polymap.search.apart import apart_bounds
 from polymap.search.baselines import baseline
 from polymap.search.crew import Crew, Hands, Stop
 from polymap.search.descent import Descent, view_of
-from polymap.search.goals import Goal
 from polymap.search.incumbent import Front, Incumbent, Polish
-from polymap.search.lattice import divisors
 from polymap.search.leaf import Leaf
 from polymap.search.limits import OutOfTime, Work
 from polymap.search.objective import BARRED, Measure
 from polymap.search.prices import improve_prices
-from polymap.search.problem import Problem
+from polymap.search.problem.goals import Goal
+from polymap.search.problem.lattice import divisors
+from polymap.search.problem.problem import Problem
+from polymap.search.problem.structures import Structure, enumerate_structures
+from polymap.search.problem.symmetry import distinct_structures
 from polymap.search.spread import root_context
 from polymap.search.steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
-from polymap.search.structure import Structure, enumerate_structures
-from polymap.search.symmetry import distinct_structures
 from polymap.search.tables import build_tables
 from polymap.search.tally import Count, Tally
 

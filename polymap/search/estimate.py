@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.goals import Goal
 from polymap.search.objective import Measure
+from polymap.search.problem.goals import Goal
 
 Floats = NDArray[np.float64]
 _SAFE = 2.0**-40

@@ -14,19 +14,19 @@ from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload, is_box
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.search.constraints import Rules, Utilization, narrowed
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, solve
 from polymap.search.exhaustive import ExhaustiveResult, Walking
 from polymap.search.fallback import program_order
-from polymap.search.goals import Goal, Objective
-from polymap.search.infeasible import clashes
-from polymap.search.lattice import divisors
 from polymap.search.objective import objective_value
 from polymap.search.polish import Annealer, is_polished
-from polymap.search.problem import analyse
+from polymap.search.problem.clashes import clashes
+from polymap.search.problem.goals import Goal, Objective
+from polymap.search.problem.lattice import divisors
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.rules import Rules, Utilization, narrowed
+from polymap.search.problem.structures import enumerate_structures
 from polymap.search.refuted import is_refuted, most_busy
-from polymap.search.structure import enumerate_structures
 
 FEW_TREES = 300_000  # walked one by one: some 100,000 per second
 MOST_ASKED = 10_000  # trees that are counted to find one that meets rules

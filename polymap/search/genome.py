@@ -15,7 +15,7 @@ from random import Random
 from polymap.ir.loopnest import Tensor, Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.lattice import divisors, prime_factors
+from polymap.search.problem.lattice import divisors, prime_factors
 
 Row = tuple[int, ...]
 

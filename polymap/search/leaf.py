@@ -14,10 +14,10 @@ from math import prod
 
 from polymap.ir.mapping import Mapping
 from polymap.search.chain import Block, ChainNode, Placed, blocks_of, group_factor, is_mark, tree_of, trips_of
-from polymap.search.constraints import Intrinsic
-from polymap.search.loop_orders import inside_of, may_stand, ordered
 from polymap.search.lowering import lowered_chains, separated_chains
-from polymap.search.problem import TensorTerm
+from polymap.search.problem.loop_orders import inside_of, may_stand, ordered
+from polymap.search.problem.problem import TensorTerm
+from polymap.search.problem.rules import Intrinsic
 from polymap.search.spread import Spread
 from polymap.search.tables import Tables
 from polymap.search.traffic import WindowNode, compute_node, window_node, window_overlap, window_size

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.exact import Arithmetic
-from polymap.search.lattice import IntArray, Lattice
 from polymap.search.objective import Measure
-from polymap.search.problem import Problem, TensorTerm
+from polymap.search.problem.lattice import IntArray, Lattice
+from polymap.search.problem.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread
 from polymap.search.window_paths import WindowModel, least_loads, most_saved, window_model
 from polymap.search.windows import UNREACHED, Count, Crossing, unmerged

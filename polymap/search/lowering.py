@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 from polymap.search.chain import ChainNode, is_mark, mark_at, ordered_chain
-from polymap.search.lattice import divisors
+from polymap.search.problem.lattice import divisors
 from polymap.search.tables import Tables
 
 Tile = tuple[int, ...]

@@ -14,7 +14,7 @@ from math import ceil, lcm, prod
 from polymap.costmodel.cost import Cost
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.search.components import (
+from polymap.search.problem.components import (
     Component,
     bandwidth_components,
     bits_component,
@@ -22,8 +22,8 @@ from polymap.search.components import (
     held_component,
     weighted_sum,
 )
-from polymap.search.goals import Goal, Objective
-from polymap.search.magnitudes import most_costed
+from polymap.search.problem.goals import Goal, Objective
+from polymap.search.problem.magnitudes import most_costed
 
 
 class _Barred(int):

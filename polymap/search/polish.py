@@ -17,7 +17,6 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.search.any_score import exact_score
-from polymap.search.constraints import Rules, narrowed
 from polymap.search.demands import refusals
 from polymap.search.genome import (
     Genome,
@@ -29,10 +28,11 @@ from polymap.search.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.goals import Goal, Objective
 from polymap.search.leaf import Leaf
 from polymap.search.limits import Limits
 from polymap.search.objective import Measure
+from polymap.search.problem.goals import Goal, Objective
+from polymap.search.problem.rules import Rules, narrowed
 
 NEAR_HEAT, FAR_HEAT, COLD = 0.05, 0.5, 0.002  # accepted rise of the value's logarithm: near the best, anywhere, at last
 NEAR_LENGTH, FAR_LENGTH, LONGER = 400, 1200, 1.5  # mappings per run, and how runs grow

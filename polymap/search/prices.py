@@ -22,7 +22,7 @@ from polymap.search.bound import (
     usable_bits,
 )
 from polymap.search.descent import Descent, Spot, start_spot, step, through
-from polymap.search.magnitudes import most_costed
+from polymap.search.problem.magnitudes import most_costed
 from polymap.search.tables import Tables
 
 ROUNDS = 10

@@ -11,16 +11,16 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.search.answer import Question, check_answer
-from polymap.search.constraints import Rules
 from polymap.search.demands import measure_under
 from polymap.search.engine import Found, solve
 from polymap.search.fallback import sampled
-from polymap.search.goals import Objective
-from polymap.search.infeasible import clashes
 from polymap.search.limits import Work
 from polymap.search.objective import objective_values
 from polymap.search.polish import annealer_of
-from polymap.search.problem import analyse
+from polymap.search.problem.clashes import clashes
+from polymap.search.problem.goals import Objective
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.rules import Rules
 
 
 def ranked(

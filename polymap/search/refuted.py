@@ -10,10 +10,10 @@ from math import prod
 
 from polymap.ir.loopnest import Access, Tensor, Workload, accesses_of, is_box
 from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.constraints import AtMost, Factor, Intrinsic, Rules, Utilization, narrowed
 from polymap.search.floor import floor_of
-from polymap.search.goals import Goal
-from polymap.search.infeasible import clashes
+from polymap.search.problem.clashes import clashes
+from polymap.search.problem.goals import Goal
+from polymap.search.problem.rules import AtMost, Factor, Intrinsic, Rules, Utilization, narrowed
 
 MOST_SHARES = 20_000  # ways to share dims among siblings that are told apart
 

@@ -13,7 +13,7 @@ from math import prod
 
 from polymap.ir.loopnest import Access, Role, Workload
 from polymap.search.genome import Genome, Ground, plain_genome
-from polymap.search.lattice import divisors, prime_factors
+from polymap.search.problem.lattice import divisors, prime_factors
 
 
 class Dataflow(Enum):

@@ -19,18 +19,18 @@ from polymap.search.any_score import exact_score
 from polymap.search.any_search import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
 from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
-from polymap.search.constraints import Rules
 from polymap.search.crew import Hands
 from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, Outcome, solve
 from polymap.search.exhaustive import Walking
 from polymap.search.fallback import Drawn, program_order, sampled
 from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
-from polymap.search.goals import Goal, Objective
 from polymap.search.limits import Limits
 from polymap.search.objective import measure_of
 from polymap.search.polish import Annealer, DividingPolish, annealer_of, is_polished
-from polymap.search.problem import Problem, analyse
+from polymap.search.problem.goals import Goal, Objective
+from polymap.search.problem.problem import Problem, analyse
+from polymap.search.problem.rules import Rules
 from polymap.search.ranked import ranked
 from polymap.search.refuted import is_refuted
 from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.ir.machine import Multicast
-from polymap.search.problem import FanoutClass, Problem, TensorTerm
-from polymap.search.structure import Structure
+from polymap.search.problem.problem import FanoutClass, Problem, TensorTerm
+from polymap.search.problem.structures import Structure
 from polymap.search.windows import Crossing
 
 Places = tuple[tuple[tuple[int, str], int], ...]

@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
-from polymap.search.components import Component
-from polymap.search.constraints import Intrinsic
-from polymap.search.lattice import IntArray, Lattice, lattice_below, restricted
 from polymap.search.limits import never
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
-from polymap.search.loop_orders import standing_tiles
-from polymap.search.magnitudes import most_costed, most_counted
 from polymap.search.objective import Measure
-from polymap.search.problem import Problem, TensorTerm
+from polymap.search.problem.components import Component
+from polymap.search.problem.lattice import IntArray, Lattice, lattice_below, restricted
+from polymap.search.problem.loop_orders import standing_tiles
+from polymap.search.problem.magnitudes import most_costed, most_counted
+from polymap.search.problem.problem import Problem, TensorTerm
+from polymap.search.problem.rules import Intrinsic
+from polymap.search.problem.structures import Structure
 from polymap.search.spread import Context, Spread
-from polymap.search.structure import Structure
 from polymap.search.windows import Crossing, least_messages, least_size
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from polymap.search.chain import ChainNode
-from polymap.search.problem import TensorTerm
+from polymap.search.problem.problem import TensorTerm
 from polymap.search.spread import Spread
 from polymap.search.tables import Tables
 from polymap.search.windows import Count, Crossing, DimStep, dim_step, tile_counts, tile_messages

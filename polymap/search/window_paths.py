@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.exact import count_type
-from polymap.search.lattice import IntArray, divisors, prime_factors
-from polymap.search.problem import IndexGroup
+from polymap.search.problem.lattice import IntArray, divisors, prime_factors
+from polymap.search.problem.problem import IndexGroup
 from polymap.search.windows import UNREACHED, Count, Crossing, Pairs, group_tables, pairs_of
 
 

@@ -27,9 +27,9 @@ from polymap.search import fallback
 from polymap.search.exhaustive import scored_trees
 from polymap.search.fallback import program_order
 from polymap.search.floor import floor_of
-from polymap.search.goals import parse_objective
-from polymap.search.infeasible import clashes
 from polymap.search.objective import objective_values
+from polymap.search.problem.clashes import clashes
+from polymap.search.problem.goals import parse_objective
 from polymap.search.search import search
 from polymap.studies import buffer_curve
 from polymap.workload.c.reader import from_c

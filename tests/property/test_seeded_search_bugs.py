@@ -21,9 +21,9 @@ from polymap.arithmetic import exact
 from polymap.ir.machine import Architecture
 from polymap.search import engine, prices, tally
 from polymap.search.exhaustive import exhaustive
-from polymap.search.goals import parse_objective
-from polymap.search.magnitudes import most_costed
 from polymap.search.objective import measure_of
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.magnitudes import most_costed
 from polymap.search.search import search
 from tests.property import test_long_numbers
 from tests.referee.problems import Problem, random_problem, scaled

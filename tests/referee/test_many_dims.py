@@ -22,15 +22,15 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.search import bound
 from polymap.search.answer import number_of
 from polymap.search.descent import view_of
-from polymap.search.goals import parse_objective
 from polymap.search.limits import OutOfTime
 from polymap.search.objective import measure_of, objective_value
-from polymap.search.problem import analyse
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.structures import enumerate_structures
 from polymap.search.result import SearchResult
 from polymap.search.search import search
 from polymap.search.second_prover import second_proof
 from polymap.search.spread import root_context
-from polymap.search.structure import enumerate_structures
 from polymap.search.tables import build_tables
 from polymap.workload.einsum import einsum
 from tests.referee.problems import lengthened, scaled

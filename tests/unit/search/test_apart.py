@@ -8,12 +8,12 @@ import pytest
 
 from polymap.search.apart import apart_bounds
 from polymap.search.descent import view_of
-from polymap.search.goals import parse_objective
 from polymap.search.objective import measure_of
-from polymap.search.problem import analyse
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.structures import enumerate_structures
 from polymap.search.spread import root_context
 from polymap.search.steps import view_bound
-from polymap.search.structure import enumerate_structures
 from polymap.search.tables import build_tables
 from tests.referee.problems import random_problem
 

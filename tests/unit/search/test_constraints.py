@@ -14,8 +14,8 @@ from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 from polymap.ir.mapping import Spatial, Storage, Temporal
 from polymap.report.summary import no_answer_text
-from polymap.search.constraints import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
-from polymap.search.constraints_read import rules_from_document
+from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rules import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from tests.unit.search.machines import two_levels
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from polymap.explore import explore
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.exhaustive import exhaustive
 from polymap.search.floor import floor_of
-from polymap.search.goals import parse_objective
+from polymap.search.problem.goals import parse_objective
 from polymap.workload.einsum import einsum
 from tests.referee.problems import random_problem
 

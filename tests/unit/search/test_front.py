@@ -17,7 +17,7 @@ from polymap.report.answers import json_text, result_document
 from polymap.report.front import front_figure, front_svg, front_text
 from polymap.report.summary import status_text
 from polymap.search.answer import Question, best_so_far, front_answer
-from polymap.search.goals import parse_objective
+from polymap.search.problem.goals import parse_objective
 from polymap.search.result import Progress, SearchResult, SpaceCount
 from polymap.search.search import search
 from tests.unit.search.machines import two_levels

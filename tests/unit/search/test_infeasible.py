@@ -14,7 +14,7 @@ from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.exhaustive import exhaustive
-from polymap.search.infeasible import clashes
+from polymap.search.problem.clashes import clashes
 from polymap.workload.einsum import einsum
 from tests.case_workloads import general_workload
 from tests.nests import instances, touched

@@ -17,11 +17,11 @@ from polymap.search import any_search, run
 from polymap.search.exhaustive import exhaustive
 from polymap.search.floor import floor_of
 from polymap.search.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
-from polymap.search.goals import parse_objective
 from polymap.search.limits import Limits
 from polymap.search.memory import Memory, resident_mb
 from polymap.search.objective import measure_of
-from polymap.search.problem import analyse
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
 from polymap.search.result import Progress
 from polymap.search.search import search
 from tests.referee.demands import meets, random_demands

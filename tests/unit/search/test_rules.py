@@ -18,12 +18,12 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search import demands, ranked, run
 from polymap.search.clash import clashing
-from polymap.search.constraints import Intrinsic, figure
-from polymap.search.constraints_read import rules_from_document
 from polymap.search.demands import refusals, ways
 from polymap.search.exhaustive import scored_trees
 from polymap.search.feasible import Dividing
-from polymap.search.problem import analyse
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rules import Intrinsic, figure
 from polymap.search.search import search
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem

@@ -13,11 +13,11 @@ import pytest
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
-from polymap.search.constraints import Utilization
 from polymap.search.exhaustive import exhaustive
-from polymap.search.problem import Problem, analyse
-from polymap.search.structure import enumerate_structures
-from polymap.search.symmetry import distinct_structures, symmetries
+from polymap.search.problem.problem import Problem, analyse
+from polymap.search.problem.rules import Utilization
+from polymap.search.problem.structures import enumerate_structures
+from polymap.search.problem.symmetry import distinct_structures, symmetries
 from polymap.workload.einsum import einsum
 from polymap.workload.layers import conv2d
 from tests.referee.problems import random_problem

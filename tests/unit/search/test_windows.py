@@ -8,8 +8,8 @@ from itertools import permutations, product
 
 import pytest
 
-from polymap.search.lattice import divisors, prime_factors
-from polymap.search.problem import IndexGroup
+from polymap.search.problem.lattice import divisors, prime_factors
+from polymap.search.problem.problem import IndexGroup
 from polymap.search.window_paths import WindowModel, least_loads, window_model
 from polymap.search.windows import UNREACHED, Count, Crossing
 

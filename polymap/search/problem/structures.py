@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.exact import count_type
-from polymap.search.constraints import Factor, Rules
-from polymap.search.lattice import IntArray, divisors, prime_factors
-from polymap.search.problem import FanoutClass, Problem
+from polymap.search.problem.lattice import IntArray, divisors, prime_factors
+from polymap.search.problem.problem import FanoutClass, Problem
+from polymap.search.problem.rules import Factor, Rules
 
 Vector = tuple[int, ...]
 Factors = tuple[Vector, ...]
@@ -54,7 +54,7 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     """
     splits = [splits_of(problem, one) for one in problem.classes]
     if problem.rules:
-        from polymap.search.structure_model import solutions  # CP-SAT takes half a second to load
+        from polymap.search.problem.structure_model import solutions  # CP-SAT takes half a second to load
 
         rows, complete = solutions(problem, [[tuple(row) for row in one.rows.tolist()] for one in splits], out_of_time)
         places = [{tuple(row): n for n, row in enumerate(one.rows.tolist())} for one in splits]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import permutations
 
-from polymap.search.constraints import dims_named
-from polymap.search.problem import Problem
-from polymap.search.structure import BETWEEN_LOOKS, Structure
+from polymap.search.problem.problem import Problem
+from polymap.search.problem.rules import dims_named
+from polymap.search.problem.structures import BETWEEN_LOOKS, Structure
 
 MOST_DIMS = 8
 

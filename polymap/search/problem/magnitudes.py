@@ -13,7 +13,7 @@ from math import prod
 
 from polymap.ir.loopnest import Tensor, Workload, accesses_of
 from polymap.ir.machine import Architecture
-from polymap.search.components import Component
+from polymap.search.problem.components import Component
 
 
 def most_counted(workload: Workload) -> int:

@@ -7,7 +7,7 @@ from itertools import combinations
 from polymap.costmodel.analysis.footprint import bits_at_once
 from polymap.ir.loopnest import Tensor, Workload
 from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.constraints import Held, Rules, narrowed, rule_text
+from polymap.search.problem.rules import Held, Rules, narrowed, rule_text
 
 
 def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.constraints import Innermost, OrderRule, Outermost, Outside, Rules
-from polymap.search.lattice import Lattice
+from polymap.search.problem.lattice import Lattice
+from polymap.search.problem.rules import Innermost, OrderRule, Outermost, Outside, Rules
 
 Bools = NDArray[np.bool_]
 

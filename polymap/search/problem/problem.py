@@ -9,8 +9,8 @@ from polymap.arithmetic.exact import INT64, count_type
 from polymap.arithmetic.primes import split
 from polymap.ir.loopnest import Operator, Tensor, Workload, accesses_of, is_box
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
-from polymap.search.constraints import Rules, narrowed
-from polymap.search.magnitudes import most_counted
+from polymap.search.problem.magnitudes import most_counted
+from polymap.search.problem.rules import Rules, narrowed
 
 MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element
 MOST_WINDOWED = 1 << 48  # points of all window dims together, so that what is counted of them stays below UNREACHED

@@ -12,7 +12,7 @@ from math import ceil, floor
 
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.search.goals import Objective
+from polymap.search.problem.goals import Objective
 
 _DIGITS = 12  # of a figure that is not exact
 

@@ -14,9 +14,9 @@ from math import prod
 from ortools.sat.python import cp_model
 
 from polymap.ir.errors import Problem as Mistake, SolverError
-from polymap.search.constraints import Utilization
-from polymap.search.lattice import divisors
-from polymap.search.problem import Problem
+from polymap.search.problem.lattice import divisors
+from polymap.search.problem.problem import Problem
+from polymap.search.problem.rules import Utilization
 
 Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]

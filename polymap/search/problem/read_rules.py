@@ -10,7 +10,8 @@ from polymap.inputs.reading import Fields, is_list, is_table, shown
 from polymap.ir.errors import OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.search.constraints import (
+from polymap.search.problem.goals import parse_single
+from polymap.search.problem.rules import (
     AtMost,
     Factor,
     Held,
@@ -22,7 +23,6 @@ from polymap.search.constraints import (
     Rules,
     Utilization,
 )
-from polymap.search.goals import parse_single
 
 FIELDS = ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization", "limits")
 

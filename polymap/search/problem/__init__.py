@@ -1,0 +1,1 @@
+"""The question of a search: one accumulation over a box, the machine's facts, the user's rules, structures and lattices."""
