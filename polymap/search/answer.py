@@ -11,9 +11,9 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.search.demands import refusals
-from polymap.search.floor import floor_of
-from polymap.search.objective import objective_values
+from polymap.search.objective.floors import floor_of
+from polymap.search.objective.measure import objective_values
+from polymap.search.objective.rule_checks import refusals
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.rules import Rules
 from polymap.search.result import Progress, Scored, SearchResult, SpaceCount

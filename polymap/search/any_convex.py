@@ -18,7 +18,7 @@ from polymap.search.any_cells import Region, first_region
 from polymap.search.any_orders import Orders, all_orders
 from polymap.search.any_tables import AnyTables, build_any_tables
 from polymap.search.geometric import Programs, Solved, solve
-from polymap.search.objective import Measure
+from polymap.search.objective.measure import Measure
 from polymap.search.problem.problem import Problem
 
 FloatArray = NDArray[np.float64]

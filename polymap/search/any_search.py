@@ -11,7 +11,7 @@ from polymap.search.any_engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_tables import floats_suffice
 from polymap.search.exhaustive import Walking
 from polymap.search.limits import Limits, Work
-from polymap.search.objective import Measure
+from polymap.search.objective.measure import Measure
 from polymap.search.polish import Annealer
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.problem import Problem

@@ -30,7 +30,7 @@ from polymap.search.any_cells import (
 )
 from polymap.search.any_sizes import AnySizes
 from polymap.search.any_windows import fewest_elements, most_reuse
-from polymap.search.objective import Component, Measure
+from polymap.search.objective.measure import Component, Measure
 from polymap.search.problem.problem import FanoutClass, Problem, TensorTerm
 from polymap.search.tables import output_plans, zero_starts
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from polymap.arithmetic.exact import INT64, Arithmetic, Kind, arithmetic_for, count_type
 from polymap.ir.machine import Multicast
-from polymap.search.objective import Measure
+from polymap.search.objective.measure import Measure
 from polymap.search.problem.components import Component
 from polymap.search.problem.lattice import IntArray
 from polymap.search.problem.magnitudes import most_costed, most_counted

@@ -30,7 +30,7 @@ from polymap.search.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.objective import objective_value
+from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import Objective, parse_single
 from polymap.search.rules import Dataflow, rule_of_thumb, template
 

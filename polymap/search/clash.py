@@ -10,7 +10,7 @@ from math import prod
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
 from polymap.search.feasible import Feasible
-from polymap.search.floor import floor_of
+from polymap.search.objective.floors import floor_of
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.rules import AtMost, Rule, Rules, Utilization, figure, rule_text
 

@@ -14,10 +14,10 @@ from polymap.search.apart import apart_bounds
 from polymap.search.baselines import baseline
 from polymap.search.crew import Crew, Hands, Stop
 from polymap.search.descent import Descent, view_of
-from polymap.search.incumbent import Front, Incumbent, Polish
 from polymap.search.leaf import Leaf
 from polymap.search.limits import OutOfTime, Work
-from polymap.search.objective import BARRED, Measure
+from polymap.search.objective.incumbents import Front, Incumbent, Polish
+from polymap.search.objective.measure import BARRED, Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem.goals import Goal
 from polymap.search.problem.lattice import divisors

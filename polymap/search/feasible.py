@@ -14,11 +14,11 @@ from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload, is_box
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, solve
 from polymap.search.exhaustive import ExhaustiveResult, Walking
 from polymap.search.fallback import program_order
-from polymap.search.objective import objective_value
+from polymap.search.objective.measure import objective_value
+from polymap.search.objective.rule_checks import measure_under, refusals
 from polymap.search.polish import Annealer, is_polished
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import Goal, Objective

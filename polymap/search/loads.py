@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.exact import Arithmetic
-from polymap.search.objective import Measure
+from polymap.search.objective.measure import Measure
 from polymap.search.problem.lattice import IntArray, Lattice
 from polymap.search.problem.problem import Problem, TensorTerm
 from polymap.search.spread import Context, Spread

@@ -16,8 +16,6 @@ from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.search.any_score import exact_score
-from polymap.search.demands import refusals
 from polymap.search.genome import (
     Genome,
     Ground,
@@ -30,7 +28,9 @@ from polymap.search.genome import (
 )
 from polymap.search.leaf import Leaf
 from polymap.search.limits import Limits
-from polymap.search.objective import Measure
+from polymap.search.objective.measure import Measure
+from polymap.search.objective.rule_checks import refusals
+from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.rules import Rules, narrowed
 

@@ -11,11 +11,11 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.search.answer import Question, check_answer
-from polymap.search.demands import measure_under
 from polymap.search.engine import Found, solve
 from polymap.search.fallback import sampled
 from polymap.search.limits import Work
-from polymap.search.objective import objective_values
+from polymap.search.objective.measure import objective_values
+from polymap.search.objective.rule_checks import measure_under
 from polymap.search.polish import annealer_of
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import Objective

@@ -10,7 +10,7 @@ from math import prod
 
 from polymap.ir.loopnest import Access, Tensor, Workload, accesses_of, is_box
 from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.floor import floor_of
+from polymap.search.objective.floors import floor_of
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import Goal
 from polymap.search.problem.rules import AtMost, Factor, Intrinsic, Rules, Utilization, narrowed

@@ -15,18 +15,18 @@ from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.schedules.space.size import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
-from polymap.search.any_score import exact_score
 from polymap.search.any_search import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
 from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
 from polymap.search.crew import Hands
-from polymap.search.demands import measure_under, refusals
 from polymap.search.engine import Found, Outcome, solve
 from polymap.search.exhaustive import Walking
 from polymap.search.fallback import Drawn, program_order, sampled
 from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
 from polymap.search.limits import Limits
-from polymap.search.objective import measure_of
+from polymap.search.objective.measure import measure_of
+from polymap.search.objective.rule_checks import measure_under, refusals
+from polymap.search.objective.scores import exact_score
 from polymap.search.polish import Annealer, DividingPolish, annealer_of, is_polished
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.problem import Problem, analyse

@@ -9,9 +9,9 @@ from itertools import product
 
 from polymap.search.bound import Prices, first_states, least_from, root_bound
 from polymap.search.descent import Descent, View, Way, view_of
-from polymap.search.incumbent import Incumbent
 from polymap.search.limits import OutOfTime
-from polymap.search.objective import BARRED, Measure
+from polymap.search.objective.incumbents import Incumbent
+from polymap.search.objective.measure import BARRED, Measure
 from polymap.search.prices import improve_prices
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import Problem

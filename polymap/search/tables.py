@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from polymap.arithmetic.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.limits import never
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
-from polymap.search.objective import Measure
+from polymap.search.objective.measure import Measure
 from polymap.search.problem.components import Component
 from polymap.search.problem.lattice import IntArray, Lattice, lattice_below, restricted
 from polymap.search.problem.loop_orders import standing_tiles

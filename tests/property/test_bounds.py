@@ -26,8 +26,8 @@ from polymap.report.explain import explain
 from polymap.search import fallback
 from polymap.search.exhaustive import scored_trees
 from polymap.search.fallback import program_order
-from polymap.search.floor import floor_of
-from polymap.search.objective import objective_values
+from polymap.search.objective.floors import floor_of
+from polymap.search.objective.measure import objective_values
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import parse_objective
 from polymap.search.search import search

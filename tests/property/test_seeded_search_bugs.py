@@ -21,7 +21,7 @@ from polymap.arithmetic import exact
 from polymap.ir.machine import Architecture
 from polymap.search import engine, prices, tally
 from polymap.search.exhaustive import exhaustive
-from polymap.search.objective import measure_of
+from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.magnitudes import most_costed
 from polymap.search.search import search

@@ -20,7 +20,7 @@ from polymap.inputs.parsing import parse_json
 from polymap.inputs.reading import read_text
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.search.objective import objective_value
+from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.search.result import SearchResult
 from polymap.workload.document import workload_from_document

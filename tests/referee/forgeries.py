@@ -23,7 +23,7 @@ from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_from_document, mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
-from polymap.search.objective import objective_value
+from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_single
 
 HEAD = ("workload", "machine", "constraints", "objective")

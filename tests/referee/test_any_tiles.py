@@ -22,7 +22,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel, Node
 from polymap.search.any_engine import AnySearch
 from polymap.search.exhaustive import exhaustive
-from polymap.search.objective import measure_of, objective_values
+from polymap.search.objective.measure import measure_of, objective_values
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.workload.einsum import einsum

@@ -23,7 +23,7 @@ from polymap.search import bound
 from polymap.search.answer import number_of
 from polymap.search.descent import view_of
 from polymap.search.limits import OutOfTime
-from polymap.search.objective import measure_of, objective_value
+from polymap.search.objective.measure import measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures

@@ -8,7 +8,7 @@ import pytest
 
 from polymap.search.apart import apart_bounds
 from polymap.search.descent import view_of
-from polymap.search.objective import measure_of
+from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures

@@ -19,7 +19,7 @@ from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.baselines import BaselineResult, Method, baseline
 from polymap.search.exhaustive import exhaustive
 from polymap.search.genome import crossed, ground_of, neighbour, plain_genome, random_genome, tree_of_genome
-from polymap.search.objective import objective_value
+from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.search.rules import Dataflow, rule_of_thumb
 from polymap.workload.c.reader import from_c

@@ -8,7 +8,7 @@ import pytest
 
 from polymap.arch.presets import load_arch
 from polymap.ir.errors import OptionError
-from polymap.search.objective import packed, unpacked
+from polymap.search.objective.measure import packed, unpacked
 from polymap.search.problem.goals import Goal, parse_objective, parse_single
 
 ARCH = load_arch("flat3")

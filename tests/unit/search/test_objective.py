@@ -14,7 +14,7 @@ from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.search.objective import Measure, measure_of, objective_value
+from polymap.search.objective.measure import Measure, measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.workload.einsum import einsum
 

@@ -16,11 +16,12 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search import demands, ranked, run
+from polymap.search import ranked, run
 from polymap.search.clash import clashing
-from polymap.search.demands import refusals, ways
 from polymap.search.exhaustive import scored_trees
 from polymap.search.feasible import Dividing
+from polymap.search.objective.measure import rule_checks as demands
+from polymap.search.objective.rule_checks import refusals, ways
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import Intrinsic, figure

@@ -13,7 +13,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.search.objective import objective_values
+from polymap.search.objective.measure import objective_values
 from polymap.search.problem.goals import Objective
 
 

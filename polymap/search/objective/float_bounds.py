@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.objective import Measure
+from polymap.search.objective.measure import Measure
 from polymap.search.problem.goals import Goal
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from polymap.costmodel.cost import Cost
 from polymap.ir.loopnest import Statement, Workload, accesses_of
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.objective import Measure, limited, measure_of, objective_value
+from polymap.search.objective.measure import Measure, limited, measure_of, objective_value
 from polymap.search.problem.goals import Objective
 from polymap.search.problem.rules import (
     AtMost,

@@ -9,7 +9,7 @@ from typing import Protocol
 from polymap.search.bound import Prices
 from polymap.search.leaf import Leaf
 from polymap.search.limits import Work
-from polymap.search.objective import BARRED, unpacked
+from polymap.search.objective.measure import BARRED, unpacked
 
 
 class Polish(Protocol):
