@@ -21,12 +21,12 @@ from polymap.search.any_probes import Ranges, ranges_below, within
 from polymap.search.any_round import nearby, tree_of_chain, trip_counts
 from polymap.search.any_seeds import points_of, seated, seeds
 from polymap.search.any_tables import AnyTables, build_any_tables
-from polymap.search.limits import Work
 from polymap.search.objective.measure import Measure
 from polymap.search.objective.scores import exact_score
 from polymap.search.polish import Annealer
 from polymap.search.problem.goals import Objective
 from polymap.search.problem.problem import Problem
+from polymap.search.resources.limits import Work
 
 COARSE = 1.5  # regions whose factors differ by more are cut before anything else
 FINE = 1.001

@@ -10,11 +10,11 @@ from polymap.ir.mapping import Mapping
 from polymap.search.any_engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_tables import floats_suffice
 from polymap.search.exhaustive import Walking
-from polymap.search.limits import Limits, Work
 from polymap.search.objective.measure import Measure
 from polymap.search.polish import Annealer
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.problem import Problem
+from polymap.search.resources.limits import Limits, Work
 
 ANNEALED_AT_ONCE = 64  # mappings between two reports
 POLISHED = 400  # mappings that are scored where no bound tells how good they are

@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 
 from polymap.arithmetic.exact import Arithmetic, Numbers
-from polymap.search.limits import OutOfTime
 from polymap.search.problem.lattice import IntArray, minimum_below
+from polymap.search.resources.limits import OutOfTime
 from polymap.search.tables import Edge, Tables
 
 State = tuple[int, ...]

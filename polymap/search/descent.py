@@ -29,9 +29,9 @@ from polymap.search.bound import (
 )
 from polymap.search.chain import ChainNode, ordered_chain
 from polymap.search.leaf import Leaf, best_leaves, separated_leaves
-from polymap.search.limits import OutOfTime
 from polymap.search.objective.float_bounds import lowered_sum, may_win, surely_below
 from polymap.search.objective.incumbents import Incumbent
+from polymap.search.resources.limits import OutOfTime
 from polymap.search.spread import Context
 from polymap.search.tables import Edge, Tables, tables_below
 

@@ -12,10 +12,8 @@ from math import prod
 
 from polymap.search.apart import apart_bounds
 from polymap.search.baselines import baseline
-from polymap.search.crew import Crew, Hands, Stop
 from polymap.search.descent import Descent, view_of
 from polymap.search.leaf import Leaf
-from polymap.search.limits import OutOfTime, Work
 from polymap.search.objective.incumbents import Front, Incumbent, Polish
 from polymap.search.objective.measure import BARRED, Measure
 from polymap.search.prices import improve_prices
@@ -24,6 +22,8 @@ from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import Problem
 from polymap.search.problem.structures import Structure, enumerate_structures
 from polymap.search.problem.symmetry import distinct_structures
+from polymap.search.resources.limits import OutOfTime, Work
+from polymap.search.resources.worker_pool import Crew, Hands, Stop
 from polymap.search.spread import root_context
 from polymap.search.steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
 from polymap.search.tables import build_tables

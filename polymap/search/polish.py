@@ -27,12 +27,12 @@ from polymap.search.genome import (
     tree_of_genome,
 )
 from polymap.search.leaf import Leaf
-from polymap.search.limits import Limits
 from polymap.search.objective.measure import Measure
 from polymap.search.objective.rule_checks import refusals
 from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.rules import Rules, narrowed
+from polymap.search.resources.limits import Limits
 
 NEAR_HEAT, FAR_HEAT, COLD = 0.05, 0.5, 0.002  # accepted rise of the value's logarithm: near the best, anywhere, at last
 NEAR_LENGTH, FAR_LENGTH, LONGER = 400, 1200, 1.5  # mappings per run, and how runs grow

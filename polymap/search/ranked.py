@@ -13,7 +13,6 @@ from polymap.ir.mapping import Mapping
 from polymap.search.answer import Question, check_answer
 from polymap.search.engine import Found, solve
 from polymap.search.fallback import sampled
-from polymap.search.limits import Work
 from polymap.search.objective.measure import objective_values
 from polymap.search.objective.rule_checks import measure_under
 from polymap.search.polish import annealer_of
@@ -21,6 +20,7 @@ from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import Objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.rules import Rules
+from polymap.search.resources.limits import Work
 
 
 def ranked(

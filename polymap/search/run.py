@@ -18,12 +18,10 @@ from polymap.search.answer import Question, Values, answer, front_answer, gap_of
 from polymap.search.any_search import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
 from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
-from polymap.search.crew import Hands
 from polymap.search.engine import Found, Outcome, solve
 from polymap.search.exhaustive import Walking
 from polymap.search.fallback import Drawn, program_order, sampled
 from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
-from polymap.search.limits import Limits
 from polymap.search.objective.measure import measure_of
 from polymap.search.objective.rule_checks import measure_under, refusals
 from polymap.search.objective.scores import exact_score
@@ -33,6 +31,8 @@ from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.rules import Rules
 from polymap.search.ranked import ranked
 from polymap.search.refuted import is_refuted
+from polymap.search.resources.limits import Limits
+from polymap.search.resources.worker_pool import Hands
 from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
 from polymap.search.tally import Count
 

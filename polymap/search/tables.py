@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
-from polymap.search.limits import never
 from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
 from polymap.search.objective.measure import Measure
 from polymap.search.problem.components import Component
@@ -28,6 +27,7 @@ from polymap.search.problem.magnitudes import most_costed, most_counted
 from polymap.search.problem.problem import Problem, TensorTerm
 from polymap.search.problem.rules import Intrinsic
 from polymap.search.problem.structures import Structure
+from polymap.search.resources.limits import never
 from polymap.search.spread import Context, Spread
 from polymap.search.windows import Crossing, least_messages, least_size
 

@@ -22,11 +22,11 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.search import bound
 from polymap.search.answer import number_of
 from polymap.search.descent import view_of
-from polymap.search.limits import OutOfTime
 from polymap.search.objective.measure import measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
+from polymap.search.resources.limits import OutOfTime
 from polymap.search.result import SearchResult
 from polymap.search.search import search
 from polymap.search.second_prover import second_proof

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from polymap.search.bound import Prices
 from polymap.search.leaf import Leaf
-from polymap.search.limits import Work
 from polymap.search.objective.measure import BARRED, unpacked
+from polymap.search.resources.limits import Work
 
 
 class Polish(Protocol):

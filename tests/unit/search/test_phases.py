@@ -16,12 +16,12 @@ from polymap.report.summary import no_answer_text, result_text
 from polymap.search import any_search, run
 from polymap.search.exhaustive import exhaustive
 from polymap.search.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
-from polymap.search.limits import Limits
-from polymap.search.memory import Memory, resident_mb
 from polymap.search.objective.floors import floor_of
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
+from polymap.search.resources.limits import Limits
+from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.result import Progress
 from polymap.search.search import search
 from tests.referee.demands import meets, random_demands

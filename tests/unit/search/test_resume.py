@@ -15,8 +15,8 @@ from polymap.report.history import history_figure, history_svg
 from polymap.search import run
 from polymap.search.any_cells import first_region
 from polymap.search.any_engine import AnyOutcome, AnySearch, Item
-from polymap.search.memory import Memory, resident_mb
 from polymap.search.problem.problem import analyse
+from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.result import SearchResult
 from polymap.search.search import search
 from tests.unit.search.machines import two_levels

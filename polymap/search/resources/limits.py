@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from polymap.search.memory import Memory
+from polymap.search.resources.memory import Memory
 
 LEAST_DIVIDING_S = 5.0  # for dividing tiles before those of any size,
 LEAST_DIVIDING_SHARE = 1 / 3  # or this share of the limit where that is more,

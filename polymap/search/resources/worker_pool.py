@@ -27,7 +27,7 @@ State = TypeVar("State")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 LOOK_S = 0.02  # between two looks for a word of the boss, or at the boss's clock
-_CODE = "import sys; sys.path[:] = {}; from polymap.search.crew import serve; serve()"
+_CODE = "import sys; sys.path[:] = {}; from polymap.search.resources.worker_pool import serve; serve()"
 
 
 @dataclass(slots=True)

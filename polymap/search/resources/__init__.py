@@ -1,0 +1,1 @@
+"""What a search may use: time, memory, work, processes."""
