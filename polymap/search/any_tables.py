@@ -30,9 +30,9 @@ from polymap.search.any_cells import (
 )
 from polymap.search.any_sizes import AnySizes
 from polymap.search.any_windows import fewest_elements, most_reuse
+from polymap.search.dividing.node_costs import output_plans, zero_starts
 from polymap.search.objective.measure import Component, Measure
 from polymap.search.problem.problem import FanoutClass, Problem, TensorTerm
-from polymap.search.tables import output_plans, zero_starts
 
 FloatArray = NDArray[np.float64]
 MOST_BITS = 900  # of numbers that floats hold with room to spare

@@ -16,6 +16,7 @@ from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
+from polymap.search.dividing.loop_order import Leaf
 from polymap.search.genome import (
     Genome,
     Ground,
@@ -26,7 +27,6 @@ from polymap.search.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.leaf import Leaf
 from polymap.search.objective.measure import Measure
 from polymap.search.objective.rule_checks import refusals
 from polymap.search.objective.scores import exact_score

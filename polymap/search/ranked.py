@@ -11,7 +11,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.search.answer import Question, check_answer
-from polymap.search.engine import Found, solve
+from polymap.search.dividing.engine import Found, solve
 from polymap.search.fallback import sampled
 from polymap.search.objective.measure import objective_values
 from polymap.search.objective.rule_checks import measure_under

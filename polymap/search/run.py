@@ -18,7 +18,8 @@ from polymap.search.answer import Question, Values, answer, front_answer, gap_of
 from polymap.search.any_search import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
 from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
-from polymap.search.engine import Found, Outcome, solve
+from polymap.search.dividing.accounted import Count
+from polymap.search.dividing.engine import Found, Outcome, solve
 from polymap.search.exhaustive import Walking
 from polymap.search.fallback import Drawn, program_order, sampled
 from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
@@ -34,7 +35,6 @@ from polymap.search.refuted import is_refuted
 from polymap.search.resources.limits import Limits
 from polymap.search.resources.worker_pool import Hands
 from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
-from polymap.search.tally import Count
 
 OnProgress = Callable[[Progress], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time

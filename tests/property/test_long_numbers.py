@@ -13,7 +13,7 @@ import pytest
 import polymap as pm
 from polymap.arithmetic import exact
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search import engine
+from polymap.search.dividing import engine
 from polymap.search.exhaustive import exhaustive
 from polymap.search.result import SearchResult
 from polymap.search.search import search

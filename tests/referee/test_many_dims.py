@@ -19,9 +19,11 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
-from polymap.search import bound
 from polymap.search.answer import number_of
-from polymap.search.descent import view_of
+from polymap.search.dividing import bounds as bound
+from polymap.search.dividing.branch_and_bound import view_of
+from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.spread import root_context
 from polymap.search.objective.measure import measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
@@ -30,8 +32,6 @@ from polymap.search.resources.limits import OutOfTime
 from polymap.search.result import SearchResult
 from polymap.search.search import search
 from polymap.search.second_prover import second_proof
-from polymap.search.spread import root_context
-from polymap.search.tables import build_tables
 from polymap.workload.einsum import einsum
 from tests.referee.problems import lengthened, scaled
 

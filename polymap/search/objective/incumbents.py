@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from polymap.search.bound import Prices
-from polymap.search.leaf import Leaf
+from polymap.search.dividing.bounds import Prices
+from polymap.search.dividing.loop_order import Leaf
 from polymap.search.objective.measure import BARRED, unpacked
 from polymap.search.resources.limits import Work
 

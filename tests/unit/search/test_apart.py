@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from polymap.search.apart import apart_bounds
-from polymap.search.descent import view_of
+from polymap.search.dividing.branch_and_bound import view_of
+from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.queue_steps import view_bound
+from polymap.search.dividing.single_tensor_bound import apart_bounds
+from polymap.search.dividing.spread import root_context
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
-from polymap.search.spread import root_context
-from polymap.search.steps import view_bound
-from polymap.search.tables import build_tables
 from tests.referee.problems import random_problem
 
 

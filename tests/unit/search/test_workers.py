@@ -11,7 +11,7 @@ import pytest
 
 from polymap import conv2d, evaluate, explore, matmul
 from polymap.ir.loopnest import Workload
-from polymap.search import engine
+from polymap.search.dividing import engine
 from polymap.search.resources import worker_pool as crew
 from polymap.search.result import Progress, SearchResult
 from polymap.search.search import search

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.ir.machine import Multicast
+from polymap.search.dividing.windows import Crossing
 from polymap.search.problem.problem import FanoutClass, Problem, TensorTerm
 from polymap.search.problem.structures import Structure
-from polymap.search.windows import Crossing
 
 Places = tuple[tuple[tuple[int, str], int], ...]
 

@@ -10,13 +10,17 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from math import prod
 
-from polymap.search.apart import apart_bounds
 from polymap.search.baselines import baseline
-from polymap.search.descent import Descent, view_of
-from polymap.search.leaf import Leaf
+from polymap.search.dividing.accounted import Count, Tally
+from polymap.search.dividing.branch_and_bound import Descent, view_of
+from polymap.search.dividing.lagrange import improve_prices
+from polymap.search.dividing.loop_order import Leaf
+from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.queue_steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
+from polymap.search.dividing.single_tensor_bound import apart_bounds
+from polymap.search.dividing.spread import root_context
 from polymap.search.objective.incumbents import Front, Incumbent, Polish
 from polymap.search.objective.measure import BARRED, Measure
-from polymap.search.prices import improve_prices
 from polymap.search.problem.goals import Goal
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import Problem
@@ -24,10 +28,6 @@ from polymap.search.problem.structures import Structure, enumerate_structures
 from polymap.search.problem.symmetry import distinct_structures
 from polymap.search.resources.limits import OutOfTime, Work
 from polymap.search.resources.worker_pool import Crew, Hands, Stop
-from polymap.search.spread import root_context
-from polymap.search.steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
-from polymap.search.tables import build_tables
-from polymap.search.tally import Count, Tally
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.exact import Arithmetic, Numbers
-from polymap.search.bound import (
+from polymap.search.dividing.bounds import (
     Inside,
     Move,
     Prices,
@@ -27,13 +27,13 @@ from polymap.search.bound import (
     reach_from,
     usable_bits,
 )
-from polymap.search.chain import ChainNode, ordered_chain
-from polymap.search.leaf import Leaf, best_leaves, separated_leaves
+from polymap.search.dividing.chain import ChainNode, ordered_chain
+from polymap.search.dividing.loop_order import Leaf, best_leaves, separated_leaves
+from polymap.search.dividing.node_costs import Edge, Tables, tables_below
+from polymap.search.dividing.spread import Context
 from polymap.search.objective.float_bounds import lowered_sum, may_win, surely_below
 from polymap.search.objective.incumbents import Incumbent
 from polymap.search.resources.limits import OutOfTime
-from polymap.search.spread import Context
-from polymap.search.tables import Edge, Tables, tables_below
 
 Parts = tuple[int, ...]
 Stop = Callable[[], bool]

@@ -13,14 +13,14 @@ from itertools import pairwise, permutations, product
 from math import prod
 
 from polymap.ir.mapping import Mapping
-from polymap.search.chain import Block, ChainNode, Placed, blocks_of, group_factor, is_mark, tree_of, trips_of
-from polymap.search.lowering import lowered_chains, separated_chains
+from polymap.search.dividing.chain import Block, ChainNode, Placed, blocks_of, group_factor, is_mark, tree_of, trips_of
+from polymap.search.dividing.node_costs import Tables
+from polymap.search.dividing.spatial_lowering import lowered_chains, separated_chains
+from polymap.search.dividing.spread import Spread
+from polymap.search.dividing.window_traffic import WindowNode, compute_node, window_node, window_overlap, window_size
 from polymap.search.problem.loop_orders import inside_of, may_stand, ordered
 from polymap.search.problem.problem import TensorTerm
 from polymap.search.problem.rules import Intrinsic
-from polymap.search.spread import Spread
-from polymap.search.tables import Tables
-from polymap.search.traffic import WindowNode, compute_node, window_node, window_overlap, window_size
 
 Vector = tuple[int, ...]
 

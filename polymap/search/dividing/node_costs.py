@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
-from polymap.search.loads import NodeLoads, Setting, node_loads, window_index
+from polymap.search.dividing.loads import NodeLoads, Setting, node_loads, window_index
+from polymap.search.dividing.spread import Context, Spread
+from polymap.search.dividing.windows import Crossing, least_messages, least_size
 from polymap.search.objective.measure import Measure
 from polymap.search.problem.components import Component
 from polymap.search.problem.lattice import IntArray, Lattice, lattice_below, restricted
@@ -28,8 +30,6 @@ from polymap.search.problem.problem import Problem, TensorTerm
 from polymap.search.problem.rules import Intrinsic
 from polymap.search.problem.structures import Structure
 from polymap.search.resources.limits import never
-from polymap.search.spread import Context, Spread
-from polymap.search.windows import Crossing, least_messages, least_size
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,9 +14,9 @@ from itertools import product
 import numpy as np
 
 from polymap.arithmetic.exact import Arithmetic, Numbers
+from polymap.search.dividing.node_costs import Edge, Tables
 from polymap.search.problem.lattice import IntArray, minimum_below
 from polymap.search.resources.limits import OutOfTime
-from polymap.search.tables import Edge, Tables
 
 State = tuple[int, ...]
 LONG_STEP = 1 << 14  # entries of tables from which on the clock is looked at between them

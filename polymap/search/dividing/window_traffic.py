@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from polymap.search.chain import ChainNode
+from polymap.search.dividing.chain import ChainNode
+from polymap.search.dividing.node_costs import Tables
+from polymap.search.dividing.spread import Spread
+from polymap.search.dividing.windows import Count, Crossing, DimStep, dim_step, tile_counts, tile_messages
 from polymap.search.problem.problem import TensorTerm
-from polymap.search.spread import Spread
-from polymap.search.tables import Tables
-from polymap.search.windows import Count, Crossing, DimStep, dim_step, tile_counts, tile_messages
 
 Groups = tuple[tuple[int, tuple[int, ...]], ...]
 Pair = tuple[int, int]

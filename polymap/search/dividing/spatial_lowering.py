@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 
-from polymap.search.chain import ChainNode, is_mark, mark_at, ordered_chain
+from polymap.search.dividing.chain import ChainNode, is_mark, mark_at, ordered_chain
+from polymap.search.dividing.node_costs import Tables
 from polymap.search.problem.lattice import divisors
-from polymap.search.tables import Tables
 
 Tile = tuple[int, ...]
 

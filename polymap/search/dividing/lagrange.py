@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polymap.arithmetic.exact import Kind
-from polymap.search.bound import (
+from polymap.search.dividing.bounds import (
     Inside,
     Move,
     Prices,
@@ -21,9 +21,9 @@ from polymap.search.bound import (
     root_bound,
     usable_bits,
 )
-from polymap.search.descent import Descent, Spot, start_spot, step, through
+from polymap.search.dividing.branch_and_bound import Descent, Spot, start_spot, step, through
+from polymap.search.dividing.node_costs import Tables
 from polymap.search.problem.magnitudes import most_costed
-from polymap.search.tables import Tables
 
 ROUNDS = 10
 FIRST_ROUNDS = 3  # after these, prices that have closed less than a third of the way to the limit are not improved

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.tables import Tables
+from polymap.search.dividing.node_costs import Tables
 
 
 @dataclass(frozen=True, slots=True)

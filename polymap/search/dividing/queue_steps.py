@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import product
 
-from polymap.search.bound import Prices, first_states, least_from, root_bound
-from polymap.search.descent import Descent, View, Way, view_of
+from polymap.search.dividing.bounds import Prices, first_states, least_from, root_bound
+from polymap.search.dividing.branch_and_bound import Descent, View, Way, view_of
+from polymap.search.dividing.lagrange import improve_prices
+from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.spread import Places, Spread, root_context
 from polymap.search.objective.incumbents import Incumbent
 from polymap.search.objective.measure import BARRED, Measure
-from polymap.search.prices import improve_prices
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import Problem
 from polymap.search.problem.structures import Structure
 from polymap.search.resources.limits import OutOfTime
-from polymap.search.spread import Places, Spread, root_context
-from polymap.search.tables import build_tables
 
 Stop = Callable[[], bool]
 Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops
