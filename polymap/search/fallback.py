@@ -14,7 +14,7 @@ from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Statement, Tensor, Workload, accesses_of
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.search.any_search import POLISHED, annealed
+from polymap.search.any_size.phases import POLISHED, annealed
 from polymap.search.objective.measure import objective_values
 from polymap.search.objective.rule_checks import refusals
 from polymap.search.polish import Annealer

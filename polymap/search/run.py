@@ -15,7 +15,7 @@ from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.schedules.space.size import SpaceSize, TileRule, space_size
 from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
-from polymap.search.any_search import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
+from polymap.search.any_size.phases import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
 from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
 from polymap.search.dividing.accounted import Count

@@ -20,7 +20,7 @@ from polymap.inputs.parsing import parse_json
 from polymap.inputs.reading import read_text
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel, Node
-from polymap.search.any_engine import AnySearch
+from polymap.search.any_size.engine import AnySearch
 from polymap.search.exhaustive import exhaustive
 from polymap.search.objective.measure import measure_of, objective_values
 from polymap.search.problem.goals import parse_objective

@@ -13,8 +13,8 @@ from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.report.history import history_figure, history_svg
 from polymap.search import run
-from polymap.search.any_cells import first_region
-from polymap.search.any_engine import AnyOutcome, AnySearch, Item
+from polymap.search.any_size.engine import AnyOutcome, AnySearch, Item
+from polymap.search.any_size.regions import first_region
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.result import SearchResult

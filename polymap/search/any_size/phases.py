@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.ir.mapping import Mapping
-from polymap.search.any_engine import AnyOutcome, AnySearch, Entry
-from polymap.search.any_tables import floats_suffice
+from polymap.search.any_size.engine import AnyOutcome, AnySearch, Entry
+from polymap.search.any_size.node_costs import floats_suffice
 from polymap.search.exhaustive import Walking
 from polymap.search.objective.measure import Measure
 from polymap.search.polish import Annealer

@@ -9,9 +9,9 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.any_bound import State, capacities, first_states, joint_states
-from polymap.search.any_forms import Forms, Monomial
-from polymap.search.any_tables import AnyTables
+from polymap.search.any_size.monomials import Forms, Monomial
+from polymap.search.any_size.node_costs import AnyTables
+from polymap.search.any_size.relaxation import State, capacities, first_states, joint_states
 
 FloatArray = NDArray[np.float64]
 Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import prod
 
 from polymap.ir.machine import Multicast
-from polymap.search.any_tables import AnyEdge, AnyTables
+from polymap.search.any_size.node_costs import AnyEdge, AnyTables
 from polymap.search.dividing.node_costs import zero_starts
 from polymap.search.objective.measure import Component
 from polymap.search.problem.problem import Problem, TensorTerm

@@ -9,10 +9,10 @@ from math import exp, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.any_cells import Region
-from polymap.search.any_convex import AT_ONCE, CLOSE, Builder, Chain, Convex
-from polymap.search.any_tables import AnyEdge, AnyTables
-from polymap.search.geometric import solve
+from polymap.search.any_size.convex import AT_ONCE, CLOSE, Builder, Chain, Convex
+from polymap.search.any_size.geometric import solve
+from polymap.search.any_size.node_costs import AnyEdge, AnyTables
+from polymap.search.any_size.regions import Region
 
 FloatArray = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from itertools import product
 from math import ceil, floor, log, prod
 
 from polymap.ir.mapping import Mapping, Spatial, Temporal
-from polymap.search.any_cells import ONE, FactorRange, Region, is_possible, unit_count
-from polymap.search.any_convex import Chain
+from polymap.search.any_size.convex import Chain
+from polymap.search.any_size.regions import ONE, FactorRange, Region, is_possible, unit_count
 from polymap.search.problem.problem import Problem
 
 Factors = tuple[tuple[FactorRange, ...], ...]

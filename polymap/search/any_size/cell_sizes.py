@@ -8,7 +8,7 @@ from math import ceil, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.any_cells import ONE, Region, cell_sizes, groups_of, point_sizes, unit_of
+from polymap.search.any_size.regions import ONE, Region, cell_sizes, groups_of, point_sizes, unit_of
 from polymap.search.problem.problem import FanoutClass, Problem, TensorTerm
 
 FloatArray = NDArray[np.float64]

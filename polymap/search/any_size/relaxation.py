@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.any_tables import AnyTables
+from polymap.search.any_size.node_costs import AnyTables
 
 FloatArray = NDArray[np.float64]
 State = tuple[int, ...]

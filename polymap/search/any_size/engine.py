@@ -14,13 +14,13 @@ from heapq import heappop, heappush
 from math import ceil, inf, isfinite, prod
 
 from polymap.ir.mapping import Mapping
-from polymap.search.any_bound import Moves, Relaxed, TimeIsUp, relax
-from polymap.search.any_cells import Region, first_region, is_possible
-from polymap.search.any_convex import Chain, Convex
-from polymap.search.any_probes import Ranges, ranges_below, within
-from polymap.search.any_round import nearby, tree_of_chain, trip_counts
-from polymap.search.any_seeds import points_of, seated, seeds
-from polymap.search.any_tables import AnyTables, build_any_tables
+from polymap.search.any_size.convex import Chain, Convex
+from polymap.search.any_size.node_costs import AnyTables, build_any_tables
+from polymap.search.any_size.probes import Ranges, ranges_below, within
+from polymap.search.any_size.regions import Region, first_region, is_possible
+from polymap.search.any_size.relaxation import Moves, Relaxed, TimeIsUp, relax
+from polymap.search.any_size.rounding import nearby, tree_of_chain, trip_counts
+from polymap.search.any_size.starts import points_of, seated, seeds
 from polymap.search.objective.measure import Measure
 from polymap.search.objective.scores import exact_score
 from polymap.search.polish import Annealer

@@ -8,9 +8,9 @@ from itertools import product
 from math import ceil, floor, prod
 
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.any_bound import Placed
-from polymap.search.any_cells import FactorRange, Region, groups_of
-from polymap.search.any_tables import AnyTables
+from polymap.search.any_size.node_costs import AnyTables
+from polymap.search.any_size.regions import FactorRange, Region, groups_of
+from polymap.search.any_size.relaxation import Placed
 from polymap.search.problem.problem import Problem
 
 Row = tuple[int, ...]

@@ -13,11 +13,11 @@ from math import log, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.any_bound import MARGIN, Moves, State
-from polymap.search.any_cells import Region, first_region
-from polymap.search.any_orders import Orders, all_orders
-from polymap.search.any_tables import AnyTables, build_any_tables
-from polymap.search.geometric import Programs, Solved, solve
+from polymap.search.any_size.geometric import Programs, Solved, solve
+from polymap.search.any_size.node_costs import AnyTables, build_any_tables
+from polymap.search.any_size.orders import Orders, all_orders
+from polymap.search.any_size.regions import Region, first_region
+from polymap.search.any_size.relaxation import MARGIN, Moves, State
 from polymap.search.objective.measure import Measure
 from polymap.search.problem.problem import Problem
 

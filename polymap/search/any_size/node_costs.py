@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.ir.machine import Multicast
-from polymap.search.any_cells import (
+from polymap.search.any_size.cell_sizes import AnySizes
+from polymap.search.any_size.regions import (
     ONE,
     Region,
     groups_of,
@@ -28,8 +29,7 @@ from polymap.search.any_cells import (
     unit_count,
     unit_of,
 )
-from polymap.search.any_sizes import AnySizes
-from polymap.search.any_windows import fewest_elements, most_reuse
+from polymap.search.any_size.windows import fewest_elements, most_reuse
 from polymap.search.dividing.node_costs import output_plans, zero_starts
 from polymap.search.objective.measure import Component, Measure
 from polymap.search.problem.problem import FanoutClass, Problem, TensorTerm

@@ -1,0 +1,1 @@
+"""Bounds and mappings over tiles of any size."""
