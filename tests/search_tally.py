@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from polymap.ir.mapping import Mapping, Spatial, Temporal
-from polymap.search.exhaustive import ExhaustiveResult, exhaustive
+from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive
 from polymap.search.result import SearchResult
 from polymap.search.search import search
 from tests.referee.demands import Table, meets, random_demands

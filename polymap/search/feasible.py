@@ -15,7 +15,7 @@ from polymap.ir.loopnest import Workload, is_box
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.search.dividing.engine import Found, solve
-from polymap.search.exhaustive import ExhaustiveResult, Walking
+from polymap.search.enumeration.trees import ExhaustiveResult, Walking
 from polymap.search.fallback import program_order
 from polymap.search.objective.measure import objective_value
 from polymap.search.objective.rule_checks import measure_under, refusals

@@ -20,7 +20,7 @@ from polymap.search.certificate import certificate
 from polymap.search.clash import clashing
 from polymap.search.dividing.accounted import Count
 from polymap.search.dividing.engine import Found, Outcome, solve
-from polymap.search.exhaustive import Walking
+from polymap.search.enumeration.trees import Walking
 from polymap.search.fallback import Drawn, program_order, sampled
 from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
 from polymap.search.objective.measure import measure_of

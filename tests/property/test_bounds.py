@@ -24,7 +24,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.ir.mapping import Mapping
 from polymap.report.explain import explain
 from polymap.search import fallback
-from polymap.search.exhaustive import scored_trees
+from polymap.search.enumeration.trees import scored_trees
 from polymap.search.fallback import program_order
 from polymap.search.objective.floors import floor_of
 from polymap.search.objective.measure import objective_values

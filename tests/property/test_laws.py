@@ -21,7 +21,7 @@ from polymap.ir.affine import Affine
 from polymap.ir.loopnest import Access, Statement, Workload, accesses_of
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.exhaustive import exhaustive
+from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsum import einsum
 from tests.cases import Case, random_case
 

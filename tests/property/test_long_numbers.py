@@ -14,7 +14,7 @@ import polymap as pm
 from polymap.arithmetic import exact
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.dividing import engine
-from polymap.search.exhaustive import exhaustive
+from polymap.search.enumeration.trees import exhaustive
 from polymap.search.result import SearchResult
 from polymap.search.search import search
 from tests.referee.problems import random_problem, scaled

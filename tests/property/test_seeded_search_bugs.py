@@ -20,7 +20,7 @@ import pytest
 from polymap.arithmetic import exact
 from polymap.ir.machine import Architecture
 from polymap.search.dividing import accounted as tally, engine, lagrange as prices
-from polymap.search.exhaustive import exhaustive
+from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.magnitudes import most_costed

@@ -16,9 +16,9 @@ from statistics import median
 
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
-from polymap.search.exhaustive_counts import Nest
-from polymap.search.exhaustive_places import Arrangements
-from polymap.search.exhaustive_words import Words
+from polymap.search.enumeration.counts import Nest
+from polymap.search.enumeration.places import Arrangements
+from polymap.search.enumeration.words import Words
 from polymap.workload.einsum import einsum
 
 LARGE = 10_000  # trees; at least half of the problems have more

@@ -21,7 +21,7 @@ from polymap.schedules.document import mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
 from polymap.search.certificate import certificate
 from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table
-from polymap.search.exhaustive import exhaustive, scored_trees
+from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.read_rules import rules_from_document

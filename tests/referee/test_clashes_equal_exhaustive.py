@@ -18,7 +18,7 @@ import pytest
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.search.exhaustive import ScoredTree, scored_trees
+from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.workload.einsum import einsum
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import random_problem

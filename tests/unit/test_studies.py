@@ -19,7 +19,7 @@ from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, 
 from polymap.report.buffer_curve import buffer_curve_svg, buffer_curve_text, buffer_figure
 from polymap.report.numbers import size
 from polymap.report.plots import buffer_curve_plot
-from polymap.search.exhaustive import exhaustive
+from polymap.search.enumeration.trees import exhaustive
 from polymap.studies import buffer_curve
 from polymap.workload.einsum import einsum
 from tests import cases

@@ -9,7 +9,7 @@ from fractions import Fraction
 from polymap.ir.mapping import Mapping
 from polymap.search.any_size.engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_size.node_costs import floats_suffice
-from polymap.search.exhaustive import Walking
+from polymap.search.enumeration.trees import Walking
 from polymap.search.objective.measure import Measure
 from polymap.search.polish import Annealer
 from polymap.search.problem.goals import Goal, Objective

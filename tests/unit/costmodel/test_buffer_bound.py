@@ -15,7 +15,7 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
-from polymap.search.exhaustive import exhaustive
+from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsum import einsum
 
 

@@ -17,7 +17,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.baselines import BaselineResult, Method, baseline
-from polymap.search.exhaustive import exhaustive
+from polymap.search.enumeration.trees import exhaustive
 from polymap.search.genome import crossed, ground_of, neighbour, plain_genome, random_genome, tree_of_genome
 from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_objective

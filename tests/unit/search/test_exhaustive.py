@@ -17,7 +17,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping, MappingNode, Spatial, Storage
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.space.size import legal_count
-from polymap.search.exhaustive import exhaustive, scored_trees
+from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.objective.measure import objective_value, objective_values
 from polymap.search.problem.goals import parse_objective
 from polymap.workload.einsum import einsum

@@ -13,7 +13,7 @@ from polymap.costmodel.analysis.footprint import bits_at_once
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search.exhaustive import exhaustive
+from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.clashes import clashes
 from polymap.workload.einsum import einsum
 from tests.case_workloads import general_workload

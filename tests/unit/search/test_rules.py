@@ -18,7 +18,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search import ranked, run
 from polymap.search.clash import clashing
-from polymap.search.exhaustive import scored_trees
+from polymap.search.enumeration.trees import scored_trees
 from polymap.search.feasible import Dividing
 from polymap.search.objective.measure import rule_checks as demands
 from polymap.search.objective.rule_checks import refusals, ways

@@ -13,7 +13,7 @@ import pytest
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
-from polymap.search.exhaustive import exhaustive
+from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.rules import Utilization
 from polymap.search.problem.structures import enumerate_structures

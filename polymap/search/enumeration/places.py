@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from polymap.ir.loopnest import Tensor, Workload
 from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.exhaustive_arrays import Ints
-from polymap.search.exhaustive_words import fanout_groups
+from polymap.search.enumeration.arrays import Ints
+from polymap.search.enumeration.words import fanout_groups
 
 Place = tuple[tuple[int, int], ...]  # (level, gap) of a tensor's nodes, outermost first
 

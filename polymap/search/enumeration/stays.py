@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.exhaustive_arrays import Ints, changes, join, starts, sum_by, unique
-from polymap.search.exhaustive_counts import Nest, Node, Numbers, Siblings
+from polymap.search.enumeration.arrays import Ints, changes, join, starts, sum_by, unique
+from polymap.search.enumeration.counts import Nest, Node, Numbers, Siblings
 
 
 @dataclass(frozen=True, slots=True)

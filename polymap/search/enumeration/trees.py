@@ -18,12 +18,12 @@ import numpy as np
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.exhaustive_arrays import Ints
-from polymap.search.exhaustive_counts import Loop, Nest
-from polymap.search.exhaustive_places import Arrangement, Arrangements, Place
-from polymap.search.exhaustive_score import Columns, Scale, scale_of
-from polymap.search.exhaustive_tensor import TensorScore
-from polymap.search.exhaustive_words import Word, Words
+from polymap.search.enumeration.arrays import Ints
+from polymap.search.enumeration.counts import Loop, Nest
+from polymap.search.enumeration.places import Arrangement, Arrangements, Place
+from polymap.search.enumeration.score import Columns, Scale, scale_of
+from polymap.search.enumeration.tensor import TensorScore
+from polymap.search.enumeration.words import Word, Words
 
 Point = tuple[int, ...]
 LegalLoops = Callable[[Mapping], bool]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel
-from polymap.search.exhaustive_counts import Loop, Nest
+from polymap.search.enumeration.counts import Loop, Nest
 
 Item = int | tuple[int, ...]  # a temporal loop, or the spatial loops of a unit: their numbers in the nest
 

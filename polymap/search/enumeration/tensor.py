@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from polymap.search.exhaustive_arrays import Ints
-from polymap.search.exhaustive_counts import Nest, Node, Numbers, ReadCounter
-from polymap.search.exhaustive_places import Place
-from polymap.search.exhaustive_score import Columns
-from polymap.search.exhaustive_stays import WriteCounter
+from polymap.search.enumeration.arrays import Ints
+from polymap.search.enumeration.counts import Nest, Node, Numbers, ReadCounter
+from polymap.search.enumeration.places import Place
+from polymap.search.enumeration.score import Columns
+from polymap.search.enumeration.stays import WriteCounter
 
 
 class Situation(Protocol):

@@ -19,7 +19,7 @@ import numpy as np
 from polymap.ir.errors import OptionError, Problem
 from polymap.ir.loopnest import Access, Operator, Workload, accesses_of
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
-from polymap.search.exhaustive_arrays import Ints, changes, join, starts, sum_by, unique
+from polymap.search.enumeration.arrays import Ints, changes, join, starts, sum_by, unique
 
 Numbers = tuple[int, ...]  # of loops
 

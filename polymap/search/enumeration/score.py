@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from polymap.ir.errors import OptionError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.exhaustive_arrays import Ints
+from polymap.search.enumeration.arrays import Ints
 
 FITS = 1 << 62  # sums below it are int64
 
