@@ -16,10 +16,10 @@ from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.search.dividing.engine import Found, solve
 from polymap.search.enumeration.trees import ExhaustiveResult, Walking
-from polymap.search.fallback import program_order
+from polymap.search.heuristics.polish import Annealer, is_polished
+from polymap.search.heuristics.sampled import program_order
 from polymap.search.objective.measure import objective_value
 from polymap.search.objective.rule_checks import measure_under, refusals
-from polymap.search.polish import Annealer, is_polished
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.lattice import divisors

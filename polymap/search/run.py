@@ -21,12 +21,12 @@ from polymap.search.clash import clashing
 from polymap.search.dividing.accounted import Count
 from polymap.search.dividing.engine import Found, Outcome, solve
 from polymap.search.enumeration.trees import Walking
-from polymap.search.fallback import Drawn, program_order, sampled
 from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
+from polymap.search.heuristics.polish import Annealer, DividingPolish, annealer_of, is_polished
+from polymap.search.heuristics.sampled import Drawn, program_order, sampled
 from polymap.search.objective.measure import measure_of
 from polymap.search.objective.rule_checks import measure_under, refusals
 from polymap.search.objective.scores import exact_score
-from polymap.search.polish import Annealer, DividingPolish, annealer_of, is_polished
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.rules import Rules

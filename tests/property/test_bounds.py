@@ -23,9 +23,9 @@ from polymap.ir.loopnest import Operator, Workload, is_plain
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.ir.mapping import Mapping
 from polymap.report.explain import explain
-from polymap.search import fallback
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.fallback import program_order
+from polymap.search.heuristics import sampled as fallback
+from polymap.search.heuristics.sampled import program_order
 from polymap.search.objective.floors import floor_of
 from polymap.search.objective.measure import objective_values
 from polymap.search.problem.clashes import clashes

@@ -21,9 +21,9 @@ from polymap.search.any_size.regions import Region, first_region, is_possible
 from polymap.search.any_size.relaxation import Moves, Relaxed, TimeIsUp, relax
 from polymap.search.any_size.rounding import nearby, tree_of_chain, trip_counts
 from polymap.search.any_size.starts import points_of, seated, seeds
+from polymap.search.heuristics.polish import Annealer
 from polymap.search.objective.measure import Measure
 from polymap.search.objective.scores import exact_score
-from polymap.search.polish import Annealer
 from polymap.search.problem.goals import Objective
 from polymap.search.problem.problem import Problem
 from polymap.search.resources.limits import Work

@@ -10,8 +10,8 @@ from polymap.ir.mapping import Mapping
 from polymap.search.any_size.engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_size.node_costs import floats_suffice
 from polymap.search.enumeration.trees import Walking
+from polymap.search.heuristics.polish import Annealer
 from polymap.search.objective.measure import Measure
-from polymap.search.polish import Annealer
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.problem import Problem
 from polymap.search.resources.limits import Limits, Work

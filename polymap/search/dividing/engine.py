@@ -10,7 +10,6 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from math import prod
 
-from polymap.search.baselines import baseline
 from polymap.search.dividing.accounted import Count, Tally
 from polymap.search.dividing.branch_and_bound import Descent, view_of
 from polymap.search.dividing.lagrange import improve_prices
@@ -19,6 +18,7 @@ from polymap.search.dividing.node_costs import build_tables
 from polymap.search.dividing.queue_steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
 from polymap.search.dividing.single_tensor_bound import apart_bounds
 from polymap.search.dividing.spread import root_context
+from polymap.search.heuristics.methods import baseline
 from polymap.search.objective.incumbents import Front, Incumbent, Polish
 from polymap.search.objective.measure import BARRED, Measure
 from polymap.search.problem.goals import Goal

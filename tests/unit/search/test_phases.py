@@ -16,7 +16,7 @@ from polymap.report.summary import no_answer_text, result_text
 from polymap.search import run
 from polymap.search.any_size import phases as any_search
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
+from polymap.search.heuristics.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
 from polymap.search.objective.floors import floor_of
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective

@@ -20,7 +20,8 @@ from polymap.ir.errors import BudgetError, OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.search.genome import (
+from polymap.search.heuristics.dataflow_templates import Dataflow, rule_of_thumb, template
+from polymap.search.heuristics.genome import (
     Genome,
     Ground,
     crossed,
@@ -32,7 +33,6 @@ from polymap.search.genome import (
 )
 from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import Objective, parse_single
-from polymap.search.rules import Dataflow, rule_of_thumb, template
 
 PATIENCE = 60  # changes without success before hill climbing starts anew
 POPULATION = 24

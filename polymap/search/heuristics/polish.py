@@ -17,7 +17,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.search.dividing.loop_order import Leaf
-from polymap.search.genome import (
+from polymap.search.heuristics.genome import (
     Genome,
     Ground,
     genome_of_tree,

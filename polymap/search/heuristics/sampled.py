@@ -15,9 +15,9 @@ from polymap.ir.loopnest import Statement, Tensor, Workload, accesses_of
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.search.any_size.phases import POLISHED, annealed
+from polymap.search.heuristics.polish import Annealer
 from polymap.search.objective.measure import objective_values
 from polymap.search.objective.rule_checks import refusals
-from polymap.search.polish import Annealer
 from polymap.search.problem.goals import Objective
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.rules import Rules

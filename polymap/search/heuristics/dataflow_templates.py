@@ -12,7 +12,7 @@ from enum import Enum
 from math import prod
 
 from polymap.ir.loopnest import Access, Role, Workload
-from polymap.search.genome import Genome, Ground, plain_genome
+from polymap.search.heuristics.genome import Genome, Ground, plain_genome
 from polymap.search.problem.lattice import divisors, prime_factors
 
 

@@ -1,0 +1,1 @@
+"""Mappings without proof: sampling, annealing, dataflow templates, polish."""
