@@ -76,8 +76,8 @@ if TYPE_CHECKING:
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
     )
-    from polymap.search.result import SearchResult as SearchResult
-    from polymap.search.search import candidates as candidates
+    from polymap.search.run.result import SearchResult as SearchResult
+    from polymap.search.run.search import candidates as candidates
     from polymap.studies import buffer_curve as buffer_curve
     from polymap.workload.c.reader import from_c as from_c
     from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
@@ -122,8 +122,8 @@ _HOME = {
     "polymap.schedules.document": ("mapping_from_document", "mapping_to_document"),
     "polymap.ir.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
     "polymap.ir.violation": ("InstancePoint", "Violation"),
-    "polymap.search.result": ("SearchResult",),
-    "polymap.search.search": ("candidates",),
+    "polymap.search.run.result": ("SearchResult",),
+    "polymap.search.run.search": ("candidates",),
     "polymap.studies": ("buffer_curve",),
     "polymap.workload.c.reader": ("from_c",),
     "polymap.workload.dependences": ("Dependence", "dependences"),

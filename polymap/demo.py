@@ -29,7 +29,7 @@ from polymap.report.roofline import roofline_text
 from polymap.report.summary import figures_text, orders_text, space_text, status_text
 from polymap.report.traffic import traffic_text
 from polymap.schedules.legality_report import checkup
-from polymap.search.result import SearchResult
+from polymap.search.run.result import SearchResult
 from polymap.workload.dependences import dependences, domain_of
 from polymap.workload.document import load_workload
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from polymap.ir.loopnest import Workload
     from polymap.ir.machine import Architecture
-    from polymap.search.result import Progress, SearchResult
+    from polymap.search.run.result import Progress, SearchResult
 
 
 def explore(
@@ -37,7 +37,7 @@ def explore(
     With tiles "any" the dividing ones go first: `dividing` of the result.
     """
     # Here and not above: `import polymap` holds this function, and must not load a solver.
-    from polymap.search.search import search
+    from polymap.search.run.search import search
 
     return search(
         workload,

@@ -36,7 +36,7 @@ def verify(
         return check(text, seconds)
     # Here and not above: a certificate is checked without anything of the search.
     from polymap.ir.errors import OptionError, Problem
-    from polymap.search.certificate import asked_head
+    from polymap.search.run.certificate import asked_head
 
     if workload is None or arch is None:
         what = f"verify needs {'a workload' if workload is None else 'an arch'} to compare the certificate with"

@@ -22,7 +22,7 @@ from polymap.report import answers, summary
 from polymap.workload.networks import builtin_names, builtin_workload
 
 if TYPE_CHECKING:
-    from polymap.search.result import SearchResult
+    from polymap.search.run.result import SearchResult
 
 ANSWERED = 0
 BUG = ILLEGAL = 1
@@ -47,8 +47,8 @@ def _explore(options: Options) -> int:
     workload, arch, _ = _read(options)
     if options.certificate is not None:
         with interrupts_wait():
-            from polymap.search.certificate import check_certifiable
             from polymap.search.problem.read_rules import rules_from_document
+            from polymap.search.run.certificate import check_certifiable
 
         constraints = Inputs(options).constraints()
         rules = () if constraints is None else rules_from_document(constraints, workload, arch)
@@ -185,7 +185,7 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
 def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[SearchResult | None, int]:
     """Return the result and the exit code that it means; the best so far (or None) and 130 if interrupted."""
     with interrupts_wait():
-        import_module("polymap.search.search")  # what explore() needs
+        import_module("polymap.search.run.search")  # what explore() needs
     progress = ProgressLine()
     try:
         with warnings_said():

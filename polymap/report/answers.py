@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from polymap.checker.check import Verdict
     from polymap.codegen.run import CRun
     from polymap.schedules.legality_report import Checkup
-    from polymap.search.result import SearchResult
+    from polymap.search.run.result import SearchResult
 
 LARGEST_PLAIN = 2**53
 

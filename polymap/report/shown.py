@@ -22,7 +22,7 @@ from polymap.report.nest_svg import bare_svg
 from polymap.report.summary import figures_text, no_answer_text, run_text, space_text, status_text, violation_text
 from polymap.report.traffic import traffic_html, traffic_text
 from polymap.report.workload import workload_text
-from polymap.search.result import SearchResult
+from polymap.search.run.result import SearchResult
 
 
 def _cost_text(cost: Cost) -> str:

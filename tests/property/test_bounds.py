@@ -30,7 +30,7 @@ from polymap.search.objective.floors import floor_of
 from polymap.search.objective.measure import objective_values
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import parse_objective
-from polymap.search.search import search
+from polymap.search.run.search import search
 from polymap.studies import buffer_curve
 from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS

@@ -15,8 +15,8 @@ from polymap.arithmetic import exact
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.dividing import engine
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.result import SearchResult
-from polymap.search.search import search
+from polymap.search.run.result import SearchResult
+from polymap.search.run.search import search
 from tests.referee.problems import random_problem, scaled
 
 _PRIME = 10**30 + 57

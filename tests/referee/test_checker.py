@@ -19,13 +19,13 @@ from polymap.ir.errors import OptionError
 from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
-from polymap.search.certificate import certificate
-from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import AtMost
+from polymap.search.run.certificate import certificate
+from polymap.search.run.certificate_head import canonical, constraints_table, machine_table, workload_table
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import Problem, random_problem
 

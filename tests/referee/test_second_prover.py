@@ -14,7 +14,7 @@ from polymap.ir.errors import OptionError, SolverError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.search import search
+from polymap.search.run.search import search
 from polymap.search.second_prover import second_proof
 from polymap.search.second_prover_form import Form
 from polymap.workload.einsum import einsum

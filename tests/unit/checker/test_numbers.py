@@ -20,8 +20,8 @@ from polymap.checker.windows import axis
 from polymap.ir.machine import MemoryLevel
 from polymap.ir.mapping import Compute, Storage
 from polymap.schedules.document import mapping_to_document
-from polymap.search.certificate import certificate
-from polymap.search.certificate_head import canonical, machine_table, workload_table
+from polymap.search.run.certificate import certificate
+from polymap.search.run.certificate_head import canonical, machine_table, workload_table
 
 LONG = Fraction("1234.567891234")
 

@@ -14,7 +14,7 @@ import pytest
 
 from polymap.cli.command_line import commands as cli_commands, main
 from polymap.cli.progress import ProgressLine, progress_text
-from polymap.search.result import Progress
+from polymap.search.run.result import Progress
 
 GEMM = ("C[m,n] += A[m,k] * B[k,n]", "m=512", "n=256", "k=32")
 SMALL = ("C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=2")

@@ -10,7 +10,7 @@ from polymap.codegen.run import CRun
 from polymap.ir import display
 from polymap.ir.mapping import Mapping
 from polymap.ir.violation import Violation
-from polymap.search.result import SearchResult, SpaceCount
+from polymap.search.run.result import SearchResult, SpaceCount
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, cost_of
 
 

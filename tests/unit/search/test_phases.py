@@ -13,7 +13,6 @@ from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.report.answers import result_document
 from polymap.report.summary import no_answer_text, result_text
-from polymap.search import run
 from polymap.search.any_size import phases as any_search
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.heuristics.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
@@ -23,8 +22,9 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.limits import Limits
 from polymap.search.resources.memory import Memory, resident_mb
-from polymap.search.result import Progress
-from polymap.search.search import search
+from polymap.search.run.phases import phases as run
+from polymap.search.run.result import Progress
+from polymap.search.run.search import search
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels

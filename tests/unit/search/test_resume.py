@@ -12,13 +12,13 @@ from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.report.history import history_figure, history_svg
-from polymap.search import run
 from polymap.search.any_size.engine import AnyOutcome, AnySearch, Item
 from polymap.search.any_size.regions import first_region
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.memory import Memory, resident_mb
-from polymap.search.result import SearchResult
-from polymap.search.search import search
+from polymap.search.run.phases import phases as run
+from polymap.search.run.result import SearchResult
+from polymap.search.run.search import search
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

@@ -14,14 +14,10 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.schedules.space.size import SpaceSize, TileRule, space_size
-from polymap.search.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.any_size.phases import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
-from polymap.search.certificate import certificate
-from polymap.search.clash import clashing
 from polymap.search.dividing.accounted import Count
 from polymap.search.dividing.engine import Found, Outcome, solve
 from polymap.search.enumeration.trees import Walking
-from polymap.search.feasible import FEW_TREES, AnySize, Dividing, walk_begun
 from polymap.search.heuristics.polish import Annealer, DividingPolish, annealer_of, is_polished
 from polymap.search.heuristics.sampled import Drawn, program_order, sampled
 from polymap.search.objective.measure import measure_of
@@ -30,11 +26,15 @@ from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.rules import Rules
-from polymap.search.ranked import ranked
-from polymap.search.refuted import is_refuted
 from polymap.search.resources.limits import Limits
 from polymap.search.resources.worker_pool import Hands
-from polymap.search.result import Moment, Progress, Scored, SearchResult, SpaceCount
+from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
+from polymap.search.run.certificate import certificate
+from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
+from polymap.search.run.ranked import ranked
+from polymap.search.run.refuted import is_refuted
+from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
+from polymap.search.run.rule_clashes import clashing
 
 OnProgress = Callable[[Progress], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time

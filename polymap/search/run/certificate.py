@@ -19,7 +19,11 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_to_document
-from polymap.search.certificate_head import (
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rules import Rules
+from polymap.search.problem.symmetry import symmetries
+from polymap.search.run.certificate_head import (
     HINT,
     canonical,
     constraints_table,
@@ -27,10 +31,6 @@ from polymap.search.certificate_head import (
     objective_line,
     workload_table,
 )
-from polymap.search.problem.problem import analyse
-from polymap.search.problem.read_rules import rules_from_document
-from polymap.search.problem.rules import Rules
-from polymap.search.problem.symmetry import symmetries
 
 Prices = tuple[int, ...]
 Images = tuple[tuple[int, ...], ...]

@@ -13,12 +13,12 @@ from polymap.ir.mapping import Mapping
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import parse_objective, parse_single
 from polymap.search.problem.read_rules import rules_from_document
-from polymap.search.ranked import ranked
 from polymap.search.resources.limits import Limits
 from polymap.search.resources.memory import Memory
 from polymap.search.resources.worker_pool import Hands
-from polymap.search.result import SearchResult
-from polymap.search.run import Asked, OnProgress, Run
+from polymap.search.run.phases import Asked, OnProgress, Run
+from polymap.search.run.ranked import ranked
+from polymap.search.run.result import SearchResult
 
 
 def search(

@@ -26,7 +26,7 @@ from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.rules import Rules, Utilization, narrowed
 from polymap.search.problem.structures import enumerate_structures
-from polymap.search.refuted import is_refuted, most_busy
+from polymap.search.run.refuted import is_refuted, most_busy
 
 FEW_TREES = 300_000  # walked one by one: some 100,000 per second
 MOST_ASKED = 10_000  # trees that are counted to find one that meets rules

@@ -10,7 +10,6 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.search.answer import Question, check_answer
 from polymap.search.dividing.engine import Found, solve
 from polymap.search.heuristics.polish import annealer_of
 from polymap.search.heuristics.sampled import sampled
@@ -21,6 +20,7 @@ from polymap.search.problem.goals import Objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.rules import Rules
 from polymap.search.resources.limits import Work
+from polymap.search.run.answer import Question, check_answer
 
 
 def ranked(

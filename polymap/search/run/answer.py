@@ -16,7 +16,7 @@ from polymap.search.objective.measure import objective_values
 from polymap.search.objective.rule_checks import refusals
 from polymap.search.problem.goals import Goal, Objective
 from polymap.search.problem.rules import Rules
-from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
+from polymap.search.run.result import Progress, Scored, SearchResult, SpaceCount
 
 Values = tuple[Fraction, ...]
 UNCOUNTED = SpaceCount(syntactic=None, legal=None, distinct=None, evaluated=0, pruned=0)

@@ -9,10 +9,10 @@ from math import prod
 
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.search.feasible import Feasible
 from polymap.search.objective.floors import floor_of
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.rules import AtMost, Rule, Rules, Utilization, figure, rule_text
+from polymap.search.run.feasible import Feasible
 
 Stop = Callable[[], bool]
 LATE = "which of them clash was not found out in time"
