@@ -187,8 +187,8 @@ def test_the_exhaustive_referee_stands_apart_from_the_search() -> None:
 
 
 def test_the_second_prover_stands_apart_from_the_search() -> None:
-    reached = inner_imports("polymap.search.second_prover", "polymap.search.")
-    assert all(name.startswith("polymap.search.second_prover") for name in reached)
+    reached = inner_imports("polymap.referees.second_prover", "polymap.search.")
+    assert all(name.startswith("polymap.referees.second_prover") for name in reached)
     assert not reached & inner_imports("polymap.search.run.search", "polymap.search.")
 
 

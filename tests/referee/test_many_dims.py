@@ -19,6 +19,7 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.referees.second_prover import second_proof
 from polymap.search.dividing import bounds as bound
 from polymap.search.dividing.branch_and_bound import view_of
 from polymap.search.dividing.node_costs import build_tables
@@ -31,7 +32,6 @@ from polymap.search.resources.limits import OutOfTime
 from polymap.search.run.answer import number_of
 from polymap.search.run.result import SearchResult
 from polymap.search.run.search import search
-from polymap.search.second_prover import second_proof
 from polymap.workload.einsum import einsum
 from tests.referee.problems import lengthened, scaled
 

@@ -16,8 +16,8 @@ from math import prod
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.second_prover_form import Exponents, Factor, Form, Placement, primes_of
-from polymap.search.second_prover_model import Order, PlacementModel, value_of
+from polymap.referees.second_prover_form import Exponents, Factor, Form, Placement, primes_of
+from polymap.referees.second_prover_model import Order, PlacementModel, value_of
 
 
 @dataclass(frozen=True, slots=True)
