@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from polymap.codegen.ast import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
+from polymap.codegen.c.ast import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
 from polymap.codegen.elements import ElementType, c_name, element_types
 from polymap.codegen.nest import Nest, Place
 from polymap.codegen.tiles import Frame, Values, affine_expr

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from polymap.codegen import prelude
-from polymap.codegen.ast import (
+from polymap.codegen.buffers import Layout, buffer_arrays, counter, layout_of
+from polymap.codegen.c import prelude
+from polymap.codegen.c.ast import (
     Array,
     Assign,
     Binary,
@@ -30,12 +31,11 @@ from polymap.codegen.ast import (
     Text,
     minimum,
 )
-from polymap.codegen.buffers import Layout, buffer_arrays, counter, layout_of
+from polymap.codegen.c.tidy import prune
 from polymap.codegen.main_part import KINDS, extremes, has_floors, includes, main_text
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Place, Use, read_nest
 from polymap.codegen.residence import enter_function, leave_function, load_function
 from polymap.codegen.steps import step_arrays, step_functions, step_of, working_function
-from polymap.codegen.tidy import prune
 from polymap.codegen.tiles import Guard, clock_bound, temporal, wrap
 from polymap.codegen.transfers import Needs, bus, mark
 from polymap.ir.errors import BudgetError, Problem

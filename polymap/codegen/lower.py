@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import assert_never
 
-from polymap.codegen.ast import Program
+from polymap.codegen.c.ast import Program
 from polymap.codegen.faithful import lower_faithful
 from polymap.codegen.native import lower_native
 from polymap.ir.loopnest import Workload

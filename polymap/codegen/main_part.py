@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from polymap.codegen import prelude
 from polymap.codegen.buffers import Buffer, Layout, Rule, forms_of
+from polymap.codegen.c import prelude
 from polymap.codegen.elements import has_values_at_start
 from polymap.ir.loopnest import Operator, Workload
 

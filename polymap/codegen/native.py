@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from polymap.codegen import prelude
-from polymap.codegen.ast import (
+from polymap.codegen.buffers import Layout, Rule, axis_values, combine, layout_of, slot_of
+from polymap.codegen.c import prelude
+from polymap.codegen.c.ast import (
     Array,
     Assign,
     Binary,
@@ -31,12 +32,11 @@ from polymap.codegen.ast import (
     add,
     multiply,
 )
-from polymap.codegen.buffers import Layout, Rule, axis_values, combine, layout_of, slot_of
+from polymap.codegen.c.tidy import inlined, prune
 from polymap.codegen.elements import ElementType, registers
 from polymap.codegen.expressions import c_expression
 from polymap.codegen.main_part import extremes, has_floors, includes, main_text
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
-from polymap.codegen.tidy import inlined, prune
 from polymap.codegen.tiles import Frame, Values, clock_bound, point_layers, wrap
 from polymap.ir.affine import Affine
 from polymap.ir.loopnest import Access, Operator, Statement, Tensor, Workload

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from polymap.codegen.ast import (
+from polymap.codegen.buffers import Buffer, Layout, Rule, axis_values, cell_of, counter, slot_of
+from polymap.codegen.c.ast import (
     Assign,
     Binary,
     Block,
@@ -29,9 +30,8 @@ from polymap.codegen.ast import (
     multiply,
     total,
 )
-from polymap.codegen.buffers import Buffer, Layout, Rule, axis_values, cell_of, counter, slot_of
+from polymap.codegen.c.tidy import function
 from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Use, clock_below, instance_order
-from polymap.codegen.tidy import function
 from polymap.codegen.tiles import (
     Layer,
     Values,

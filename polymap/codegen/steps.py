@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.codegen.ast import Array, Assign, Block, Copy, Count, Declare, Element, Expr, Function, If, Int, Name, Run
 from polymap.codegen.buffers import Buffer, Layout, axis_values, cell_of, counter, slot_of
+from polymap.codegen.c.ast import (
+    Array,
+    Assign,
+    Block,
+    Copy,
+    Count,
+    Declare,
+    Element,
+    Expr,
+    Function,
+    If,
+    Int,
+    Name,
+    Run,
+)
+from polymap.codegen.c.tidy import function
 from polymap.codegen.elements import Registers, registers
 from polymap.codegen.expressions import c_expression
 from polymap.codegen.nest import Loop, Use, instance_order
-from polymap.codegen.tidy import function
 from polymap.codegen.tiles import Layer, Values, instance_layers, instance_number, point_layers, wrap
 from polymap.codegen.transfers import Ask, Bring, Child, Needs, arrival, merged_arrivals, merged_reads
 from polymap.ir.loopnest import Access, Operator

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from polymap.codegen.ast import (
+from polymap.codegen.c.ast import (
     Binary,
     Block,
     Declare,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.codegen.ast import (
+from polymap.codegen.buffers import Buffer, Layout, Rule, combine, counter
+from polymap.codegen.c.ast import (
     Assign,
     Binary,
     Block,
@@ -28,7 +29,6 @@ from polymap.codegen.ast import (
     add,
     multiply,
 )
-from polymap.codegen.buffers import Buffer, Layout, Rule, combine, counter
 from polymap.codegen.elements import c_name
 from polymap.codegen.nest import Loop, instance_order
 from polymap.codegen.tiles import instance_layers, instance_number, wrap

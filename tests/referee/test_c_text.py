@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from polymap.codegen import elements, expressions, steps
-from polymap.codegen.ast import Expr
+from polymap.codegen.c.ast import Expr
 from polymap.codegen.elements import ElementType, Registers
 from polymap.codegen.run import generate_c, run_c
 from polymap.costmodel.simulator.walk import count_by_simulation

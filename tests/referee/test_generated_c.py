@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.codegen.ast import Array, Block, Copy, Count, For, Function, If, Name, Program, Scope, Stmt, Text
+from polymap.codegen.c.ast import Array, Block, Copy, Count, For, Function, If, Name, Program, Scope, Stmt, Text
+from polymap.codegen.c.emit import emit
 from polymap.codegen.compile import Limits, compile_c
-from polymap.codegen.emit_c import emit
 from polymap.codegen.lower import Form, lower
 from polymap.codegen.run import generate_c, run_c, run_program, run_source
 from polymap.costmodel.simulator.walk import count_by_simulation

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from polymap.codegen.ast import Binary, Choice, Element, Expr, Int, Invoke, Name, add, minimum, modulo, multiply
+from polymap.codegen.c.ast import Binary, Choice, Element, Expr, Int, Invoke, Name, add, minimum, modulo, multiply
+from polymap.codegen.c.emit import expression
 from polymap.codegen.elements import c_name
-from polymap.codegen.emit_c import expression
 from polymap.codegen.lower import Form
 from polymap.codegen.run import generate_c, run_source
 from polymap.ir.errors import BudgetError, MappingError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import assert_never
 
-from polymap.codegen.ast import (
+from polymap.codegen.c.ast import (
     Assign,
     Binary,
     Block,

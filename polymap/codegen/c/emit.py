@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from polymap.codegen.ast import (
+from polymap.codegen.c.ast import (
     Array,
     Assign,
     Binary,

@@ -1,0 +1,1 @@
+"""C as data, and its text."""
