@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap.codegen.elements import element_types
 from polymap.codegen.interpret import Data, UndefinedValueError
 from polymap.codegen.lower import Form
+from polymap.codegen.lower.elements import element_types
 from polymap.codegen.reference import interpreted
 from polymap.codegen.run import ORIGINAL_FLAGS, agree, generate_c, keeps_order, original_source, random_data
 from polymap.costmodel.coherence import stale_copies

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from polymap.codegen.buffers import Buffer, Layout, Rule, forms_of
 from polymap.codegen.c import prelude
-from polymap.codegen.elements import has_values_at_start
+from polymap.codegen.lower.buffers import Buffer, Layout, Rule, forms_of
+from polymap.codegen.lower.elements import has_values_at_start
 from polymap.ir.loopnest import Operator, Workload
 
 _EXTREMES = (Operator.MAX, Operator.MIN)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from polymap.codegen.buffers import Buffer, Layout, Rule, axis_values, cell_of, counter, slot_of
 from polymap.codegen.c.ast import (
     Assign,
     Binary,
@@ -31,8 +30,9 @@ from polymap.codegen.c.ast import (
     total,
 )
 from polymap.codegen.c.tidy import function
-from polymap.codegen.nest import Clock, ClockBranch, ClockLoop, ClockStep, Use, clock_below, instance_order
-from polymap.codegen.tiles import (
+from polymap.codegen.lower.buffers import Buffer, Layout, Rule, axis_values, cell_of, counter, slot_of
+from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Use, clock_below, instance_order
+from polymap.codegen.lower.tiles import (
     Layer,
     Values,
     clock_bound,

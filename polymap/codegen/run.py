@@ -12,9 +12,9 @@ import numpy as np
 from polymap.codegen.c import prelude
 from polymap.codegen.c.emit import emit
 from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
-from polymap.codegen.elements import ElementType, element_types, has_values_at_start
 from polymap.codegen.interpret import Data, Values
 from polymap.codegen.lower import Form, lower
+from polymap.codegen.lower.elements import ElementType, element_types, has_values_at_start
 from polymap.codegen.reference import Reference, operations_of, reference, sum_magnitudes
 from polymap.costmodel.cost import Traffic
 from polymap.ir.display import Shown

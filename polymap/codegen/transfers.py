@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.codegen.buffers import Buffer, Layout, Rule, combine, counter
 from polymap.codegen.c.ast import (
     Assign,
     Binary,
@@ -29,9 +28,10 @@ from polymap.codegen.c.ast import (
     add,
     multiply,
 )
-from polymap.codegen.elements import c_name
-from polymap.codegen.nest import Loop, instance_order
-from polymap.codegen.tiles import instance_layers, instance_number, wrap
+from polymap.codegen.lower.buffers import Buffer, Layout, Rule, combine, counter
+from polymap.codegen.lower.elements import c_name
+from polymap.codegen.lower.nest import Loop, instance_order
+from polymap.codegen.lower.tiles import instance_layers, instance_number, wrap
 from polymap.ir.loopnest import Operator
 from polymap.ir.machine import Multicast
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.codegen import elements, expressions, steps
+from polymap.codegen import steps
 from polymap.codegen.c.ast import Expr
-from polymap.codegen.elements import ElementType, Registers
+from polymap.codegen.lower import elements, expressions
+from polymap.codegen.lower.elements import ElementType, Registers
 from polymap.codegen.run import generate_c, run_c
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Convert, Statement, Workload

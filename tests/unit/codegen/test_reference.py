@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from polymap.codegen.elements import element_types
 from polymap.codegen.interpret import Data
+from polymap.codegen.lower.elements import element_types
 from polymap.codegen.reference import reference
 from polymap.codegen.run import random_data, rounding_bound
 from polymap.ir.loopnest import Access, Workload

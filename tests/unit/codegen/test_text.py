@@ -9,8 +9,8 @@ import pytest
 
 from polymap.codegen.c.ast import Binary, Choice, Element, Expr, Int, Invoke, Name, add, minimum, modulo, multiply
 from polymap.codegen.c.emit import expression
-from polymap.codegen.elements import c_name
 from polymap.codegen.lower import Form
+from polymap.codegen.lower.elements import c_name
 from polymap.codegen.run import generate_c, run_source
 from polymap.ir.errors import BudgetError, MappingError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel

@@ -1,0 +1,1 @@
+"""What a loop tree is in C: loops, places, buffers, elements."""
