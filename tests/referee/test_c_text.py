@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.codegen import steps
 from polymap.codegen.c.ast import Expr
+from polymap.codegen.faithful.program import steps
 from polymap.codegen.lower import elements, expressions
 from polymap.codegen.lower.elements import ElementType, Registers
 from polymap.codegen.run import generate_c, run_c

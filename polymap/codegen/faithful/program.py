@@ -31,13 +31,13 @@ from polymap.codegen.c.ast import (
     minimum,
 )
 from polymap.codegen.c.tidy import prune
+from polymap.codegen.faithful.main_part import KINDS, extremes, has_floors, includes, main_text
+from polymap.codegen.faithful.residence import enter_function, leave_function, load_function
+from polymap.codegen.faithful.steps import step_arrays, step_functions, step_of, working_function
+from polymap.codegen.faithful.transfers import Needs, bus, mark
 from polymap.codegen.lower.buffers import Layout, buffer_arrays, counter, layout_of
 from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Place, Use, read_nest
 from polymap.codegen.lower.tiles import Guard, clock_bound, temporal, wrap
-from polymap.codegen.main_part import KINDS, extremes, has_floors, includes, main_text
-from polymap.codegen.residence import enter_function, leave_function, load_function
-from polymap.codegen.steps import step_arrays, step_functions, step_of, working_function
-from polymap.codegen.transfers import Needs, bus, mark
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

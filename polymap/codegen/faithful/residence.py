@@ -30,6 +30,7 @@ from polymap.codegen.c.ast import (
     total,
 )
 from polymap.codegen.c.tidy import function
+from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
 from polymap.codegen.lower.buffers import Buffer, Layout, Rule, axis_values, cell_of, counter, slot_of
 from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Use, clock_below, instance_order
 from polymap.codegen.lower.tiles import (
@@ -42,7 +43,6 @@ from polymap.codegen.lower.tiles import (
     temporal,
     wrap,
 )
-from polymap.codegen.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
 from polymap.ir.loopnest import Access, Operator
 
 _INSTANCE, _ELEMENT, _SLOT, _CELL = Name("instance"), Name("element"), Name("slot"), Name("here")
