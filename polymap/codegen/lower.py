@@ -7,7 +7,7 @@ from typing import assert_never
 
 from polymap.codegen.c.ast import Program
 from polymap.codegen.faithful.program import lower_faithful
-from polymap.codegen.native import lower_native
+from polymap.codegen.native.program import lower_native
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

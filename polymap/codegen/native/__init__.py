@@ -1,0 +1,1 @@
+"""The program to use, without counters."""
