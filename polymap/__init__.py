@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
     from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
     from polymap.checker.check import Verdict as Verdict
-    from polymap.codegen.lower import Form as Form
-    from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
+    from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
+    from polymap.codegen.forms import Form as Form
     from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
     from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
@@ -97,8 +97,8 @@ _HOME = {
     "polymap.ir.machine": ("Architecture", "ComputeUnit", "Fanout", "MemoryLevel", "Multicast"),
     "polymap.arch.presets": ("load_arch", "preset_names"),
     "polymap.checker.check": ("Verdict",),
-    "polymap.codegen.lower": ("Form",),
-    "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
+    "polymap.codegen.forms": ("Form",),
+    "polymap.codegen.execute.run": ("CRun", "generate_c", "run_c"),
     "polymap.costmodel.tables.cost_arrays": ("CostArrays", "evaluate_many"),
     "polymap.costmodel.cost": ("Cost", "Traffic"),
     "polymap.costmodel.analysis.buffer_bound": ("BufferCurve",),

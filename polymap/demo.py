@@ -15,7 +15,7 @@ from polymap.arch.presets import load_arch
 from polymap.cli.command_line import guarded
 from polymap.cli.output import Document, write_documents
 from polymap.cli.progress import ProgressLine
-from polymap.codegen.run import CRun, generate_c, run_c
+from polymap.codegen.execute.run import CRun, generate_c, run_c
 from polymap.costmodel.cost import Cost
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload

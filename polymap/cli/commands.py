@@ -110,7 +110,7 @@ def _evaluate(options: Options) -> int:
 def _codegen(options: Options) -> int:
     workload, arch, mapping = _read(options)
     with interrupts_wait():
-        from polymap.codegen.run import generate_c, run_c
+        from polymap.codegen.execute.run import generate_c, run_c
         from polymap.costmodel.evaluation import evaluate
 
     code = ANSWERED

@@ -18,7 +18,7 @@ from polymap.schedules.document import mapping_to_document
 
 if TYPE_CHECKING:
     from polymap.checker.check import Verdict
-    from polymap.codegen.run import CRun
+    from polymap.codegen.execute.run import CRun
     from polymap.schedules.legality_report import Checkup
     from polymap.search.run.result import SearchResult
 

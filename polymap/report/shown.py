@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from polymap.codegen.run import CRun
+from polymap.codegen.execute.run import CRun
 from polymap.costmodel.analysis.buffer_bound import BufferCurve
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.formula_data import Formula

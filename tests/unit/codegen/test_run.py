@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from polymap.codegen.lower import Form
-from polymap.codegen.run import generate_c, run_c, run_source
+from polymap.codegen.execute.run import generate_c, run_c, run_source
+from polymap.codegen.forms import Form
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel

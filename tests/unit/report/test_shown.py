@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from polymap.codegen.run import CRun
+from polymap.codegen.execute.run import CRun
 from polymap.ir import display
 from polymap.ir.mapping import Mapping
 from polymap.ir.violation import Violation

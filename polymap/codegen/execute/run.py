@@ -11,11 +11,11 @@ import numpy as np
 
 from polymap.codegen.c import prelude
 from polymap.codegen.c.emit import emit
-from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
-from polymap.codegen.interpret import Data, Values
-from polymap.codegen.lower import Form, lower
-from polymap.codegen.lower.elements import ElementType, element_types, has_values_at_start
-from polymap.codegen.reference import Reference, operations_of, reference, sum_magnitudes
+from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
+from polymap.codegen.execute.interpret import Data, Values
+from polymap.codegen.execute.reference import Reference, operations_of, reference, sum_magnitudes
+from polymap.codegen.forms import Form, lower
+from polymap.codegen.forms.elements import ElementType, element_types, has_values_at_start
 from polymap.costmodel.cost import Traffic
 from polymap.ir.display import Shown
 from polymap.ir.errors import CompilerError, Problem

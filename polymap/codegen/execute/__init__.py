@@ -1,0 +1,1 @@
+"""Generated C, compiled, run and compared with its reference."""
