@@ -65,13 +65,13 @@ if TYPE_CHECKING:
     from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
     from polymap.proofs import verify as verify
     from polymap.report.explain import explain as explain
-    from polymap.report.front import front_svg as front_svg
-    from polymap.report.history import history_svg as history_svg
-    from polymap.report.machine import machine_svg as machine_svg
-    from polymap.report.nest import mapping_text as mapping_text
-    from polymap.report.nest_svg import mapping_svg as mapping_svg
-    from polymap.report.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
-    from polymap.report.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
+    from polymap.report.figures.front import front_svg as front_svg
+    from polymap.report.figures.history import history_svg as history_svg
+    from polymap.report.figures.machine import machine_svg as machine_svg
+    from polymap.report.figures.nest import mapping_text as mapping_text
+    from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
+    from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
+    from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
     from polymap.schedules.document import (
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
@@ -112,13 +112,13 @@ _HOME = {
     ),
     "polymap.proofs": ("verify",),
     "polymap.report.explain": ("explain",),
-    "polymap.report.front": ("front_svg",),
-    "polymap.report.history": ("history_svg",),
-    "polymap.report.machine": ("machine_svg",),
-    "polymap.report.nest": ("mapping_text",),
-    "polymap.report.nest_svg": ("mapping_svg",),
-    "polymap.report.roofline": ("roofline_svg", "roofline_text"),
-    "polymap.report.traffic": ("traffic_svg", "traffic_text"),
+    "polymap.report.figures.front": ("front_svg",),
+    "polymap.report.figures.history": ("history_svg",),
+    "polymap.report.figures.machine": ("machine_svg",),
+    "polymap.report.figures.nest": ("mapping_text",),
+    "polymap.report.figures.nest_svg": ("mapping_svg",),
+    "polymap.report.figures.roofline": ("roofline_svg", "roofline_text"),
+    "polymap.report.figures.traffic": ("traffic_svg", "traffic_text"),
     "polymap.schedules.document": ("mapping_from_document", "mapping_to_document"),
     "polymap.ir.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
     "polymap.ir.violation": ("InstancePoint", "Violation"),

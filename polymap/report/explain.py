@@ -13,9 +13,9 @@ from polymap.costmodel.cost import Cost, Traffic
 from polymap.ir.loopnest import Operator, Tensor, Workload, is_plain, written_tensors
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
+from polymap.report.figures.traffic import traffic_figure
 from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.reuse import Loop, Stay, stays
-from polymap.report.traffic import traffic_figure
 
 
 def explain(

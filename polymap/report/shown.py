@@ -13,14 +13,14 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.ir.violation import Violation
-from polymap.report.buffer_curve import buffer_curve_svg, buffer_curve_text
+from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_text
+from polymap.report.figures.front import front_svg, front_text
+from polymap.report.figures.machine import machine_svg, machine_text
+from polymap.report.figures.nest import bare_text
+from polymap.report.figures.nest_svg import bare_svg
+from polymap.report.figures.traffic import traffic_html, traffic_text
 from polymap.report.formula import formula_text
-from polymap.report.front import front_svg, front_text
-from polymap.report.machine import machine_svg, machine_text
-from polymap.report.nest import bare_text
-from polymap.report.nest_svg import bare_svg
 from polymap.report.summary import figures_text, no_answer_text, run_text, space_text, status_text, violation_text
-from polymap.report.traffic import traffic_html, traffic_text
 from polymap.report.workload import workload_text
 from polymap.search.run.result import SearchResult
 

@@ -11,7 +11,7 @@ from polymap import conv2d, einsum, explore, load_arch, matmul
 from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
-from polymap.report.history import history_figure, history_svg
+from polymap.report.figures.history import history_figure, history_svg
 from polymap.search.any_size.engine import AnyOutcome, AnySearch, Item
 from polymap.search.any_size.regions import first_region
 from polymap.search.problem.problem import analyse

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polymap.report import svg
-from polymap.report.chart import BOUND, FOUND, Axis, Frame, around, head, stairs
+from polymap.report.figures import svg
+from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, around, head, stairs
 from polymap.report.numbers import short, unit_of
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from polymap.ir.errors import MissingPackageError, Problem
-from polymap.report.buffer_curve import BOUND, FOUND, BufferFigure
-from polymap.report.roofline import ROOF_COLOURS, RooflineFigure
-from polymap.report.traffic import TrafficFigure
+from polymap.report.figures.buffer_curve import BOUND, FOUND, BufferFigure
+from polymap.report.figures.roofline import ROOF_COLOURS, RooflineFigure
+from polymap.report.figures.traffic import TrafficFigure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

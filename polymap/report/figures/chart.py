@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log10
 
-from polymap.report import svg
+from polymap.report.figures import svg
 
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
 _LEAST = 1e-300  # a logarithm needs something

@@ -9,7 +9,7 @@ from html import escape
 from polymap.costmodel.cost import Cost, Traffic
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.report import svg
+from polymap.report.figures import svg
 from polymap.report.numbers import energy, exact, percent, short, table
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")

@@ -13,8 +13,8 @@ from polymap.costmodel.cost import Cost, Traffic
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.report import svg
-from polymap.report.nest import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
+from polymap.report.figures import svg
+from polymap.report.figures.nest import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
 from polymap.report.numbers import energy, exact, percent, short, size
 
 ROW = 27

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import prod
 
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
-from polymap.report import svg
+from polymap.report.figures import svg
 from polymap.report.numbers import exact, short, size, table
 
 HEAD = ("machine", "instances", "capacity", "word", "read pJ", "write pJ", "bits/cycle", "holds")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polymap.report import svg
-from polymap.report.chart import BOUND, FOUND, Frame, around, head, stairs
+from polymap.report.figures import svg
+from polymap.report.figures.chart import BOUND, FOUND, Frame, around, head, stairs
 from polymap.report.numbers import exact, percent, short, table, unit_of
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.costmodel.analysis.buffer_bound import BufferCurve
-from polymap.report import svg
-from polymap.report.chart import BOUND, FOUND, Axis, Frame, head
+from polymap.report.figures import svg
+from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head
 from polymap.report.numbers import percent, size, table
 
 FRAME = Frame()

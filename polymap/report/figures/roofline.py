@@ -10,8 +10,8 @@ from polymap.costmodel.analysis.rooflines import OPERATIONS_PER_INSTANCE, LevelR
 from polymap.costmodel.cost import Cost
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.report import svg
-from polymap.report.chart import Axis, Frame, head
+from polymap.report.figures import svg
+from polymap.report.figures.chart import Axis, Frame, head
 from polymap.report.numbers import exact, percent, short, size, table
 
 ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0d9373", "#8a5cd6", "#c2417c", "#7a9c18")

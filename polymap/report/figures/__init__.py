@@ -1,0 +1,1 @@
+"""Figure data, and the pictures drawn from them."""
