@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     )
     from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
     from polymap.proofs import verify as verify
-    from polymap.report.explain import explain as explain
     from polymap.report.figures.front import front_svg as front_svg
     from polymap.report.figures.history import history_svg as history_svg
     from polymap.report.figures.machine import machine_svg as machine_svg
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
     from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
     from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
+    from polymap.report.text.explain import explain as explain
     from polymap.schedules.document import (
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
@@ -111,7 +111,7 @@ _HOME = {
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
     ),
     "polymap.proofs": ("verify",),
-    "polymap.report.explain": ("explain",),
+    "polymap.report.text.explain": ("explain",),
     "polymap.report.figures.front": ("front_svg",),
     "polymap.report.figures.history": ("history_svg",),
     "polymap.report.figures.machine": ("machine_svg",),

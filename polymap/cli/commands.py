@@ -18,7 +18,7 @@ from polymap.ir.errors import InputError, OptionError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.report import answers, summary
+from polymap.report.text import answers, summary
 from polymap.workload.networks import builtin_names, builtin_workload
 
 if TYPE_CHECKING:

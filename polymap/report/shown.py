@@ -19,9 +19,9 @@ from polymap.report.figures.machine import machine_svg, machine_text
 from polymap.report.figures.nest import bare_text
 from polymap.report.figures.nest_svg import bare_svg
 from polymap.report.figures.traffic import traffic_html, traffic_text
-from polymap.report.formula import formula_text
-from polymap.report.summary import figures_text, no_answer_text, run_text, space_text, status_text, violation_text
-from polymap.report.workload import workload_text
+from polymap.report.text.formula import formula_text
+from polymap.report.text.summary import figures_text, no_answer_text, run_text, space_text, status_text, violation_text
+from polymap.report.text.workload import workload_text
 from polymap.search.run.result import SearchResult
 
 

@@ -22,7 +22,7 @@ from polymap.explore import explore
 from polymap.ir.loopnest import Operator, Workload, is_plain
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.ir.mapping import Mapping
-from polymap.report.explain import explain
+from polymap.report.text.explain import explain
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.heuristics import sampled as fallback
 from polymap.search.heuristics.sampled import program_order

@@ -13,7 +13,7 @@ from polymap.arch.presets import load_arch
 from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 from polymap.ir.mapping import Spatial, Storage, Temporal
-from polymap.report.summary import no_answer_text
+from polymap.report.text.summary import no_answer_text
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from tests.unit.search.machines import two_levels
