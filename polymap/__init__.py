@@ -22,6 +22,7 @@ from polymap.ir.display import when_first_shown
 if TYPE_CHECKING:
     from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
     from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
+    from polymap.buffer_sweep import buffer_curve as buffer_curve
     from polymap.checker.check import Verdict as Verdict
     from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
     from polymap.codegen.forms import Form as Form
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     )
     from polymap.search.run.result import SearchResult as SearchResult
     from polymap.search.run.search import candidates as candidates
-    from polymap.studies import buffer_curve as buffer_curve
     from polymap.workload.c.reader import from_c as from_c
     from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
     from polymap.workload.document import (
@@ -124,7 +124,7 @@ _HOME = {
     "polymap.ir.violation": ("InstancePoint", "Violation"),
     "polymap.search.run.result": ("SearchResult",),
     "polymap.search.run.search": ("candidates",),
-    "polymap.studies": ("buffer_curve",),
+    "polymap.buffer_sweep": ("buffer_curve",),
     "polymap.workload.c.reader": ("from_c",),
     "polymap.workload.dependences": ("Dependence", "dependences"),
     "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),
@@ -146,7 +146,7 @@ def __getattr__(name: str) -> object:
 
 
 # Values know nothing of reports: the first one that is printed or shown in a notebook loads them.
-when_first_shown(lambda: import_module("polymap.report.shown"))
+when_first_shown(lambda: import_module("polymap.report.page.shown"))
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import pytest
 
+from polymap.buffer_sweep import buffer_curve
 from polymap.costmodel.analysis import bounds, footprint
 from polymap.costmodel.analysis.bounds import compulsory_traffic
 from polymap.costmodel.analysis.buffer_bound import least_traffic_bits
@@ -31,7 +32,6 @@ from polymap.search.objective.measure import objective_values
 from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import parse_objective
 from polymap.search.run.search import search
-from polymap.studies import buffer_curve
 from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload

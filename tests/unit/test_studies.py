@@ -9,6 +9,7 @@ from math import sqrt
 import pytest
 
 import polymap as pm
+from polymap.buffer_sweep import buffer_curve
 from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.costmodel.analysis.buffer_bound import Proven, least_traffic_bits
 from polymap.costmodel.evaluation import evaluate
@@ -20,7 +21,6 @@ from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_t
 from polymap.report.figures.plots import buffer_curve_plot
 from polymap.report.text.numbers import size
 from polymap.search.enumeration.trees import exhaustive
-from polymap.studies import buffer_curve
 from polymap.workload.einsum import einsum
 from tests import cases
 

@@ -58,7 +58,7 @@ def test_a_run_prints_what_it_found() -> None:
 def test_the_first_print_loads_the_reports() -> None:
     program = (
         "import sys, polymap\nfrom polymap.ir.mapping import *\n"
-        "assert 'polymap.report.shown' not in sys.modules\n"
+        "assert 'polymap.report.page.shown' not in sys.modules\n"
         "print(Mapping((Temporal('i', 1), Compute('S'))))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
