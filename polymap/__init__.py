@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
     from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
-    from polymap.costmodel.formula_data import Formula as Formula
     from polymap.costmodel.symbolic.derivation import formula as formula
+    from polymap.costmodel.symbolic.formula import Formula as Formula
     from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
     from polymap.ir.errors import (
         ArchError as ArchError,
@@ -105,7 +105,7 @@ _HOME = {
     "polymap.costmodel.analysis.crossovers": ("Crossover", "Family", "crossover"),
     "polymap.costmodel.evaluation": ("evaluate", "simulate", "violations"),
     "polymap.costmodel.symbolic.derivation": ("formula",),
-    "polymap.costmodel.formula_data": ("Formula",),
+    "polymap.costmodel.symbolic.formula": ("Formula",),
     "polymap.ir.errors": (
         "ArchError", "BudgetError", "CompilerError", "InputError", "MappingError", "MissingPackageError",
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",

@@ -161,7 +161,7 @@ def inner_imports(module: str, within: str) -> set[str]:
     return reached
 
 
-SHARED = {"polymap.costmodel.cost", "polymap.costmodel.formula_data"}  # data
+SHARED = {"polymap.costmodel.cost", "polymap.costmodel.symbolic.formula"}  # data
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from functools import partial
 from polymap.costmodel.assemble import assemble, capacity_violations
 from polymap.costmodel.cost import Cost, Counts
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
-from polymap.costmodel.formula_data import Formula
+from polymap.costmodel.symbolic.formula import Formula
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

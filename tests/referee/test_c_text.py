@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from polymap.codegen.forms.elements import ElementType, Registers
 
 from polymap.codegen.c.ast import Expr
 from polymap.codegen.execute.run import generate_c, run_c
 from polymap.codegen.faithful.program import steps
 from polymap.codegen.forms import elements, expressions
+from polymap.codegen.lower.elements import ElementType, Registers
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Convert, Statement, Workload
 from polymap.workload.c.reader import assign as c_assign, from_c, values as c_values

@@ -15,7 +15,7 @@ from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.execute.interpret import Data, Values
 from polymap.codegen.execute.reference import Reference, operations_of, reference, sum_magnitudes
 from polymap.codegen.forms import Form, lower
-from polymap.codegen.forms.elements import ElementType, element_types, has_values_at_start
+from polymap.codegen.lower.elements import ElementType, element_types, has_values_at_start
 from polymap.costmodel.cost import Traffic
 from polymap.ir.display import Shown
 from polymap.ir.errors import CompilerError, Problem

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from polymap.codegen.c import prelude
-from polymap.codegen.forms.buffers import Buffer, Layout, Rule, forms_of
-from polymap.codegen.forms.elements import has_values_at_start
+from polymap.codegen.lower.buffers import Buffer, Layout, Rule, forms_of
+from polymap.codegen.lower.elements import has_values_at_start
 from polymap.ir.loopnest import Operator, Workload
 
 _EXTREMES = (Operator.MAX, Operator.MIN)

@@ -35,9 +35,9 @@ from polymap.codegen.faithful.main_part import KINDS, extremes, has_floors, incl
 from polymap.codegen.faithful.residence import enter_function, leave_function, load_function
 from polymap.codegen.faithful.steps import step_arrays, step_functions, step_of, working_function
 from polymap.codegen.faithful.transfers import Needs, bus, mark
-from polymap.codegen.forms.buffers import Layout, buffer_arrays, counter, layout_of
-from polymap.codegen.forms.nest import Clock, ClockBranch, ClockLoop, ClockStep, Place, Use, read_nest
-from polymap.codegen.forms.tiles import Guard, clock_bound, temporal, wrap
+from polymap.codegen.lower.buffers import Layout, buffer_arrays, counter, layout_of
+from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Place, Use, read_nest
+from polymap.codegen.lower.tiles import Guard, clock_bound, temporal, wrap
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

@@ -31,9 +31,9 @@ from polymap.codegen.c.ast import (
 )
 from polymap.codegen.c.tidy import function
 from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
-from polymap.codegen.forms.buffers import Buffer, Layout, Rule, axis_values, cell_of, counter, slot_of
-from polymap.codegen.forms.nest import Clock, ClockBranch, ClockLoop, ClockStep, Use, clock_below, instance_order
-from polymap.codegen.forms.tiles import (
+from polymap.codegen.lower.buffers import Buffer, Layout, Rule, axis_values, cell_of, counter, slot_of
+from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Use, clock_below, instance_order
+from polymap.codegen.lower.tiles import (
     Layer,
     Values,
     clock_bound,

@@ -21,11 +21,11 @@ from polymap.codegen.c.ast import (
 )
 from polymap.codegen.c.tidy import function
 from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, arrival, merged_arrivals, merged_reads
-from polymap.codegen.forms.buffers import Buffer, Layout, axis_values, cell_of, counter, slot_of
-from polymap.codegen.forms.elements import Registers, registers
-from polymap.codegen.forms.expressions import c_expression
-from polymap.codegen.forms.nest import Loop, Use, instance_order
-from polymap.codegen.forms.tiles import Layer, Values, instance_layers, instance_number, point_layers, wrap
+from polymap.codegen.lower.buffers import Buffer, Layout, axis_values, cell_of, counter, slot_of
+from polymap.codegen.lower.elements import Registers, registers
+from polymap.codegen.lower.expressions import c_expression
+from polymap.codegen.lower.nest import Loop, Use, instance_order
+from polymap.codegen.lower.tiles import Layer, Values, instance_layers, instance_number, point_layers, wrap
 from polymap.ir.loopnest import Access, Operator
 from polymap.ir.machine import Multicast
 

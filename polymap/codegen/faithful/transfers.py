@@ -28,10 +28,10 @@ from polymap.codegen.c.ast import (
     add,
     multiply,
 )
-from polymap.codegen.forms.buffers import Buffer, Layout, Rule, combine, counter
-from polymap.codegen.forms.elements import c_name
-from polymap.codegen.forms.nest import Loop, instance_order
-from polymap.codegen.forms.tiles import instance_layers, instance_number, wrap
+from polymap.codegen.lower.buffers import Buffer, Layout, Rule, combine, counter
+from polymap.codegen.lower.elements import c_name
+from polymap.codegen.lower.nest import Loop, instance_order
+from polymap.codegen.lower.tiles import instance_layers, instance_number, wrap
 from polymap.ir.loopnest import Operator
 from polymap.ir.machine import Multicast
 

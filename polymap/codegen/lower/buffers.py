@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from polymap.codegen.c.ast import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
-from polymap.codegen.forms.elements import ElementType, c_name, element_types
-from polymap.codegen.forms.nest import Nest, Place
-from polymap.codegen.forms.tiles import Frame, Values, affine_expr
-from polymap.codegen.forms.window import moduli
+from polymap.codegen.lower.elements import ElementType, c_name, element_types
+from polymap.codegen.lower.nest import Nest, Place
+from polymap.codegen.lower.tiles import Frame, Values, affine_expr
+from polymap.codegen.lower.window import moduli
 from polymap.ir.affine import Affine
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Operator, Tensor, Workload

@@ -27,7 +27,7 @@ from polymap.codegen.c.ast import (
     subtract,
     total,
 )
-from polymap.codegen.forms.nest import Loop, Use
+from polymap.codegen.lower.nest import Loop, Use
 from polymap.ir.affine import Affine, Floor
 
 

@@ -7,7 +7,7 @@ strides and the gaps that spatial loops over inner fan-outs leave.
 
 from __future__ import annotations
 
-from polymap.codegen.forms.nest import Place, Use
+from polymap.codegen.lower.nest import Place, Use
 from polymap.ir.affine import Affine
 from polymap.ir.loopnest import Access, Tensor
 

@@ -33,11 +33,11 @@ from polymap.codegen.c.ast import (
 )
 from polymap.codegen.c.tidy import inlined, prune
 from polymap.codegen.faithful.main_part import extremes, has_floors, includes, main_text
-from polymap.codegen.forms.buffers import Layout, Rule, axis_values, combine, layout_of, slot_of
-from polymap.codegen.forms.elements import ElementType, registers
-from polymap.codegen.forms.expressions import c_expression
-from polymap.codegen.forms.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
-from polymap.codegen.forms.tiles import Frame, Values, clock_bound, point_layers, wrap
+from polymap.codegen.lower.buffers import Layout, Rule, axis_values, combine, layout_of, slot_of
+from polymap.codegen.lower.elements import ElementType, registers
+from polymap.codegen.lower.expressions import c_expression
+from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
+from polymap.codegen.lower.tiles import Frame, Values, clock_bound, point_layers, wrap
 from polymap.ir.affine import Affine
 from polymap.ir.loopnest import Access, Operator, Statement, Tensor, Workload
 from polymap.ir.machine import Architecture

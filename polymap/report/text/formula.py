@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.costmodel.formula_data import Formula
+from polymap.costmodel.symbolic.formula import Formula
 
 
 def formula_text(formula: Formula) -> str:

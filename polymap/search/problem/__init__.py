@@ -1,1 +1,1 @@
-"""The question of a search: one accumulation over a box, the machine's facts, the user's rules, structures and lattices."""
+"""The question of a search: an accumulation over a box, the machine, the rules, structures and lattices."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from itertools import product
 
-from polymap.codegen.forms.nest import Place, read_nest
-from polymap.codegen.forms.window import moduli
-
+from polymap.codegen.lower.nest import Place, read_nest
+from polymap.codegen.lower.window import moduli
 from polymap.costmodel.simulator.tree import executions, resolve
 from polymap.ir.loopnest import Workload, accesses_of
 from polymap.ir.machine import Architecture

@@ -1,4 +1,4 @@
-"""The traffic of one tensor at one level as expressions in the tiles: data, made by `polymap.costmodel.symbolic.derivation`."""
+"""The traffic of one tensor at one level as expressions in the tiles: data, made by `derivation`."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # (sympy's own annotations are partial)
