@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
     from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
     from polymap.costmodel.symbolic.derivation import formula as formula
-    from polymap.costmodel.symbolic.formula import Formula as Formula
+    from polymap.costmodel.symbolic.formulas import Formula as Formula
     from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
     from polymap.ir.errors import (
         ArchError as ArchError,
@@ -72,21 +72,21 @@ if TYPE_CHECKING:
     from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
     from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
     from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
-    from polymap.report.text.explain import explain as explain
+    from polymap.report.text.explanation import explain as explain
     from polymap.schedules.document import (
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
     )
     from polymap.search.run.result import SearchResult as SearchResult
-    from polymap.search.run.search import candidates as candidates
+    from polymap.search.run.stages import candidates as candidates
     from polymap.workload.c.reader import from_c as from_c
-    from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
+    from polymap.workload.dependence_analysis import Dependence as Dependence, dependences as dependences
     from polymap.workload.document import (
         load_workload as load_workload,
         workload_from_document as workload_from_document,
         workload_to_document as workload_to_document,
     )
-    from polymap.workload.einsum import einsum as einsum
+    from polymap.workload.einsums import einsum as einsum
     from polymap.workload.layers import conv2d as conv2d, matmul as matmul
     from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
 
@@ -105,13 +105,13 @@ _HOME = {
     "polymap.costmodel.analysis.crossovers": ("Crossover", "Family", "crossover"),
     "polymap.costmodel.evaluation": ("evaluate", "simulate", "violations"),
     "polymap.costmodel.symbolic.derivation": ("formula",),
-    "polymap.costmodel.symbolic.formula": ("Formula",),
+    "polymap.costmodel.symbolic.formulas": ("Formula",),
     "polymap.ir.errors": (
         "ArchError", "BudgetError", "CompilerError", "InputError", "MappingError", "MissingPackageError",
         "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
     ),
     "polymap.proofs": ("verify",),
-    "polymap.report.text.explain": ("explain",),
+    "polymap.report.text.explanation": ("explain",),
     "polymap.report.figures.front": ("front_svg",),
     "polymap.report.figures.history": ("history_svg",),
     "polymap.report.figures.machine": ("machine_svg",),
@@ -123,12 +123,12 @@ _HOME = {
     "polymap.ir.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
     "polymap.ir.violation": ("InstancePoint", "Violation"),
     "polymap.search.run.result": ("SearchResult",),
-    "polymap.search.run.search": ("candidates",),
+    "polymap.search.run.stages": ("candidates",),
     "polymap.buffer_sweep": ("buffer_curve",),
     "polymap.workload.c.reader": ("from_c",),
-    "polymap.workload.dependences": ("Dependence", "dependences"),
+    "polymap.workload.dependence_analysis": ("Dependence", "dependences"),
     "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),
-    "polymap.workload.einsum": ("einsum",),
+    "polymap.workload.einsums": ("einsum",),
     "polymap.workload.layers": ("conv2d", "matmul"),
     "polymap.ir.loopnest": ("Role", "Workload"),
     "polymap.workload.networks": ("builtin_names", "builtin_workload"),

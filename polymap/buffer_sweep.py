@@ -14,7 +14,7 @@ from polymap.ir.errors import OptionError, Problem, did_you_mean
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.problem.problem import analyse
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 
 
 def buffer_curve(

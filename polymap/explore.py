@@ -37,7 +37,7 @@ def explore(
     With tiles "any" the dividing ones go first: `dividing` of the result.
     """
     # Here and not above: `import polymap` holds this function, and must not load a solver.
-    from polymap.search.run.search import search
+    from polymap.search.run.stages import search
 
     return search(
         workload,

@@ -15,7 +15,7 @@ from fractions import Fraction
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.case_machines import wide_machine
 from tests.cases import Case

@@ -22,7 +22,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Temporal
 from polymap.workload.c.reader import from_c
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.case_machines import wide_machine
 from tests.case_workloads import parallel_dims

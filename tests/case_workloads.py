@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
-from polymap.ir.affine import Affine, dim
 from polymap.ir.loopnest import (
     Access,
     Apply,
@@ -22,7 +21,8 @@ from polymap.ir.loopnest import (
     Workload,
     written_tensors,
 )
-from polymap.workload.einsum import einsum
+from polymap.ir.quasi_affine import Affine, dim
+from polymap.workload.einsums import einsum
 
 MAX_INSTANCES = 200
 

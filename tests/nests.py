@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from polymap.ir.affine import Affine, dim
 from polymap.ir.loopnest import (
     Access,
     Dim,
@@ -17,6 +16,7 @@ from polymap.ir.loopnest import (
     Workload,
 )
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import Affine, dim
 
 Instance = tuple[str, tuple[int, ...]]
 Pair = tuple[str, str, str, str, tuple[int, ...], tuple[int, ...]]

@@ -22,7 +22,7 @@ from pathlib import Path
 from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive
 from polymap.search.run.result import SearchResult
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, joined_objective, long_problem, random_problem
 

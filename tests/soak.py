@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 import polymap
-from polymap.costmodel.assemble import assemble
+from polymap.costmodel.assembly import assemble
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
 from polymap.costmodel.sets.counts import count_with_sets

@@ -161,7 +161,7 @@ def inner_imports(module: str, within: str) -> set[str]:
     return reached
 
 
-SHARED = {"polymap.costmodel.cost", "polymap.costmodel.symbolic.formula"}  # data
+SHARED = {"polymap.costmodel.cost", "polymap.costmodel.symbolic.formulas"}  # data
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_the_exhaustive_referee_stands_apart_from_the_search() -> None:
 def test_the_second_prover_stands_apart_from_the_search() -> None:
     reached = inner_imports("polymap.referees.second_prover", "polymap.search.")
     assert all(name.startswith("polymap.referees.second_prover") for name in reached)
-    assert not reached & inner_imports("polymap.search.run.search", "polymap.search.")
+    assert not reached & inner_imports("polymap.search.run.stages", "polymap.search.")
 
 
 def test_the_checker_of_certificates_knows_nothing_of_the_rest() -> None:

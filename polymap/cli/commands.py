@@ -185,7 +185,7 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
 def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[SearchResult | None, int]:
     """Return the result and the exit code that it means; the best so far (or None) and 130 if interrupted."""
     with interrupts_wait():
-        import_module("polymap.search.run.search")  # what explore() needs
+        import_module("polymap.search.run.stages")  # what explore() needs
     progress = ProgressLine()
     try:
         with warnings_said():

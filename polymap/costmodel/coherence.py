@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 from polymap.costmodel.sets.flow import Flow, Ledger, Scene
 from polymap.costmodel.sets.tree import Leaf, read_tree
-from polymap.ir.affine import Affine, dim
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Access, Operator, Tensor, Workload, is_plain
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Storage
+from polymap.ir.quasi_affine import Affine, dim
 from polymap.ir.violation import InstancePoint, Violation
-from polymap.poly.budget import budget, is_exhausted, is_open
+from polymap.poly.budgets import budget, is_exhausted, is_open
+from polymap.poly.deadlines import within
 from polymap.poly.tables import Columns, Table
-from polymap.poly.within import within
 from polymap.schedules.legality import instance_text, point
 
 SECONDS = 20.0

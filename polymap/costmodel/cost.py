@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.costmodel.symbolic.formula import Formula
+from polymap.costmodel.symbolic.formulas import Formula
 from polymap.ir.display import Shown
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.violation import Violation

@@ -47,8 +47,8 @@ def _by_sets_or_steps(
     """limit: the seconds allowed, and when they are over."""
     from polymap.costmodel.sets.counts import counts_of_sets  # isl is loaded where it is needed
     from polymap.costmodel.simulator.walk import count_by_simulation
-    from polymap.poly.budget import budget, is_exhausted
-    from polymap.poly.within import FIRST_OPERATIONS, FIRST_SECONDS, in_a_process
+    from polymap.poly.budgets import budget, is_exhausted
+    from polymap.poly.deadlines import FIRST_OPERATIONS, FIRST_SECONDS, in_a_process
 
     seconds, until = limit
     what = "counting this mapping"

@@ -6,10 +6,10 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from polymap.costmodel.assemble import assemble, capacity_violations
+from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost, Counts
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
-from polymap.costmodel.symbolic.formula import Formula
+from polymap.costmodel.symbolic.formulas import Formula
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

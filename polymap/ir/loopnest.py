@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from polymap.ir.affine import Affine
 from polymap.ir.display import Shown
+from polymap.ir.quasi_affine import Affine
 
 
 class Role(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import islpy as isl
 
 from polymap.ir.errors import Problem, SolverError
-from polymap.poly.budget import integer
+from polymap.poly.budgets import integer
 
 
 def count(points: isl.Set) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.ir.errors import BudgetError, Problem
-from polymap.poly.budget import check_clock, integer
+from polymap.poly.budgets import check_clock, integer
 
 _SET = isl.dim_type.set
 MAX_POINTS = 12_000_000

@@ -15,10 +15,10 @@ from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Mapping
 from polymap.ir.violation import InstancePoint, Violation
-from polymap.poly.budget import budget, is_exhausted, is_open
+from polymap.poly.budgets import budget, is_exhausted, is_open
+from polymap.poly.deadlines import within
 from polymap.poly.relations import Clock, at_same_time, not_in_order
 from polymap.poly.sets import Map, first_pair
-from polymap.poly.within import within
 from polymap.schedules.relation import Schedule, order_schedule, schedule_of
 from polymap.schedules.signs import (
     band,
@@ -28,7 +28,7 @@ from polymap.schedules.signs import (
     permutation_is_legal,
     sign_vectors,
 )
-from polymap.workload.dependences import Dependence, Kind, dependence_relations, dependences
+from polymap.workload.dependence_analysis import Dependence, Kind, dependence_relations, dependences
 
 SECONDS = 20.0
 PLACES_OPERATIONS = 5_000_000

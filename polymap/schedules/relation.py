@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import dataclass
 
-from polymap.ir.affine import Affine, Floor, affine, dim
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 
 Schedule = Table[str, tuple[Affine, ...]]
 

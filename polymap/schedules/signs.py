@@ -52,7 +52,7 @@ def _shared_loops(first: Statement, second: Statement) -> int:
 
 @lru_cache(maxsize=128)
 def _vectors(workload: Workload, relaxed: int) -> tuple[tuple[int, ...], ...]:
-    from polymap.workload.dependences import Kind, dependences
+    from polymap.workload.dependence_analysis import Kind, dependences
 
     width = len(band(workload))
     found = {

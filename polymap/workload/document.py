@@ -8,10 +8,10 @@ from pathlib import PurePath
 
 from polymap.inputs.parsing import mistakes_in, parse_json
 from polymap.inputs.reading import Fields, is_table, parse_integer, read_text, refuse_yaml, shown
-from polymap.ir.affine import Affine
 from polymap.ir.errors import Problem, WorkloadError
 from polymap.ir.loopnest import Workload
-from polymap.workload.einsum import Extras, build
+from polymap.ir.quasi_affine import Affine
+from polymap.workload.einsums import Extras, build
 from polymap.workload.networks import builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index
 

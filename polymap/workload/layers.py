@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from polymap.inputs.reading import MAX_INTEGER, as_integer, is_list, shown
-from polymap.ir.affine import Affine, bounds, dim
 from polymap.ir.errors import Problem, did_you_mean
 from polymap.ir.loopnest import Workload
-from polymap.workload.einsum import Extras, build
+from polymap.ir.quasi_affine import Affine, bounds, dim
+from polymap.workload.einsums import Extras, build
 
 ALIASES = {"M": "K", "Co": "K", "Ci": "C", "B": "N", "Hk": "R", "Wk": "S", "Ho": "E", "Wo": "F"}
 EXTENTS = ("N", "K", "C", "H", "W", "R", "S", "E", "F", "groups")

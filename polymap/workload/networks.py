@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from polymap.inputs.reading import shown
 from polymap.ir.errors import Problem, WorkloadError, did_you_mean
 from polymap.ir.loopnest import Workload
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
 
 

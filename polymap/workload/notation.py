@@ -14,9 +14,9 @@ import re
 from dataclasses import dataclass
 
 from polymap.inputs.reading import MAX_INTEGER, NAME_RULE, is_name, shown
-from polymap.ir.affine import Affine, affine
 from polymap.ir.errors import Problem, WorkloadError
 from polymap.ir.loopnest import Access, Operator, Statement
+from polymap.ir.quasi_affine import Affine, affine
 
 MAX_TEXT = 20_000
 TERM_RULE = "An index is a signed sum of dim, int*dim, dim*int, 2p and int."

@@ -18,7 +18,7 @@ from polymap.costmodel.tables.cost_columns import Batch, batch_of
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.cases import Case, random_case
 

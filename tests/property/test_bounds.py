@@ -23,15 +23,15 @@ from polymap.explore import explore
 from polymap.ir.loopnest import Operator, Workload, is_plain
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.ir.mapping import Mapping
-from polymap.report.text.explain import explain
+from polymap.report.text.explanation import explain
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.heuristics import sampled as fallback
-from polymap.search.heuristics.sampled import program_order
+from polymap.search.heuristics import programs as fallback
+from polymap.search.heuristics.programs import program_order
 from polymap.search.objective.floors import floor_of
 from polymap.search.objective.measure import objective_values
-from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import parse_objective
-from polymap.search.run.search import search
+from polymap.search.problem.word_clashes import clashes
+from polymap.search.run.stages import search
 from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload

@@ -17,7 +17,7 @@ from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.errors import BudgetError
 from polymap.ir.mapping import Compute, Mapping
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.case_features import BOX_FEATURES
 from tests.cases import random_case, random_general_case

@@ -19,7 +19,7 @@ from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.case_chains import chain_case, input_window_case, output_window_case, tower_case
 from tests.cases import Case, as_it_is
 from tests.property.test_batch import figures, figures_at, random_tiles, with_tiles

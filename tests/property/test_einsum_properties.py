@@ -8,11 +8,11 @@ from itertools import product
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.ir.affine import Affine, affine
 from polymap.ir.errors import Problem, WorkloadError
 from polymap.ir.loopnest import Access, Operator, Role, Workload
+from polymap.ir.quasi_affine import Affine, affine
 from polymap.workload.document import workload_from_document, workload_to_document
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.notation import access_text, affine_text, einsum_text, read_einsum, read_index
 
 DIMS = ("m", "n2", "_k", "max", "int", "A")

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from polymap.ir.affine import Affine, Floor, affine, dim
 from polymap.ir.loopnest import Operator, Statement, Workload
+from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.schedules.legality import schedule_violations
 from polymap.schedules.relation import Schedule
 from tests.nests import NESTS, Pair, at, referee_pairs, statement, workload

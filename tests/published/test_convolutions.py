@@ -12,7 +12,7 @@ import pytest
 
 from polymap.costmodel.analysis.footprint import touched_elements
 from polymap.ir.loopnest import Workload
-from polymap.poly.budget import budget
+from polymap.poly.budgets import budget
 from polymap.poly.counting import count
 from polymap.poly.sets import integer_set
 from polymap.workload.layers import conv2d

@@ -15,7 +15,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
 from polymap.schedules.check import check_mapping
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 PRIVATE = Architecture(
     "private", (MemoryLevel("DRAM"), MemoryLevel("ZREG"), MemoryLevel("WREG"), MemoryLevel("XREG"), ComputeUnit("MAC"))

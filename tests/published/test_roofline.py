@@ -14,11 +14,11 @@ from polymap.costmodel.analysis.bounds import array_tiling, compulsory_bits, ene
 from polymap.costmodel.analysis.footprint import touched_elements
 from polymap.costmodel.analysis.rooflines import arithmetic_intensity, attainable, ridge_point, roofline
 from polymap.costmodel.evaluation import evaluate
-from polymap.ir.affine import dim
 from polymap.ir.loopnest import Access, Dim, Operator, Read, Role, Statement, Tensor, Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.ir.quasi_affine import dim
+from polymap.workload.einsums import einsum
 
 
 def instances(workload: Workload) -> int:

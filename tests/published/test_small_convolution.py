@@ -18,7 +18,7 @@ from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.schedules.check import check_mapping
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 LAYER = einsum("O[m,h,w] += I[h+r,w+s] * W[m,r,s]", m=16, h=6, w=6, r=3, s=3)
 PRIVATE = Architecture(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules.space.size import legal_count
 from polymap.schedules.space.textbook_estimates import loop_orders, mappings, parallel_choices, tilings
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 
 def test_s1_orders_of_seven_loops() -> None:

@@ -19,7 +19,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.search.enumeration.counts import Nest
 from polymap.search.enumeration.places import Arrangements
 from polymap.search.enumeration.words import Words
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 LARGE = 10_000  # trees; at least half of the problems have more
 _MOST_WORDS = 500  # sequences of loops; what the time of an enumeration grows with

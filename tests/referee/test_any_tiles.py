@@ -25,7 +25,7 @@ from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.measure import measure_of, objective_values
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.referee.problems import random_problem
 
 PEERS = Path(__file__).parents[2] / "benchmarks" / "peers" / "peers.json"

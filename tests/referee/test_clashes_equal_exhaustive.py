@@ -19,7 +19,7 @@ from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
 from polymap.search.enumeration.trees import ScoredTree, scored_trees
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import random_problem
 

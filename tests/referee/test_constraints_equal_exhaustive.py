@@ -12,7 +12,7 @@ from fractions import Fraction
 import pytest
 
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, random_problem
 

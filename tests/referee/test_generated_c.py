@@ -11,7 +11,7 @@ import pytest
 
 from polymap.arch.presets import load_arch
 from polymap.codegen.c.ast import Array, Block, Copy, Count, For, Function, If, Name, Program, Scope, Stmt, Text
-from polymap.codegen.c.emit import emit
+from polymap.codegen.c.printer import emit
 from polymap.codegen.execute.compile import Limits, compile_c
 from polymap.codegen.execute.run import generate_c, run_c, run_program, run_source
 from polymap.codegen.forms import Form, lower
@@ -21,7 +21,7 @@ from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
 from polymap.schedules.space.chains import TileRule
 from polymap.schedules.space.sample import sample_mapping
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from polymap.workload.networks import builtin_workload
 from tests.cases import Case, random_case, random_general_case

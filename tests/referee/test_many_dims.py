@@ -31,8 +31,8 @@ from polymap.search.problem.structures import enumerate_structures
 from polymap.search.resources.limits import OutOfTime
 from polymap.search.run.answer import number_of
 from polymap.search.run.result import SearchResult
-from polymap.search.run.search import search
-from polymap.workload.einsum import einsum
+from polymap.search.run.stages import search
+from polymap.workload.einsums import einsum
 from tests.referee.problems import lengthened, scaled
 
 _EXTENTS = (1, 2, 2, 3, 5, 7, 7, 9, 12, 16, 97, 1009, 65_536, 999_983, 2**61 - 1, 10**30 + 57)

@@ -20,7 +20,7 @@ from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive, scored_trees
 from polymap.search.run.phases import phases as run
 from polymap.search.run.result import SearchResult
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 from tests.referee.problems import LARGE, Problem, random_problem
 from tests.search_tally import Tally, check
 

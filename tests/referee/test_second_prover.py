@@ -16,8 +16,8 @@ from polymap.referees.second_prover import second_proof
 from polymap.referees.second_prover_form import Form
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.run.search import search
-from polymap.workload.einsum import einsum
+from polymap.search.run.stages import search
+from polymap.workload.einsums import einsum
 from tests.referee.problems import Problem, random_problem
 
 _BATCH = 5

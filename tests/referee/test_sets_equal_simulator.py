@@ -13,7 +13,7 @@ from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c.reader import from_c
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case, random_general_case
 from tests.programs import KERNELS, random_program_case
 

@@ -21,7 +21,7 @@ from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_t
 from polymap.report.figures.plots import buffer_curve_plot
 from polymap.report.text.numbers import size
 from polymap.search.enumeration.trees import exhaustive
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests import cases
 
 pytestmark = pytest.mark.slow

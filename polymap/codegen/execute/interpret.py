@@ -9,7 +9,6 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir.affine import Affine
 from polymap.ir.loopnest import (
     Access,
     Apply,
@@ -22,6 +21,7 @@ from polymap.ir.loopnest import (
     Statement,
     Workload,
 )
+from polymap.ir.quasi_affine import Affine
 from polymap.workload.c.types import FLOATS, limits, number_type
 
 # int64 or float64; of C programs the elements' own types.

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from polymap.codegen.c import prelude
-from polymap.codegen.c.emit import emit
+from polymap.codegen.c.printer import emit
 from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.execute.interpret import Data, Values
 from polymap.codegen.execute.reference import Reference, operations_of, reference, sum_magnitudes

@@ -17,9 +17,9 @@ from polymap.codegen.lower.elements import ElementType, c_name, element_types
 from polymap.codegen.lower.nest import Nest, Place
 from polymap.codegen.lower.tiles import Frame, Values, affine_expr
 from polymap.codegen.lower.window import moduli
-from polymap.ir.affine import Affine
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Operator, Tensor, Workload
+from polymap.ir.quasi_affine import Affine
 
 _LARGEST_INDEX = 2**31 - 1
 _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}

@@ -28,7 +28,7 @@ from polymap.codegen.c.ast import (
     total,
 )
 from polymap.codegen.lower.nest import Loop, Use
-from polymap.ir.affine import Affine, Floor
+from polymap.ir.quasi_affine import Affine, Floor
 
 
 @dataclass(frozen=True, slots=True)

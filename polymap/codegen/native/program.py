@@ -38,10 +38,10 @@ from polymap.codegen.lower.elements import ElementType, registers
 from polymap.codegen.lower.expressions import c_expression
 from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
 from polymap.codegen.lower.tiles import Frame, Values, clock_bound, point_layers, wrap
-from polymap.ir.affine import Affine
 from polymap.ir.loopnest import Access, Operator, Statement, Tensor, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
+from polymap.ir.quasi_affine import Affine
 
 CORE, LANE = "core", "lane"
 _LARGEST_BUFFER = 4096

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
-from polymap.ir.affine import Affine, Floor, dim
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.poly.budget import budget
+from polymap.ir.quasi_affine import Affine, Floor, dim
+from polymap.poly.budgets import budget
 from polymap.poly.counting import count
 from polymap.poly.sets import Set, coalesced, function, integer_set, nonnegative
 from polymap.poly.tables import Table

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 
-from polymap.ir.affine import Affine, bounds
 from polymap.ir.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
+from polymap.ir.quasi_affine import Affine, bounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Tensor, Workload, is_plain, written_tensors
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.poly.budget import budget, is_exhausted, is_open
+from polymap.poly.budgets import budget, is_exhausted, is_open
+from polymap.poly.deadlines import within
 from polymap.poly.tables import Tally
-from polymap.poly.within import within
 
 SECONDS = 60.0
 

@@ -12,8 +12,8 @@ from itertools import combinations, permutations
 from polymap.costmodel.sets.flow import Flow, before, united
 from polymap.costmodel.sets.maximum import SumTerm, largest_sum
 from polymap.costmodel.sets.tree import Leaf, Place, Tree
-from polymap.ir.affine import Affine
 from polymap.ir.errors import BudgetError, Problem
+from polymap.ir.quasi_affine import Affine
 from polymap.poly.tables import Columns, Table
 
 MAX_WALKED = 3_000_000

@@ -12,8 +12,8 @@ from polymap.costmodel.sets.flow import (
     single_messages,
 )
 from polymap.costmodel.sets.tree import Leaf
-from polymap.ir.affine import Affine
 from polymap.ir.loopnest import Access, Operator
+from polymap.ir.quasi_affine import Affine
 from polymap.poly.tables import Columns, Table
 
 

@@ -19,7 +19,7 @@ from sympy.logic.boolalg import Boolean
 
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel, workload_model
 from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, Node, machine_model, nest_of
-from polymap.costmodel.symbolic.formula import Formula, TileSymbol
+from polymap.costmodel.symbolic.formulas import Formula, TileSymbol
 from polymap.costmodel.symbolic.progressions import (
     ONE,
     ZERO,

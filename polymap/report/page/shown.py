@@ -7,7 +7,7 @@ from html import escape
 from polymap.codegen.execute.run import CRun
 from polymap.costmodel.analysis.buffer_bound import BufferCurve
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.symbolic.formula import Formula
+from polymap.costmodel.symbolic.formulas import Formula
 from polymap.ir.display import show_as_html, show_as_picture, show_as_text
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

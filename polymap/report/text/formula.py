@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.costmodel.symbolic.formula import Formula
+from polymap.costmodel.symbolic.formulas import Formula
 
 
 def formula_text(formula: Formula) -> str:

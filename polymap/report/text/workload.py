@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from polymap.ir.affine import Affine, Floor
 from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Read, Statement, Workload
+from polymap.ir.quasi_affine import Affine, Floor
 from polymap.report.text.numbers import exact, size, table
 from polymap.workload.notation import access_text
 

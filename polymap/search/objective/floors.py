@@ -8,8 +8,8 @@ from math import ceil, prod
 from polymap.costmodel.analysis.bounds import compulsory_traffic
 from polymap.ir.loopnest import Workload, is_box
 from polymap.ir.machine import Architecture
-from polymap.search.problem.clashes import bits_required
 from polymap.search.problem.goals import Goal, Objective
+from polymap.search.problem.word_clashes import bits_required
 
 
 def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fraction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.costmodel.assemble import assemble
+from polymap.costmodel.assembly import assemble
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Cost
 from polymap.ir.errors import PolymapError

@@ -19,7 +19,7 @@ from polymap.search.dividing.accounted import Count
 from polymap.search.dividing.engine import Found, Outcome, solve
 from polymap.search.enumeration.trees import Walking
 from polymap.search.heuristics.polish import Annealer, DividingPolish, annealer_of, is_polished
-from polymap.search.heuristics.sampled import Drawn, program_order, sampled
+from polymap.search.heuristics.programs import Drawn, program_order, sampled
 from polymap.search.objective.measure import measure_of
 from polymap.search.objective.rule_checks import measure_under, refusals
 from polymap.search.objective.scores import exact_score

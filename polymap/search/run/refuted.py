@@ -11,9 +11,9 @@ from math import prod
 from polymap.ir.loopnest import Access, Tensor, Workload, accesses_of, is_box
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.objective.floors import floor_of
-from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import Goal
 from polymap.search.problem.rules import AtMost, Factor, Intrinsic, Rules, Utilization, narrowed
+from polymap.search.problem.word_clashes import clashes
 
 MOST_SHARES = 20_000  # ways to share dims among siblings that are told apart
 

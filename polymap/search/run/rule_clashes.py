@@ -10,8 +10,8 @@ from math import prod
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
 from polymap.search.objective.floors import floor_of
-from polymap.search.problem.clashes import clashes
 from polymap.search.problem.rules import AtMost, Rule, Rules, Utilization, figure, rule_text
+from polymap.search.problem.word_clashes import clashes
 from polymap.search.run.feasible import Feasible
 
 Stop = Callable[[], bool]

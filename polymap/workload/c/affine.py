@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polymap.inputs.reading import shown
-from polymap.ir.affine import Affine, bounds
 from polymap.ir.errors import did_you_mean
-from polymap.poly.budget import budget
+from polymap.ir.quasi_affine import Affine, bounds
+from polymap.poly.budgets import budget
 from polymap.poly.sets import integer_set
 from polymap.workload.c.formula import Atom, Every, Formula, Some, constraints_of, floored, is_zero, negation, truth
 from polymap.workload.c.tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary, render

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from polymap.inputs.reading import is_name, shown
-from polymap.ir.affine import Affine, bounds, dim
 from polymap.ir.loopnest import Access, Apply, Expression, Number, Operator, Read
-from polymap.poly.budget import budget
+from polymap.ir.quasi_affine import Affine, bounds, dim
+from polymap.poly.budgets import budget
 from polymap.poly.sets import integer_set
 from polymap.workload.c.affine import Scope, affine_of
 from polymap.workload.c.tree import Assign, Choice, Item, Name, Refused, render

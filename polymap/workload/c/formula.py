@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from polymap.ir.affine import Affine, Floor, affine, bounds
+from polymap.ir.quasi_affine import Affine, Floor, affine, bounds
 
 
 @dataclass(frozen=True, slots=True)

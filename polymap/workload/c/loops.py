@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polymap.inputs.reading import shown
-from polymap.ir.affine import Affine, Floor, affine, bounds, dim
-from polymap.poly.budget import budget
+from polymap.ir.quasi_affine import Affine, Floor, affine, bounds, dim
+from polymap.poly.budgets import budget
 from polymap.poly.sets import dim_bounds, integer_set
 from polymap.workload.c.affine import Scope, affine_of, converted, extremes, formula_of, seen
 from polymap.workload.c.formula import Atom, Every, Formula, Some, constraints_of

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs.reading import shown
-from polymap.ir.affine import Affine, bounds
 from polymap.ir.loopnest import Dim, Statement
+from polymap.ir.quasi_affine import Affine, bounds
 from polymap.workload.c.affine import Scope, affine_of, fits, formula_of
 from polymap.workload.c.assign import Computed, Domain, Variable, Variables, computed, unique
 from polymap.workload.c.formula import constraints_of, negation

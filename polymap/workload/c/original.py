@@ -19,7 +19,7 @@ from polymap.workload.c.expressions import children, node_at, nodes_at, text_at
 from polymap.workload.c.parse import Syntax
 from polymap.workload.c.types import SPELLING
 from polymap.workload.c.values import EXTREMES
-from polymap.workload.dependences import leaves_unwritten
+from polymap.workload.dependence_analysis import leaves_unwritten
 
 _HEAD = """\
 #include <math.h>

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polymap.ir.affine import Affine, bounds
 from polymap.ir.loopnest import (
     Access,
     Dim,
@@ -15,12 +14,13 @@ from polymap.ir.loopnest import (
     Workload,
     written_tensors,
 )
-from polymap.poly.budget import budget
+from polymap.ir.quasi_affine import Affine, bounds
+from polymap.poly.budgets import budget
 from polymap.poly.sets import dim_bounds, first_point, function, integer_set
 from polymap.workload.c.assign import Variable
 from polymap.workload.c.tree import Complaints
 from polymap.workload.c.types import bits_of
-from polymap.workload.dependences import unset_read
+from polymap.workload.dependence_analysis import unset_read
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from polymap.codegen.execute.run import random_data, rounding_bound
 from polymap.codegen.lower.elements import element_types
 from polymap.ir.loopnest import Access, Workload
 from polymap.workload.c.reader import from_c
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 
 WORKLOADS = {

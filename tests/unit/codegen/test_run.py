@@ -18,7 +18,7 @@ from polymap.ir.machine import Architecture, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
 from polymap.workload.c.reader import from_c
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case, random_general_case
 from tests.programs import random_program_case
 from tests.unit.codegen.programs import cpu_matmul, machine, matmul, window

@@ -11,7 +11,7 @@ from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.errors import MappingError, OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 ARCH = load_arch("flat3")
 

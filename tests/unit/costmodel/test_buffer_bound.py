@@ -16,7 +16,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
 from polymap.search.enumeration.trees import exhaustive
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 
 def least_of_all_schedules(workload: Workload, slots: int) -> int:

@@ -12,11 +12,11 @@ from polymap.costmodel.closed_form.groups import axis_forms
 from polymap.costmodel.cost import Counts, LevelUse
 from polymap.costmodel.evaluation import evaluate, simulate, violations
 from polymap.costmodel.simulator.walk import count_by_simulation
-from polymap.ir.affine import Affine, dim
 from polymap.ir.loopnest import Access, Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.ir.quasi_affine import Affine, dim
+from polymap.workload.einsums import einsum
 
 HUGE = 10**12
 GLB, RF = MemoryLevel("GLB"), MemoryLevel("RF")

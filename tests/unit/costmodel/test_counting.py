@@ -15,9 +15,9 @@ from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.poly import within
+from polymap.poly import deadlines as within
 from polymap.workload.c.reader import from_c
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 ONE = Fraction(1)
 GRID = Architecture(

@@ -13,12 +13,12 @@ from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts, Traffic
 from polymap.costmodel.sets.counts import count_with_sets, counts as sets, peak as sets_peak
 from polymap.costmodel.sets.maximum import SumTerm, largest_sum
-from polymap.ir.affine import dim
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import dim
 from polymap.workload.c.reader import from_c
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from tests.cases import random_case
 

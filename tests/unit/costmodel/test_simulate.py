@@ -8,7 +8,6 @@ import pytest
 
 from polymap.costmodel.cost import Counts, LevelUse
 from polymap.costmodel.simulator.walk import count_by_simulation
-from polymap.ir.affine import Affine, dim
 from polymap.ir.loopnest import (
     Access,
     Dim,
@@ -22,8 +21,9 @@ from polymap.ir.loopnest import (
 )
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import Affine, dim
 from polymap.schedules.check import check_mapping
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 X = Fanout("X", 8)
 

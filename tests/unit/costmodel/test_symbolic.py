@@ -22,7 +22,7 @@ from polymap.ir.errors import BudgetError, OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.report.text.answers import cost_document
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.cases import Case
 

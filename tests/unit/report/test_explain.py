@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polymap.report.text.explain import compare, explain
+from polymap.report.text.explanation import compare, explain
 from polymap.report.text.reuse import Loop, stays
 from tests.unit.report.shared import (
     CONVOLUTION,

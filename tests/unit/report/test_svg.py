@@ -15,7 +15,7 @@ from polymap.report.figures.nest_svg import bare_svg, mapping_svg
 from polymap.report.figures.roofline import roofline_svg
 from polymap.report.figures.svg import Picture, fitted, shade, tensor_colours, tint
 from polymap.report.figures.traffic import traffic_svg
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, TUTORIAL, WEIGHTS_STAY, cost_of
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

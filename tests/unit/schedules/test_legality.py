@@ -22,7 +22,7 @@ from polymap.schedules.legality import (
 )
 from polymap.schedules.relation import original_schedule, schedule_of
 from polymap.schedules.signs import band, count_legal_permutations, legal_permutations, sign_vectors
-from polymap.workload.dependences import Kind, dependences
+from polymap.workload.dependence_analysis import Kind, dependences
 from tests.nests import (
     NESTS,
     at,
@@ -220,7 +220,7 @@ def test_schedule_of_a_tree_orders_instances_as_running_it_does(tree: Mapping) -
 
 def produced_and_consumed(shift: int) -> Workload:
     """b[i] = a[i], then c[i] = b[i - shift], in two loops of one outer loop t."""
-    from polymap.ir.affine import dim
+    from polymap.ir.quasi_affine import dim
 
     return workload(
         {"i": 4},

@@ -15,7 +15,7 @@ from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.legality import dependence_violations
 from polymap.schedules.space.sample import sample_mapping
 from polymap.schedules.space.size import legal_count
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import random_problem
 

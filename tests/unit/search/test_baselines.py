@@ -23,7 +23,7 @@ from polymap.search.heuristics.methods import BaselineResult, Method, baseline
 from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.workload.c.reader import from_c
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from polymap.workload.networks import builtin_workload
 

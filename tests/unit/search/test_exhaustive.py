@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.assemble import capacity_violations, energy_pj_exact, latency_cycles
+from polymap.costmodel.assembly import capacity_violations, energy_pj_exact, latency_cycles
 from polymap.costmodel.cost import Counts
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.simulator.walk import count_by_simulation
@@ -20,7 +20,7 @@ from polymap.schedules.space.size import legal_count
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.objective.measure import objective_value, objective_values
 from polymap.search.problem.goals import parse_objective
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import long_problem, random_problem, scaled
 

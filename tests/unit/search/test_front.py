@@ -19,7 +19,7 @@ from polymap.report.text.summary import status_text
 from polymap.search.problem.goals import parse_objective
 from polymap.search.run.answer import Question, best_so_far, front_answer
 from polymap.search.run.result import Progress, SearchResult, SpaceCount
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
 
 GEMM = matmul(m=8, n=8, k=8)

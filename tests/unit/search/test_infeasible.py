@@ -14,8 +14,8 @@ from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.problem.clashes import clashes
-from polymap.workload.einsum import einsum
+from polymap.search.problem.word_clashes import clashes
+from polymap.workload.einsums import einsum
 from tests.case_workloads import general_workload
 from tests.nests import instances, touched
 

@@ -24,7 +24,7 @@ from polymap.search.resources.limits import Limits
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.run.phases import phases as run
 from polymap.search.run.result import Progress
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels

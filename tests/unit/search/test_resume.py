@@ -18,7 +18,7 @@ from polymap.search.problem.problem import analyse
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.run.phases import phases as run
 from polymap.search.run.result import SearchResult
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

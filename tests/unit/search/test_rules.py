@@ -25,7 +25,7 @@ from polymap.search.problem.rules import Intrinsic, figure
 from polymap.search.run.feasible import Dividing
 from polymap.search.run.phases import phases as run, ranked
 from polymap.search.run.rule_clashes import clashing
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels

@@ -18,7 +18,7 @@ from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.rules import Utilization
 from polymap.search.problem.structures import enumerate_structures
 from polymap.search.problem.symmetry import distinct_structures, symmetries
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from tests.referee.problems import random_problem
 

@@ -14,7 +14,7 @@ from polymap.ir.loopnest import Workload
 from polymap.search.dividing import engine
 from polymap.search.resources import worker_pool as crew
 from polymap.search.run.result import Progress, SearchResult
-from polymap.search.run.search import search
+from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from polymap.ir.affine import affine
 from polymap.ir.errors import InputError, PolymapError, WorkloadError
 from polymap.ir.loopnest import Apply, Convert, Index, Number, Operator, Read, Role, Workload
+from polymap.ir.quasi_affine import affine
 from polymap.schedules.legality import Parallel, legal_orders, parallel_loops
 from polymap.workload.c.reader import from_c
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from polymap.ir.affine import Floor, affine
 from polymap.ir.errors import InputError, WorkloadError
 from polymap.ir.loopnest import Access, Workload
+from polymap.ir.quasi_affine import Floor, affine
 from polymap.workload.document import load_workload, workload_from_document, workload_to_document
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
 from polymap.workload.networks import builtin_names, builtin_workload
 

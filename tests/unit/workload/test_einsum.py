@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polymap.ir.affine import Affine, Floor
 from polymap.ir.errors import WorkloadError
 from polymap.ir.loopnest import Access, Apply, Operator, Read, Role
-from polymap.workload.einsum import einsum
+from polymap.ir.quasi_affine import Affine, Floor
+from polymap.workload.einsums import einsum
 from polymap.workload.notation import access_text, einsum_text
 
 

@@ -15,10 +15,10 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from polymap.ir.affine import Affine, dim as variable
 from polymap.ir.errors import BudgetError, Problem
 from polymap.ir.loopnest import Access, Operator, Statement, Tensor, Workload
-from polymap.poly.budget import budget
+from polymap.ir.quasi_affine import Affine, dim as variable
+from polymap.poly.budgets import budget
 from polymap.poly.relations import constants_of, ends_of, flow_of_values, signs_of
 from polymap.poly.sets import Map, Set, coalesced, differences, first_point, function, integer_set, same_value, sooner
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, ParamSpec, TypeVar, cast
 
 from polymap.ir.errors import BudgetError, PolymapError, Problem, SolverError
-from polymap.poly.budget import UNLIMITED, budget, is_exhausted, is_open, out_of_time
+from polymap.poly.budgets import UNLIMITED, budget, is_exhausted, is_open, out_of_time
 
 Result = TypeVar("Result")
 Asked = ParamSpec("Asked")
@@ -26,7 +26,7 @@ Asked = ParamSpec("Asked")
 FIRST_OPERATIONS = 300_000
 FIRST_SECONDS = 3.0
 
-_CODE = "import sys; sys.path[:] = {}; from polymap.poly.within import serve; serve()"
+_CODE = "import sys; sys.path[:] = {}; from polymap.poly.deadlines import serve; serve()"
 
 
 @dataclass(frozen=True, slots=True)

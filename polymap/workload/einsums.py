@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from polymap.inputs.reading import LABEL_RULE, MAX_INTEGER, as_integer, is_label, is_list, is_name, is_table, shown
-from polymap.ir.affine import Affine, bounds
 from polymap.ir.errors import Problem, WorkloadError, did_you_mean
 from polymap.ir.loopnest import (
     Access,
@@ -23,6 +22,7 @@ from polymap.ir.loopnest import (
     Tensor,
     Workload,
 )
+from polymap.ir.quasi_affine import Affine, bounds
 from polymap.workload.notation import Reading, access_text, einsum_text, read_einsum
 
 ELEMENT_TYPES = {f"{sign}int{bits}": bits for bits in (8, 16, 32, 64) for sign in ("", "u")} | {
@@ -244,7 +244,7 @@ def _ranges_inside(
     accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...]
 ) -> list[Ranges] | None:
     """Return the same over the points where each constraint is >= 0; None where there is no such point."""
-    from polymap.poly.budget import budget
+    from polymap.poly.budgets import budget
     from polymap.poly.sets import dim_bounds, function, integer_set
 
     with budget(what="the extent of the tensors"):

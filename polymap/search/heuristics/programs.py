@@ -22,7 +22,7 @@ from polymap.search.problem.goals import Objective
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.rules import Rules
 from polymap.search.resources.limits import Work
-from polymap.workload.dependences import shared_dims
+from polymap.workload.dependence_analysis import shared_dims
 
 TRIES = 200
 TRIES_OF_PROGRAMS = 40  # each takes longer to count

@@ -10,9 +10,9 @@ from polymap.ir.errors import OptionError, Problem as Mistake
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.search.problem.clashes import clashes
 from polymap.search.problem.goals import parse_objective, parse_single
 from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.word_clashes import clashes
 from polymap.search.resources.limits import Limits
 from polymap.search.resources.memory import Memory
 from polymap.search.resources.worker_pool import Hands
