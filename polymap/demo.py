@@ -25,8 +25,8 @@ from polymap.poly.sets import function
 from polymap.report.figures.nest import mapping_text
 from polymap.report.figures.roofline import roofline_text
 from polymap.report.figures.traffic import traffic_text
+from polymap.report.numbers import exact, table
 from polymap.report.text.explanation import explain
-from polymap.report.text.numbers import exact, table
 from polymap.report.text.summary import figures_text, orders_text, space_text, status_text
 from polymap.schedules.legality_report import checkup
 from polymap.search.run.result import SearchResult

@@ -25,12 +25,12 @@ from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.ir.mapping import Mapping
 from polymap.report.text.explanation import explain
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.heuristics import programs as fallback
-from polymap.search.heuristics.programs import program_order
 from polymap.search.objective.floors import floor_of
 from polymap.search.objective.measure import objective_values
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.word_clashes import clashes
+from polymap.search.run import programs as fallback
+from polymap.search.run.programs import program_order
 from polymap.search.run.stages import search
 from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS

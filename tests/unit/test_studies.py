@@ -19,7 +19,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_text, buffer_figure
 from polymap.report.figures.plots import buffer_curve_plot
-from polymap.report.text.numbers import size
+from polymap.report.numbers import size
 from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsums import einsum
 from tests import cases

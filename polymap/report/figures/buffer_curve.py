@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from polymap.costmodel.analysis.buffer_bound import BufferCurve
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head
-from polymap.report.text.numbers import percent, size, table
+from polymap.report.numbers import percent, size, table
 
 FRAME = Frame()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Frame, around, head, stairs
-from polymap.report.text.numbers import exact, percent, short, table, unit_of
+from polymap.report.numbers import exact, percent, short, table, unit_of
 
 if TYPE_CHECKING:
     from polymap.search.run.result import SearchResult

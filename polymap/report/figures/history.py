@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, around, head, stairs
-from polymap.report.text.numbers import short, unit_of
+from polymap.report.numbers import short, unit_of
 
 if TYPE_CHECKING:
     from polymap.search.run.result import SearchResult

@@ -8,7 +8,7 @@ from math import prod
 
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.report.figures import svg
-from polymap.report.text.numbers import exact, short, size, table
+from polymap.report.numbers import exact, short, size, table
 
 HEAD = ("machine", "instances", "capacity", "word", "read pJ", "write pJ", "bits/cycle", "holds")
 BOX_WIDTH, BOX_HEIGHT, ARROW = 430, 56, 44

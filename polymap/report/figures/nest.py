@@ -11,8 +11,8 @@ from polymap.costmodel.analysis.footprint import footprints
 from polymap.ir.loopnest import Role, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.report.text.numbers import exact, size
-from polymap.report.text.workload import dim_labels, labelled, statement_text
+from polymap.report.numbers import exact, size
+from polymap.report.workload import dim_labels, labelled, statement_text
 
 
 class RowKind(Enum):

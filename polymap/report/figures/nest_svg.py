@@ -15,7 +15,7 @@ from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.report.figures import svg
 from polymap.report.figures.nest import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
-from polymap.report.text.numbers import energy, exact, percent, short, size
+from polymap.report.numbers import energy, exact, percent, short, size
 
 ROW = 27
 INDENT = 15

@@ -12,7 +12,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.report.figures import svg
 from polymap.report.figures.chart import Axis, Frame, head
-from polymap.report.text.numbers import exact, percent, short, size, table
+from polymap.report.numbers import exact, percent, short, size, table
 
 ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0d9373", "#8a5cd6", "#c2417c", "#7a9c18")
 FRAME = Frame(86.0, 650.0, 106.0, 390.0)

@@ -10,7 +10,7 @@ from polymap.costmodel.cost import Cost, Traffic
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.report.figures import svg
-from polymap.report.text.numbers import energy, exact, percent, short, table
+from polymap.report.numbers import energy, exact, percent, short, table
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
 

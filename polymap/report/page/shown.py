@@ -21,7 +21,7 @@ from polymap.report.figures.nest_svg import bare_svg
 from polymap.report.figures.traffic import traffic_html, traffic_text
 from polymap.report.text.formula import formula_text
 from polymap.report.text.summary import figures_text, no_answer_text, run_text, space_text, status_text, violation_text
-from polymap.report.text.workload import workload_text
+from polymap.report.workload import workload_text
 from polymap.search.run.result import SearchResult
 
 

@@ -14,7 +14,7 @@ from polymap.ir.loopnest import Operator, Tensor, Workload, is_plain, written_te
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.report.figures.traffic import traffic_figure
-from polymap.report.text.numbers import energy, exact, listing, percent, short, times
+from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.text.reuse import Loop, Stay, stays
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.report.text.numbers import exact, table
+from polymap.report.numbers import exact, table
 
 
 @dataclass(frozen=True, slots=True)

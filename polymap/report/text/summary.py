@@ -13,8 +13,8 @@ from polymap.ir.violation import InstancePoint, Violation
 from polymap.report.figures.front import front_text
 from polymap.report.figures.nest import mapping_text, statement_text
 from polymap.report.figures.traffic import traffic_text
+from polymap.report.numbers import exact, percent, plural, size, table, unit_of
 from polymap.report.text.explanation import explain
-from polymap.report.text.numbers import exact, percent, plural, size, table, unit_of
 
 if TYPE_CHECKING:
     from polymap.checker.check import Verdict

@@ -12,6 +12,7 @@ from math import prod
 
 from polymap.search.dividing.accounted import Count, Tally
 from polymap.search.dividing.branch_and_bound import Descent, view_of
+from polymap.search.dividing.incumbents import Front, Incumbent, Polish
 from polymap.search.dividing.lagrange import improve_prices
 from polymap.search.dividing.loop_order import Leaf
 from polymap.search.dividing.node_costs import build_tables
@@ -19,7 +20,6 @@ from polymap.search.dividing.queue_steps import Entry, Mark, Marks, Stage, place
 from polymap.search.dividing.single_tensor_bound import apart_bounds
 from polymap.search.dividing.spread import root_context
 from polymap.search.heuristics.methods import baseline
-from polymap.search.objective.incumbents import Front, Incumbent, Polish
 from polymap.search.objective.measure import BARRED, Measure
 from polymap.search.problem.goals import Goal
 from polymap.search.problem.lattice import divisors

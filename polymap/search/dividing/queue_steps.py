@@ -9,10 +9,10 @@ from itertools import product
 
 from polymap.search.dividing.bounds import Prices, first_states, least_from, root_bound
 from polymap.search.dividing.branch_and_bound import Descent, View, Way, view_of
+from polymap.search.dividing.incumbents import Incumbent
 from polymap.search.dividing.lagrange import improve_prices
 from polymap.search.dividing.node_costs import build_tables
 from polymap.search.dividing.spread import Places, Spread, root_context
-from polymap.search.objective.incumbents import Incumbent
 from polymap.search.objective.measure import BARRED, Measure
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import Problem

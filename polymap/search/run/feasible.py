@@ -17,7 +17,6 @@ from polymap.ir.mapping import Mapping
 from polymap.search.dividing.engine import Found, solve
 from polymap.search.enumeration.trees import ExhaustiveResult, Walking
 from polymap.search.heuristics.polish import Annealer, is_polished
-from polymap.search.heuristics.programs import program_order
 from polymap.search.objective.measure import objective_value
 from polymap.search.objective.rule_checks import measure_under, refusals
 from polymap.search.problem.goals import Goal, Objective
@@ -26,6 +25,7 @@ from polymap.search.problem.problem import analyse
 from polymap.search.problem.rules import Rules, Utilization, narrowed
 from polymap.search.problem.structures import enumerate_structures
 from polymap.search.problem.word_clashes import clashes
+from polymap.search.run.programs import program_order
 from polymap.search.run.refuted import is_refuted, most_busy
 
 FEW_TREES = 300_000  # walked one by one: some 100,000 per second

@@ -19,7 +19,6 @@ from polymap.search.dividing.accounted import Count
 from polymap.search.dividing.engine import Found, Outcome, solve
 from polymap.search.enumeration.trees import Walking
 from polymap.search.heuristics.polish import Annealer, DividingPolish, annealer_of, is_polished
-from polymap.search.heuristics.programs import Drawn, program_order, sampled
 from polymap.search.objective.measure import measure_of
 from polymap.search.objective.rule_checks import measure_under, refusals
 from polymap.search.objective.scores import exact_score
@@ -31,6 +30,7 @@ from polymap.search.resources.worker_pool import Hands
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.run.certificate import certificate
 from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
+from polymap.search.run.programs import Drawn, program_order, sampled
 from polymap.search.run.ranked import ranked
 from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount

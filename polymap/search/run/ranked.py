@@ -12,7 +12,6 @@ from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.search.dividing.engine import Found, solve
 from polymap.search.heuristics.polish import annealer_of
-from polymap.search.heuristics.programs import sampled
 from polymap.search.objective.measure import objective_values
 from polymap.search.objective.rule_checks import measure_under
 from polymap.search.problem.goals import Objective
@@ -21,6 +20,7 @@ from polymap.search.problem.rules import Rules
 from polymap.search.problem.word_clashes import clashes
 from polymap.search.resources.limits import Work
 from polymap.search.run.answer import Question, check_answer
+from polymap.search.run.programs import sampled
 
 
 def ranked(

@@ -7,7 +7,7 @@ from math import prod
 
 from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Read, Statement, Workload
 from polymap.ir.quasi_affine import Affine, Floor
-from polymap.report.text.numbers import exact, size, table
+from polymap.report.numbers import exact, size, table
 from polymap.workload.notation import access_text
 
 _INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "<": 0, "<=": 0, "==": 0, "!=": 0, "&&": 0, "||": 0}
