@@ -2,7 +2,7 @@
 
 import sys
 
-from polymap.cli.command_line import main
+from polymap.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,14 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
-from polymap.costmodel.analysis.bounds import compulsory_bits
-from polymap.costmodel.analysis.buffer_bound import BufferCurve, CurvePoint, least_traffic_bits
-from polymap.inputs.reading import as_integer
-from polymap.ir.errors import OptionError, Problem, did_you_mean
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.problem.problem import analyse
-from polymap.search.run.stages import search
+from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
+from polymap.inputs import as_integer
+from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
+from polymap.search.problem import analyse
+from polymap.search.run import search
 
 
 def buffer_curve(
@@ -99,14 +96,14 @@ def _with_capacity(arch: Architecture, level: str, capacity_bits: int) -> Archit
 
 
 def _check(arch: Architecture, level: str, capacities_bits: Sequence[int]) -> None:
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     known = [node.name for node in arch.levels[1:]]
     if level not in known:
         what = f"'{level}' is not a level below the outermost of '{arch.name}'"
-        problems.append(Problem("PM536", what, did_you_mean(level, known)))
+        mistakes.append(Mistake("PM536", what, did_you_mean(level, known)))
     wrong = [size for size in capacities_bits if (as_integer(size) or 0) < 1]
     if wrong or not capacities_bits:
         what = f"a buffer size is {wrong[0]!r}" if wrong else "there are no buffer sizes"
-        problems.append(Problem("PM537", what, "Give sizes in bits, integers of at least 1."))
-    if problems:
-        raise OptionError(problems)
+        mistakes.append(Mistake("PM537", what, "Give sizes in bits, integers of at least 1."))
+    if mistakes:
+        raise OptionError(mistakes)

@@ -11,27 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from polymap.arch.presets import load_arch
-from polymap.cli.command_line import guarded
-from polymap.cli.output import Document, write_documents
-from polymap.cli.progress import ProgressLine
-from polymap.codegen.execute.run import CRun, generate_c, run_c
-from polymap.costmodel.cost import Cost
+from polymap.arch import load_arch
+from polymap.cli import Document, ProgressLine, guarded, write_documents
+from polymap.codegen.execute import CRun, generate_c, run_c
+from polymap.costmodel import Cost
 from polymap.explore import explore
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.poly.sets import function
-from polymap.report.figures.nest import mapping_text
-from polymap.report.figures.roofline import roofline_text
-from polymap.report.figures.traffic import traffic_text
-from polymap.report.numbers import exact, table
-from polymap.report.text.explanation import explain
-from polymap.report.text.summary import figures_text, orders_text, space_text, status_text
-from polymap.schedules.legality_report import checkup
-from polymap.search.run.result import SearchResult
-from polymap.workload.dependence_analysis import dependences, domain_of
-from polymap.workload.document import load_workload
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.poly import function
+from polymap.report import exact, table
+from polymap.report.figures import mapping_text, roofline_text, traffic_text
+from polymap.report.text import explain, figures_text, orders_text, space_text, status_text
+from polymap.schedules import checkup
+from polymap.search.run import SearchResult
+from polymap.workload import dependences, domain_of, load_workload
 
 OUT = Path("out")
 TIME_LIMIT_S = 120

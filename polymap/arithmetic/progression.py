@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 
-from polymap.ir.errors import BudgetError, Problem
+from polymap.ir import BudgetError, Mistake
 
 Steps = tuple[tuple[int, int], ...]  # (stride, count) per progression {0, stride, ..., (count - 1) * stride}
 Intervals = tuple[tuple[int, int], ...]  # low <= x < high, ascending, apart
@@ -60,7 +60,7 @@ POINT = Nest((), 1, 0)
 
 def too_large() -> BudgetError:
     """Return the error of a set that would need too many intervals."""
-    return BudgetError(Problem("PM492", "a tile is a set of integers with too many gaps to be counted in closed form"))
+    return BudgetError(Mistake("PM492", "a tile is a set of integers with too many gaps to be counted in closed form"))
 
 
 def progressions(steps: Iterable[tuple[int, int]]) -> tuple[int, Shape]:

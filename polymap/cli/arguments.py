@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, TypeVar
 
-from polymap.inputs.reading import as_fraction, is_long_integer, is_name, parse_integer, shown
-from polymap.ir.errors import OptionError, Problem, did_you_mean
+from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
+from polymap.ir import Mistake, OptionError, did_you_mean
 
 MAX_WORKERS = 256
 Default = TypeVar("Default")
@@ -49,9 +49,9 @@ class MisreadOptions(OptionError):
     WORKLOAD is left out where it or its sizes are in doubt.
     """
 
-    def __init__(self, problems: Sequence[Problem], options: Options) -> None:
-        super().__init__(problems)
-        in_doubt = any(problem.code in ("PM552", "PM553", "PM557", "PM558", "PM559") for problem in problems)
+    def __init__(self, mistakes: Sequence[Mistake], options: Options) -> None:
+        super().__init__(mistakes)
+        in_doubt = any(mistake.code in ("PM552", "PM553", "PM557", "PM558", "PM559") for mistake in mistakes)
         self.options = replace(options, workload="") if in_doubt else options
 
 
@@ -194,10 +194,10 @@ def parse(words: Sequence[str]) -> Options:
     name, *rest = words
     if name not in _COMMANDS:
         kind = "option" if name.startswith("-") else "command"
-        raise OptionError(Problem("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
-    problems: list[Problem] = []
-    given, others = _split(name, rest, problems)
-    reader = _Reader(given, problems)
+        raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
+    mistakes: list[Mistake] = []
+    given, others = _split(name, rest, mistakes)
+    reader = _Reader(given, mistakes)
     proof, others = (others[0], others[1:]) if name == "verify" and others else ("", others)
     workload, sizes = _workload_words(name, others, reader)
     options = Options(
@@ -223,10 +223,10 @@ def parse(words: Sequence[str]) -> Options:
         accept_word="--accept-word" in given,
     )
     if name == "verify":
-        _check_verify(options, given, problems)
-    _check_together(options, given, problems)
-    if problems:
-        raise MisreadOptions(problems, options)
+        _check_verify(options, given, mistakes)
+    _check_together(options, given, mistakes)
+    if mistakes:
+        raise MisreadOptions(mistakes, options)
     return options
 
 
@@ -234,11 +234,11 @@ class _Parser(argparse.ArgumentParser):
     """argparse that raises instead of printing and ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise OptionError(Problem("PM553", message))
+        raise OptionError(Mistake("PM553", message))
 
 
 def _split(
-    name: str, words: Sequence[str], problems: list[Problem]
+    name: str, words: Sequence[str], mistakes: list[Mistake]
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """Return the options given, each with its values, and the other words in order."""
     known = _COMMANDS[name].options
@@ -253,14 +253,14 @@ def _split(
     given: dict[str, tuple[str, ...]] = {o: tuple(values) for o, values in vars(found).items() if values is not None}
     for option, values in given.items():
         if len(values) > 1 and option != "--size":
-            problems.append(Problem("PM555", f"{option} is given {len(values)} times", "Give it once."))
+            mistakes.append(Mistake("PM555", f"{option} is given {len(values)} times", "Give it once."))
     unknown = [word for word in others if word.startswith("-") and word not in ("-", "--")]
     for word in unknown:
         option = word.split("=", 1)[0]
         elsewhere = [command for command, its in _COMMANDS.items() if option in its.options]
         what = f"{name} has no option {shown(option)}"
         hint = f"It belongs to: {', '.join(elsewhere)}." if elsewhere else did_you_mean(option, known)
-        problems.append(Problem("PM552", what, hint))
+        mistakes.append(Mistake("PM552", what, hint))
     if unknown:  # the words after an unknown option may be its values: say nothing about them
         others = others[: others.index(unknown[0])]
     return given, tuple(word for word in others if word != "--")
@@ -270,49 +270,49 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
     """Return WORKLOAD and the sizes that follow it or stand in --size."""
     if name == "list":
         if words:
-            reader.problems.append(Problem("PM554", f"list takes no argument, found {shown(words[0])}"))
+            reader.mistakes.append(Mistake("PM554", f"list takes no argument, found {shown(words[0])}"))
         return "", ()
-    unknown_option = any(problem.code == "PM552" for problem in reader.problems)
+    unknown_option = any(mistake.code == "PM552" for mistake in reader.mistakes)
     if not words and not unknown_option and name != "verify":
-        reader.problems.append(Problem("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
+        reader.mistakes.append(Mistake("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
     needed = {"explore": ("--arch",), "evaluate": ("--arch", "--mapping"), "codegen": ("--arch",)}.get(name, ())
     for option in needed:
         if option not in reader.given and not unknown_option:
             hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
-            reader.problems.append(Problem("PM553", f"{name} needs {option} {_OPTIONS[option].value}", hint))
+            reader.mistakes.append(Mistake("PM553", f"{name} needs {option} {_OPTIONS[option].value}", hint))
     return words[0] if words else "", reader.sizes((*words[1:], *reader.given.get("--size", ())))
 
 
-def _check_verify(options: Options, given: dict[str, tuple[str, ...]], problems: list[Problem]) -> None:
+def _check_verify(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
     """Note what is missing of a certificate's file, and of the question that it is compared with."""
     compared = [option for option in ("--arch", "--objective", "--constraints", "--size") if option in given]
-    if not options.proof and not problems:
-        problems.append(Problem("PM553", "verify needs a FILE", "The one that explore wrote with --certificate."))
+    if not options.proof and not mistakes:
+        mistakes.append(Mistake("PM553", "verify needs a FILE", "The one that explore wrote with --certificate."))
     elif options.workload and "--arch" not in given:
         what = f"verify compares the certificate with {shown(options.workload)} on a machine"
-        problems.append(Problem("PM553", what, "Add --arch ARCH."))
+        mistakes.append(Mistake("PM553", what, "Add --arch ARCH."))
     elif compared and not options.workload:
         what = f"verify compares {', '.join(compared)} with the certificate of a workload"
-        problems.append(Problem("PM553", what, "Give WORKLOAD after the FILE."))
+        mistakes.append(Mistake("PM553", what, "Give WORKLOAD after the FILE."))
 
 
-def _check_together(options: Options, given: dict[str, tuple[str, ...]], problems: list[Problem]) -> None:
+def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
     """Note options that exclude each other."""
     searching = [option for option in _SEARCH if option in given]
     if options.command == "codegen" and options.mapping is not None and searching:
         what = f"{', '.join(searching)} and --mapping exclude each other"
-        problems.append(Problem("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
+        mistakes.append(Mistake("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
     if options.certificate == "-":
-        problems.append(Problem("PM556", "--certificate writes to a file", "Give a path."))
+        mistakes.append(Mistake("PM556", "--certificate writes to a file", "Give a path."))
     if options.certificate is not None and options.tiles != "divide":
         hint = "Add --tiles divide: optima over any tiles are not certified."
-        problems.append(Problem("PM556", "--certificate needs --tiles divide", hint))
+        mistakes.append(Mistake("PM556", "--certificate needs --tiles divide", hint))
     if options.certificate is not None and options.certificate == options.json:
         what = f"--certificate and --json both write to {shown(options.json)}"
-        problems.append(Problem("PM556", what, "Give them different files."))
+        mistakes.append(Mistake("PM556", what, "Give them different files."))
     if options.output is not None and options.output == options.json:
         where = "stdout" if options.json == "-" else shown(options.json)
-        problems.append(Problem("PM556", f"-o and --json both write to {where}", "Give them different files."))
+        mistakes.append(Mistake("PM556", f"-o and --json both write to {where}", "Give them different files."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ class _Reader:
     """Reads values of options; mistakes go to `problems`, the default is then returned."""
 
     given: dict[str, tuple[str, ...]]
-    problems: list[Problem]
+    mistakes: list[Mistake]
 
     def text(self, option: str) -> str | None:
         if option not in self.given:
@@ -360,22 +360,22 @@ class _Reader:
         for word in words:
             name, _, digits = word.partition("=")
             if not is_name(name) or not digits:
-                self.problems.append(Problem("PM557", f"{shown(word)} is no size", "Sizes are written like m=512."))
+                self.mistakes.append(Mistake("PM557", f"{shown(word)} is no size", "Sizes are written like m=512."))
                 continue
             value = parse_integer(digits)
             if value is None or value < 1:
                 found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
                 hint = "An integer >= 1 (at most 10^100) is wanted."
-                self.problems.append(Problem("PM558", f"the size of {name} is {found}", hint))
+                self.mistakes.append(Mistake("PM558", f"the size of {name} is {found}", hint))
             elif name in sizes:
                 what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"
-                self.problems.append(Problem("PM559", what, "Give it once."))
+                self.mistakes.append(Mistake("PM559", what, "Give it once."))
             else:
                 sizes[name] = value
         return tuple(sizes.items())
 
     def _refuse(self, option: str, value: str, hint: str) -> None:
-        self.problems.append(Problem("PM554", f"{option} is {shown(value)}", hint))
+        self.mistakes.append(Mistake("PM554", f"{option} is {shown(value)}", hint))
 
 
 def _decimal(text: str) -> Fraction | None:

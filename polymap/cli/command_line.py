@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from polymap.cli.arguments import MisreadOptions, parse, wanted_help
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait, raise_interrupts
 from polymap.cli.output import STDOUT_FAILED, print_text, say
-from polymap.ir.errors import BudgetError, OptionError, OutputError, PolymapError, SolverError
+from polymap.ir import BudgetError, OptionError, OutputError, PolymapError, SolverError
 
 ANSWERED = 0
 BUG = 1
@@ -44,7 +44,7 @@ def guarded(run: Callable[[], int]) -> int:
         return NOT_WRITTEN
     except OutputError as error:
         say(f"polymap: {error}")
-        if any(problem.code == STDOUT_FAILED for problem in error.problems):
+        if any(problem.code == STDOUT_FAILED for problem in error.mistakes):
             _forget_stdout()
         return NOT_WRITTEN
     except BudgetError as error:
@@ -83,7 +83,7 @@ def _run(words: tuple[str, ...]) -> int:
     except MisreadOptions as error:
         with interrupts_wait():
             from polymap.cli.named_inputs import mistakes_of_inputs
-        raise OptionError((*error.problems, *mistakes_of_inputs(error.options))) from None
+        raise OptionError((*error.mistakes, *mistakes_of_inputs(error.options))) from None
     # After the words are known to be good: this loads the rooms that do the work.
     with interrupts_wait():
         from polymap.cli.commands import run_command

@@ -6,23 +6,35 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polymap.arch.presets import load_arch, preset_names
+from polymap.arch import load_arch, preset_names
 from polymap.cli.arguments import Options
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs, check_outputs
 from polymap.cli.output import Document, say, warnings_said, write_documents
 from polymap.cli.progress import ProgressLine
 from polymap.explore import explore
-from polymap.inputs.reading import read_text, shown
-from polymap.ir.errors import InputError, OptionError, Problem
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.report.text import answers, summary
-from polymap.workload.networks import builtin_names, builtin_workload
+from polymap.inputs import read_text, shown
+from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
+from polymap.report.text import (
+    checkup_document,
+    checkup_text,
+    cost_document,
+    cost_text,
+    json_text,
+    list_text,
+    mapping_document,
+    no_answer_text,
+    result_document,
+    result_text,
+    run_document,
+    run_text,
+    verdict_document,
+    verdict_text,
+)
+from polymap.workload import builtin_names, builtin_workload
 
 if TYPE_CHECKING:
-    from polymap.search.run.result import SearchResult
+    from polymap.search.run import SearchResult
 
 ANSWERED = 0
 BUG = ILLEGAL = 1
@@ -47,8 +59,8 @@ def _explore(options: Options) -> int:
     workload, arch, _ = _read(options)
     if options.certificate is not None:
         with interrupts_wait():
-            from polymap.search.problem.read_rules import rules_from_document
-            from polymap.search.run.certificate import check_certifiable
+            from polymap.search.problem import rules_from_document
+            from polymap.search.run import check_certifiable
 
         constraints = Inputs(options).constraints()
         rules = () if constraints is None else rules_from_document(constraints, workload, arch)
@@ -57,7 +69,7 @@ def _explore(options: Options) -> int:
     if result is None:
         return code
     certificate, code = _certificate(options, result, code)
-    _answer(options, answers.result_document(result), lambda: summary.result_text(workload, arch, result), certificate)
+    _answer(options, result_document(result), lambda: result_text(workload, arch, result), certificate)
     return code
 
 
@@ -84,11 +96,11 @@ def _verify(options: Options) -> int:
     wrong = what_is_not(text)
     if wrong:
         hint = "`polymap explore ... --tiles divide --certificate FILE` writes certificates."
-        raise InputError(Problem("PM518", f"{shown(options.proof)} is no certificate: {wrong}", hint))
+        raise InputError(Mistake("PM518", f"{shown(options.proof)} is no certificate: {wrong}", hint))
     objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
     limit = options.time_limit_s
     verdict = verify(text, limit, workload=workload, arch=arch, objective=objective, constraints=constraints)
-    _answer(options, answers.verdict_document(verdict), lambda: summary.verdict_text(verdict))
+    _answer(options, verdict_document(verdict), lambda: verdict_text(verdict))
     trusted = options.accept_word and not verdict.reason
     return ANSWERED if verdict.proven or trusted else NO_ANSWER
 
@@ -96,22 +108,22 @@ def _verify(options: Options) -> int:
 def _evaluate(options: Options) -> int:
     workload, arch, mapping = _read(options)
     with interrupts_wait():
-        from polymap.costmodel.evaluation import evaluate, simulate
+        from polymap.costmodel import evaluate, simulate
 
     assert mapping is not None, "parse() demands --mapping"
     if options.simulate:
         cost = simulate(workload, arch, mapping)
     else:
         cost = evaluate(workload, arch, mapping, time_limit_s=options.time_limit_s)
-    _answer(options, answers.cost_document(cost), lambda: summary.cost_text(workload, arch, mapping, cost))
+    _answer(options, cost_document(cost), lambda: cost_text(workload, arch, mapping, cost))
     return ANSWERED
 
 
 def _codegen(options: Options) -> int:
     workload, arch, mapping = _read(options)
     with interrupts_wait():
-        from polymap.codegen.execute.run import generate_c, run_c
-        from polymap.costmodel.evaluation import evaluate
+        from polymap.codegen.execute import generate_c, run_c
+        from polymap.costmodel import evaluate
 
     code = ANSWERED
     document: dict[str, object] = {}
@@ -119,19 +131,19 @@ def _codegen(options: Options) -> int:
         result, code = _search(options, workload, arch)
         if result is None or result.best is None or code != ANSWERED:
             if result is not None:
-                _answer(options, answers.result_document(result), lambda: summary.result_text(workload, arch, result))
+                _answer(options, result_document(result), lambda: result_text(workload, arch, result))
             return code
         mapping = result.best
-        document = answers.result_document(result)
+        document = result_document(result)
     cost = evaluate(workload, arch, mapping)
     for violation in cost.violations:
         say(f"polymap: warning: the mapping is not legal: {violation.message}")
     source = generate_c(workload, arch, mapping)
-    document |= {"mapping": answers.mapping_document(mapping), "cost": answers.cost_document(cost), "code": source}
+    document |= {"mapping": mapping_document(mapping), "cost": cost_document(cost), "code": source}
     run = run_c(workload, arch, mapping) if options.run else None
     if run is not None:
-        document["run"] = answers.run_document(run)
-    _write_code(options, source, document, None if run is None else summary.run_text(run))
+        document["run"] = run_document(run)
+    _write_code(options, source, document, None if run is None else run_text(run))
     return BUG if run is not None and cost.legal and not (run.matches_reference and run.counts_match) else code
 
 
@@ -139,7 +151,7 @@ def _write_code(options: Options, source: str, document: object, remark: str | N
     """Write the program (to stdout unless -o or JSON takes its place), the JSON, and what the run said."""
     documents: list[Document] = []
     if options.json is not None:
-        documents.append(Document(options.json, answers.json_text(document)))
+        documents.append(Document(options.json, json_text(document)))
     if options.output is not None or options.json != "-":
         documents.append(Document(options.output or "-", source))
     stdout_is_free = all(document.path != "-" for document in documents)
@@ -157,17 +169,17 @@ def _check(options: Options) -> int:
     inputs.check()
     assert workload is not None
     with interrupts_wait():
-        from polymap.schedules.legality_report import checkup
+        from polymap.schedules import checkup
 
     found = checkup(workload, mapping)
-    _answer(options, answers.checkup_document(found), lambda: summary.checkup_text(found))
+    _answer(options, checkup_document(found), lambda: checkup_text(found))
     return ILLEGAL if found.violations else ANSWERED
 
 
 def _list(options: Options) -> int:
     workloads = [builtin_workload(name) for name in builtin_names()]
     machines = [load_arch(name) for name in preset_names()]
-    write_documents([Document("-", summary.list_text(workloads, machines))])
+    write_documents([Document("-", list_text(workloads, machines))])
     return ANSWERED
 
 
@@ -210,7 +222,7 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
     progress.clear()
     if result.best is not None:
         return result, ANSWERED
-    say(f"polymap: {summary.no_answer_text(result)}")
+    say(f"polymap: {no_answer_text(result)}")
     return result, NO_ANSWER
 
 
@@ -218,7 +230,7 @@ def _answer(options: Options, document: object, text: Callable[[], str], others:
     """Give the answer where it was asked for: JSON to a file or stdout, text to stdout unless JSON goes there."""
     documents = list(others)
     if options.json is not None:
-        documents.append(Document(options.json, answers.json_text(document)))
+        documents.append(Document(options.json, json_text(document)))
     if options.json != "-":
         documents.append(Document("-", text()))
     write_documents(documents)

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping as Table
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
-from polymap.arch.document import warnings_of
-from polymap.arch.presets import load_arch
+from polymap.arch import arch_warnings, load_arch
 from polymap.cli.arguments import Options
 from polymap.cli.output import check_writable, say
-from polymap.inputs.parsing import located, mistakes_in, parse_json
-from polymap.inputs.reading import is_table, read_text, refuse_yaml, shown
-from polymap.ir import mapping as tree
-from polymap.ir.errors import ArchError, InputError, OptionError, OutputError, PolymapError, Problem
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.schedules import check
-from polymap.schedules.document import mapping_from_document
-from polymap.schedules.legality_report import check_readable
-from polymap.search.problem.goals import parse_objective
-from polymap.workload.document import load_workload
+from polymap.inputs import is_table, located, mistakes_in, parse_json, read_text, refuse_yaml, shown
+from polymap.ir import (
+    ArchError,
+    Architecture,
+    ComputeUnit,
+    InputError,
+    Mapping,
+    MemoryLevel,
+    Mistake,
+    OptionError,
+    OutputError,
+    PolymapError,
+    Workload,
+)
+from polymap.schedules import (
+    check_machine,
+    check_mapping,
+    check_readable,
+    idle_fanouts,
+    mapping_from_document,
+    mapping_warnings,
+)
+from polymap.search.problem import parse_objective
+from polymap.workload import load_workload
 
 Value = TypeVar("Value")
 Naming = Callable[[], AbstractContextManager[None]]  # inside it every mistake names its file
@@ -33,11 +45,11 @@ class Inputs:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._problems: list[Problem] = []
+        self._mistakes: list[Mistake] = []
         self._workload: Workload | None = None
         self._arch: Architecture | None = None
-        self._mapping: tree.Mapping | None = None
-        self._constraints: Mapping[str, object] | None = None
+        self._mapping: Mapping | None = None
+        self._constraints: Table[str, object] | None = None
         self._naming: dict[str, Naming] = {}
 
     def workload(self) -> Workload | None:
@@ -48,17 +60,17 @@ class Inputs:
     def arch(self) -> Architecture | None:
         """Return the machine of --arch, None where it has mistakes; says what is odd about it on stderr."""
         self._arch = self._collect(lambda: load_arch(self._options.arch))
-        for warning in () if self._arch is None else warnings_of(self._arch):
+        for warning in () if self._arch is None else arch_warnings(self._arch):
             say(f"polymap: warning: {warning}")
         return self._arch
 
-    def mapping(self) -> tree.Mapping | None:
+    def mapping(self) -> Mapping | None:
         """Return the mapping of --mapping, None where it has mistakes or is not given."""
         path = self._options.mapping
         self._mapping = None if path is None else self._collect(lambda: self._read_mapping(path))
         return self._mapping
 
-    def constraints(self) -> Mapping[str, object] | None:
+    def constraints(self) -> Table[str, object] | None:
         """Return the table of --constraints (a file, or JSON itself), None where it has mistakes or is not given."""
         given = self._options.constraints
         self._constraints = None if given is None else self._collect(lambda: self._read_constraints(given))
@@ -71,13 +83,13 @@ class Inputs:
         try:
             parse_objective(text, arch)
         except PolymapError as error:
-            self._problems += [each for each in error.problems if self._arch is not None or each.code != "PM502"]
+            self._mistakes += [each for each in error.mistakes if self._arch is not None or each.code != "PM502"]
 
     def check(self) -> None:
         """Raise every mistake found so far, and what the inputs that could be read say against each other."""
         self._collect(self._check_together)
-        if self._problems:
-            raise InputError(self._problems)
+        if self._mistakes:
+            raise InputError(self._mistakes)
 
     def _check_together(self) -> None:
         workload, arch, mapping = self._workload, self._arch, self._mapping
@@ -85,20 +97,20 @@ class Inputs:
             return
         if arch is not None and self._options.arch:
             with self._naming_arch():
-                check.check_machine(workload, arch)
-            for warning in check.idle_fanouts(workload, arch):
+                check_machine(workload, arch)
+            for warning in idle_fanouts(workload, arch):
                 say(f"polymap: warning: {warning}")
         if mapping is not None:
             with self._naming["mapping"]():
                 if self._options.arch and arch is not None:
-                    check.check_mapping(workload, arch, mapping)
+                    check_mapping(workload, arch, mapping)
                 elif not self._options.arch:
                     check_readable(workload, mapping)
             if arch is not None:
-                for warning in check.warnings_of(workload, arch, mapping):
+                for warning in mapping_warnings(workload, arch, mapping):
                     say(f"polymap: warning: {warning}")
         if arch is not None and self._constraints is not None:
-            from polymap.search.problem.read_rules import rules_from_document
+            from polymap.search.problem import rules_from_document
 
             with self._naming["constraints"]():
                 rules_from_document(self._constraints, workload, arch)
@@ -110,16 +122,16 @@ class Inputs:
             yield
         except PolymapError as error:
             path = Path(self._options.arch)
-            raise ArchError(located(error.problems, shown(path.name), "") if path.suffix else error.problems) from None
+            raise ArchError(located(error.mistakes, shown(path.name), "") if path.suffix else error.mistakes) from None
 
     def _collect(self, read: Callable[[], Value]) -> Value | None:
         try:
             return read()
         except PolymapError as error:
-            self._problems.extend(error.problems)
+            self._mistakes.extend(error.mistakes)
             return None
 
-    def _read_mapping(self, path: str) -> tree.Mapping:
+    def _read_mapping(self, path: str) -> Mapping:
         """Return the mapping of a file: a mapping document, or an answer of explore that holds one."""
         refuse_yaml(path, "mapping")
         where, text = shown(Path(path).name), read_text(path)
@@ -128,7 +140,7 @@ class Inputs:
         with mistakes_in(where, text):
             return mapping_from_document(document)
 
-    def _read_constraints(self, given: str) -> Mapping[str, object]:
+    def _read_constraints(self, given: str) -> Table[str, object]:
         is_json = given.lstrip().startswith(("{", "["))
         if not is_json:
             refuse_yaml(given, "constraints")
@@ -136,11 +148,11 @@ class Inputs:
         table = parse_json(text, where)
         self._naming["constraints"] = nullcontext if is_json else lambda: mistakes_in(where, text)
         if not is_table(table):
-            raise InputError(Problem("PM112", f"{where} is {shown(table)}", "A table of constraints is wanted."))
+            raise InputError(Mistake("PM112", f"{where} is {shown(table)}", "A table of constraints is wanted."))
         return table
 
 
-def mistakes_of_inputs(options: Options) -> tuple[Problem, ...]:
+def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:
     """Return what is wrong with the inputs that the options name, as far as they name them."""
     inputs = Inputs(options)
     if options.command not in ("verify", "list"):
@@ -154,7 +166,7 @@ def mistakes_of_inputs(options: Options) -> tuple[Problem, ...]:
     try:
         inputs.check()
     except PolymapError as error:
-        return error.problems
+        return error.mistakes
     return ()
 
 
@@ -167,7 +179,7 @@ def check_outputs(options: Options) -> None:
     try:
         check_writable([path for path in outputs if path is not None])
     except OutputError as error:
-        raise OutputError((*error.problems, *mistakes_of_inputs(options))) from None
+        raise OutputError((*error.mistakes, *mistakes_of_inputs(options))) from None
 
 
 def keep_inputs(options: Options) -> None:
@@ -180,4 +192,4 @@ def keep_inputs(options: Options) -> None:
                 continue
             if os.path.exists(output) and os.path.samefile(output, name):
                 what = f"{shown(output)} would overwrite the input {shown(name)}"
-                raise OptionError(Problem("PM561", what, "Name another file for the output."))
+                raise OptionError(Mistake("PM561", what, "Name another file for the output."))

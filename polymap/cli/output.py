@@ -12,8 +12,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from polymap.inputs.reading import shown
-from polymap.ir.errors import OutputError, Problem
+from polymap.inputs import shown
+from polymap.ir import Mistake, OutputError
 
 STDOUT_FAILED = "PM702"
 
@@ -41,13 +41,13 @@ def warnings_said() -> Generator[None, None, None]:
 
 def check_writable(paths: Sequence[str]) -> None:
     """Raise OutputError where a file could clearly not be written later, before any work is done for it."""
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     for name in paths:
         reason = None if name == "-" else _obstacle(name)
         if reason is not None:
-            problems.append(_problem(name, reason))
-    if problems:
-        raise OutputError(problems)
+            mistakes.append(_problem(name, reason))
+    if mistakes:
+        raise OutputError(mistakes)
 
 
 def _obstacle(name: str) -> str | None:
@@ -97,14 +97,14 @@ def print_text(text: str) -> None:
     """Print a text to stdout and make sure that it arrived; raises OutputError, or BrokenPipeError as it is."""
     stream = sys.stdout
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where the shell closed it (>&-)
-        raise OutputError(Problem(STDOUT_FAILED, "stdout is closed"))
+        raise OutputError(Mistake(STDOUT_FAILED, "stdout is closed"))
     try:
         stream.write(text if text.endswith("\n") else text + "\n")
         stream.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(Problem(STDOUT_FAILED, f"cannot write to stdout: {error.strerror}")) from None
+        raise OutputError(Mistake(STDOUT_FAILED, f"cannot write to stdout: {error.strerror}")) from None
 
 
 def say(text: str, *, end: str = "\n") -> None:
@@ -159,5 +159,5 @@ def _failure(path: str, error: OSError) -> OutputError:
     return OutputError(_problem(path, error.strerror or str(error)))
 
 
-def _problem(path: str, reason: str) -> Problem:
-    return Problem("PM701", f"cannot write {shown(path)}: {reason}", "Nothing was written.")
+def _problem(path: str, reason: str) -> Mistake:
+    return Mistake("PM701", f"cannot write {shown(path)}: {reason}", "Nothing was written.")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from polymap.cli.output import say
 
 if TYPE_CHECKING:
-    from polymap.ir.loopnest import Workload
-    from polymap.ir.machine import Architecture
-    from polymap.search.run.result import Progress, SearchResult
+    from polymap.ir import Architecture, Workload
+    from polymap.search.run import Progress, SearchResult
 
 
 class ProgressLine:
@@ -41,9 +40,8 @@ class ProgressLine:
         """Return what an interrupted search has found, as its result; None where it has nothing yet."""
         if self.last is None or self.last.best is None:
             return None
-        from polymap.search.problem.goals import parse_objective
-        from polymap.search.problem.read_rules import rules_from_document
-        from polymap.search.run.answer import best_so_far
+        from polymap.search.problem import parse_objective, rules_from_document
+        from polymap.search.run import best_so_far
 
         rules = () if constraints is None else rules_from_document(constraints, workload, arch)
         return best_so_far(workload, arch, parse_objective(objective, arch), self.last, rules)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import assert_never
 
-from polymap.codegen.c.ast import Program
-from polymap.codegen.faithful.program import lower_faithful
-from polymap.codegen.native.program import lower_native
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.codegen.c import Program
+from polymap.codegen.faithful import lower_faithful
+from polymap.codegen.native import lower_native
+from polymap.ir import Architecture, Mapping, Workload
 
 
 class Form(Enum):

@@ -8,10 +8,7 @@ import math
 from fractions import Fraction
 
 from polymap.costmodel.cost import Cost, Counts, LevelUse
-from polymap.ir.errors import BudgetError, Problem
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.ir.violation import Violation
+from polymap.ir import Architecture, BudgetError, MemoryLevel, Mistake, Violation, Workload
 
 
 def assemble(
@@ -129,4 +126,4 @@ def _rounded(value: Fraction) -> float:
     except OverflowError:
         digits = len(str(value.numerator // value.denominator))
         what = f"an energy of about 10^{digits - 1} pJ is beyond what a float can hold (10^308)"
-        raise BudgetError(Problem("PM491", what, "Make the extents or the energies per access smaller.")) from None
+        raise BudgetError(Mistake("PM491", what, "Make the extents or the energies per access smaller.")) from None

@@ -11,18 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from polymap.costmodel.sets.flow import Flow, Ledger, Scene
-from polymap.costmodel.sets.tree import Leaf, read_tree
-from polymap.ir.errors import BudgetError, Problem
-from polymap.ir.loopnest import Access, Operator, Tensor, Workload, is_plain
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Storage
-from polymap.ir.quasi_affine import Affine, dim
-from polymap.ir.violation import InstancePoint, Violation
-from polymap.poly.budgets import budget, is_exhausted, is_open
-from polymap.poly.deadlines import within
-from polymap.poly.tables import Columns, Table
-from polymap.schedules.legality import instance_text, point
+from polymap.costmodel.sets import Flow, Leaf, Ledger, Scene, read_tree
+from polymap.ir import (
+    Access,
+    Affine,
+    Architecture,
+    Branch,
+    BudgetError,
+    InstancePoint,
+    Mapping,
+    MappingNode,
+    Mistake,
+    Operator,
+    Spatial,
+    Storage,
+    Tensor,
+    Violation,
+    Workload,
+    dim,
+    is_plain,
+)
+from polymap.poly import Columns, Table, budget, is_exhausted, is_open, within
+from polymap.schedules import instance_text, point
 
 SECONDS = 20.0
 
@@ -44,7 +54,7 @@ def stale_copies(
         if is_open() or not is_exhausted(error):
             raise
         hint = "Tiles that divide or smaller extents would help."
-        raise BudgetError(Problem("PM489", f"{what} takes more than {seconds:.3g} s", hint)) from None
+        raise BudgetError(Mistake("PM489", f"{what} takes more than {seconds:.3g} s", hint)) from None
 
 
 def _stale_copies(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:

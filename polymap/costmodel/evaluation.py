@@ -9,12 +9,9 @@ from functools import partial
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost, Counts
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
-from polymap.costmodel.symbolic.formulas import Formula
-from polymap.ir.loopnest import Operator, Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.ir.violation import Violation
-from polymap.schedules.check import check_mapping, placement_violations
+from polymap.costmodel.symbolic import Formula
+from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
+from polymap.schedules import check_mapping, placement_violations
 
 
 def evaluate(workload: Workload, arch: Architecture, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S) -> Cost:
@@ -32,7 +29,7 @@ def evaluate(workload: Workload, arch: Architecture, mapping: Mapping, *, time_l
 
 def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
     """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
-    from polymap.costmodel.simulator.walk import count_by_simulation
+    from polymap.costmodel.simulator import count_by_simulation
 
     check_mapping(workload, arch, mapping)
     counts = count_by_simulation(workload, arch, mapping)
@@ -55,7 +52,7 @@ def _cost(workload: Workload, arch: Architecture, mapping: Mapping, counts: Coun
 
 
 def _formula(workload: Workload, arch: Architecture, mapping: Mapping, level: str, tensor: str) -> Formula:
-    from polymap.costmodel.symbolic.derivation import formula  # sympy is loaded by those who ask for a formula
+    from polymap.costmodel.symbolic import formula  # sympy is loaded by those who ask for a formula
 
     return formula(workload, arch, mapping, level, tensor)
 
@@ -76,7 +73,7 @@ def _dependence_violations(
     if _any_order_is_legal(workload):
         return ()
     from polymap.costmodel.coherence import stale_copies
-    from polymap.schedules.legality import dependence_violations
+    from polymap.schedules import dependence_violations
 
     found = dependence_violations(workload, mapping, seconds=until - time.monotonic())
     return found or stale_copies(workload, arch, mapping, seconds=until - time.monotonic())

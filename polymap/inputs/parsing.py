@@ -26,7 +26,7 @@ from polymap.inputs.texts import (
     paths_in,
     toml_lines,
 )
-from polymap.ir.errors import InputError, PolymapError, Problem
+from polymap.ir import InputError, Mistake, PolymapError
 
 MAX_TOLD = 20
 MAX_SEARCHED = 2**20  # characters of a text in which lines are looked up
@@ -60,7 +60,7 @@ def parse_json(text: str, where: str) -> object:
 
     def number(digits: str) -> int | Fraction:  # NaN and Infinity too
         nonlocal wrong
-        if _number_problem(digits) is None:
+        if _number_mistake(digits) is None:
             return int(digits) if digits.lstrip("-").isdigit() else Fraction(digits)
         wrong = True
         return 0
@@ -76,7 +76,7 @@ def parse_json(text: str, where: str) -> object:
     except json.JSONDecodeError as error:
         mistake = json_mistake(text, error.msg, error.pos)
         place = f"line {line_of(text, mistake.at)}, column {column_of(text, mistake.at)}"
-        raise InputError(Problem("PM105", f"{where} is not JSON: {mistake.what} ({place})", mistake.hint)) from None
+        raise InputError(Mistake("PM105", f"{where} is not JSON: {mistake.what} ({place})", mistake.hint)) from None
     except RecursionError:
         raise _too_deep(where) from None
     if wrong:
@@ -87,13 +87,13 @@ def parse_json(text: str, where: str) -> object:
 def parse_toml(text: str, where: str) -> object:
     """Return the table of a TOML text, under the same rules as `parse_json`."""
     _check_depth(_TOML_TOKEN, text, where)
-    wrong: list[Problem] = []
+    wrong: list[Mistake] = []
 
     def number(digits: str) -> Fraction:
-        problem = _number_problem(digits.replace("_", ""))
-        if problem is None:
+        mistake = _number_mistake(digits.replace("_", ""))
+        if mistake is None:
             return Fraction(digits.replace("_", ""))
-        wrong.append(Problem(problem.code, f"{where}: {problem.what}", problem.hint))
+        wrong.append(Mistake(mistake.code, f"{where}: {mistake.what}", mistake.hint))
         return Fraction(0)
 
     try:
@@ -101,13 +101,13 @@ def parse_toml(text: str, where: str) -> object:
     except tomllib.TOMLDecodeError as error:
         raise InputError(_toml_mistake(text, str(error), where)) from None
     except ValueError:  # Python reads no integer of so many digits
-        found = _toml_number_problems(text, where)
+        found = _toml_number_mistakes(text, where)
         what = f"{where}: a number has more than {MAX_DIGITS:,} digits"
-        raise InputError(found or Problem("PM109", what, "No number that is read is as large.")) from None
+        raise InputError(found or Mistake("PM109", what, "No number that is read is as large.")) from None
     except RecursionError:
         raise _too_deep(where) from None
     if wrong:
-        raise InputError(_toml_number_problems(text, where) or wrong)
+        raise InputError(_toml_number_mistakes(text, where) or wrong)
     _check_value_depth(value, where)
     return cast(object, value)
 
@@ -121,18 +121,18 @@ def mistakes_in(name: str, text: str) -> Generator[None, None, None]:
     try:
         yield
     except PolymapError as error:
-        raise type(error)(located(error.problems, name, text)) from None
+        raise type(error)(located(error.mistakes, name, text)) from None
 
 
-def located(problems: Sequence[Problem], name: str, text: str) -> tuple[Problem, ...]:
+def located(mistakes: Sequence[Mistake], name: str, text: str) -> tuple[Mistake, ...]:
     """Return the problems with the file's name and lines behind each: "('a.json', lines 2 and 5)"."""
-    paths = [paths_in(problem.what) for problem in problems]
+    paths = [paths_in(mistake.what) for mistake in mistakes]
     wanted = [path[:length] for some in paths for path in some for length in range(1, len(path) + 1)]
     find: Callable[[str, Sequence[Path]], dict[Path, int]] = toml_lines if ".toml" in name.lower() else json_lines
     lines = find(text, wanted) if wanted and len(text) <= MAX_SEARCHED else {}
     return tuple(
-        Problem(problem.code, f"{problem.what} ({name}{_lines(some, lines)})", problem.hint)
-        for problem, some in zip(problems, paths, strict=True)
+        Mistake(mistake.code, f"{mistake.what} ({name}{_lines(some, lines)})", mistake.hint)
+        for mistake, some in zip(mistakes, paths, strict=True)
     )
 
 
@@ -147,24 +147,24 @@ def _lines(paths: tuple[Path, ...], lines: dict[Path, int]) -> str:
     return f", {'line' if len(numbers) == 1 else 'lines'} {' and '.join(str(number) for number in sorted(numbers))}"
 
 
-def _number_problem(digits: str) -> Problem | None:
+def _number_mistake(digits: str) -> Mistake | None:
     """Return what is wrong with a number as it is written: not finite, or too long to be read."""
     match = _DECIMAL.fullmatch(digits)
     if match is None:  # nan and inf in TOML
-        return Problem("PM108", f"{shown(digits)} is not a finite number", "Write a finite number.")
+        return Mistake("PM108", f"{shown(digits)} is not a finite number", "Write a finite number.")
     if len(digits) > MAX_DIGITS:
         what = f"a number of {sum(map(str.isdigit, digits)):,} digits is too large"
-        return Problem("PM109", what, f"Numbers of at most {MAX_DIGITS:,} digits are read.")
+        return Mistake("PM109", what, f"Numbers of at most {MAX_DIGITS:,} digits are read.")
     exponent = match.group(1) or "0"
     if len(exponent.lstrip("+-0")) > 4 or abs(int(exponent)) > MAX_EXPONENT:
         what = f"the exponent of {shown(digits)} is too large"
-        return Problem("PM109", what, f"Exponents of at most {MAX_EXPONENT} are read.")
+        return Mistake("PM109", what, f"Exponents of at most {MAX_EXPONENT} are read.")
     return None
 
 
-def _json_problems(text: str, where: str) -> list[Problem]:
+def _json_problems(text: str, where: str) -> list[Mistake]:
     """Return the keys that stand twice and the numbers that cannot be read, each with field and line."""
-    found: list[Problem] = []
+    found: list[Mistake] = []
     first: dict[tuple[int, str | int], Entry] = {}
     for entry in json_entries(text) if text.lstrip()[:1] in ("{", "[") else ():
         other = first.setdefault((entry.table, entry.path[-1]), entry)
@@ -172,34 +172,34 @@ def _json_problems(text: str, where: str) -> list[Problem]:
             lines = f"in line {other.line}" + (f" and again in line {entry.line}" if entry.line != other.line else "")
             what = f"{where}: the key {shown(entry.path[-1])} stands twice in one table, {lines}"
             what += f" ({path_text(entry.path)})" if len(entry.path) > 1 else ""
-            found.append(Problem("PM107", what, "Keep one of them."))
-        if _NUMBER_START.match(entry.token) and (problem := _number_problem(entry.token)):
-            what = f"{where}, line {entry.line}: {path_text(entry.path)} cannot be read: {problem.what}"
-            found.append(Problem(problem.code, what, problem.hint))
+            found.append(Mistake("PM107", what, "Keep one of them."))
+        if _NUMBER_START.match(entry.token) and (mistake := _number_mistake(entry.token)):
+            what = f"{where}, line {entry.line}: {path_text(entry.path)} cannot be read: {mistake.what}"
+            found.append(Mistake(mistake.code, what, mistake.hint))
         if len(found) == MAX_TOLD:
             break
-    alone = _number_problem(text.strip())
-    return found or ([Problem(alone.code, f"{where}: {alone.what}", alone.hint)] if alone else [])
+    alone = _number_mistake(text.strip())
+    return found or ([Mistake(alone.code, f"{where}: {alone.what}", alone.hint)] if alone else [])
 
 
-def _toml_number_problems(text: str, where: str) -> list[Problem]:
-    found: list[Problem] = []
+def _toml_number_mistakes(text: str, where: str) -> list[Mistake]:
+    found: list[Mistake] = []
     for match in _TOML_NUMBER.finditer(text):
-        problem = _number_problem(match.group(2).replace("_", ""))
-        if problem and (len(match.group(2)) > MAX_DIGITS or problem.code == "PM108" or "e" in match.group(2).lower()):
-            what = f"{where}, line {line_of(text, match.start())}: {match.group(1)} cannot be read: {problem.what}"
-            found.append(Problem(problem.code, what, problem.hint))
+        mistake = _number_mistake(match.group(2).replace("_", ""))
+        if mistake and (len(match.group(2)) > MAX_DIGITS or mistake.code == "PM108" or "e" in match.group(2).lower()):
+            what = f"{where}, line {line_of(text, match.start())}: {match.group(1)} cannot be read: {mistake.what}"
+            found.append(Mistake(mistake.code, what, mistake.hint))
     return found[:MAX_TOLD]
 
 
-def _toml_mistake(text: str, message: str, where: str) -> Problem:
+def _toml_mistake(text: str, message: str, where: str) -> Mistake:
     """Return why a text is no TOML; of a key that stands twice both places."""
     if text.lstrip().startswith("{"):
-        return Problem("PM106", f"{where} is not TOML: it looks like JSON", "Let the file's name end in .json.")
+        return Mistake("PM106", f"{where} is not TOML: it looks like JSON", "Let the file's name end in .json.")
     place = _TOML_PLACE.fullmatch(message)
     if place is None or "overwrite" not in place.group(1):
         hint = "An inline table ({...}) stands on one line." if "key part" in message else ""
-        return Problem("PM106", f"{where} is not TOML: {message}", hint)
+        return Mistake("PM106", f"{where} is not TOML: {message}", hint)
     lines = text.splitlines()
     at = min(int(place.group(2) or len(lines)), len(lines)) - 1
     key = _TOML_KEY.match(lines[at])
@@ -209,14 +209,14 @@ def _toml_mistake(text: str, message: str, where: str) -> Problem:
             break
         if other and other.group(1) == key.group(1):
             what = f"{where}: the key '{key.group(1)}' stands twice in one table, in line {before + 1} and again in "
-            return Problem("PM107", f"{what}line {at + 1}", "Keep one of them.")
-    return Problem("PM106", f"{where} is not TOML: a key stands twice (line {at + 1})", "Keep one of them.")
+            return Mistake("PM107", f"{what}line {at + 1}", "Keep one of them.")
+    return Mistake("PM106", f"{where} is not TOML: a key stands twice (line {at + 1})", "Keep one of them.")
 
 
 def _check_depth(token: re.Pattern[str], text: str, where: str) -> None:
     """Raise InputError where the text is over 16 MiB or its brackets (not those in texts) nest over 100 deep."""
     if len(text) > MAX_FILE_BYTES:
-        raise InputError(Problem("PM102", f"{where} is larger than 16 MiB", "Inputs are smaller."))
+        raise InputError(Mistake("PM102", f"{where} is larger than 16 MiB", "Inputs are smaller."))
     depth = dots = 0  # dots: those of a chain of dotted keys
     for match in token.finditer(text):
         first = match.group()[0]
@@ -248,4 +248,4 @@ def _check_value_depth(value: object, where: str) -> None:
 
 
 def _too_deep(where: str) -> InputError:
-    return InputError(Problem("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))
+    return InputError(Mistake("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))

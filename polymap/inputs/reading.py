@@ -2,11 +2,11 @@
 
 To Python's own rules `True` is an integer and a ligature a name. Meaning is checked by the rooms below.
 
-    problems: list[Problem] = []
-    fields = Fields.of(parse_json(read_text(path), path), "machine", problems, known=("size",), required=("size",))
+    mistakes: list[Mistake] = []
+    fields = Fields.of(parse_json(read_text(path), path), "machine", mistakes, known=("size",), required=("size",))
     size = fields.integer("size", 1)          # the default is returned where the field is absent or wrong ...
-    if problems:                              # ... and every mistake is collected
-        raise ArchError(problems)
+    if mistakes:                              # ... and every mistake is collected
+        raise ArchError(mistakes)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path, PurePath
 from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
-from polymap.ir.errors import InputError, Problem, did_you_mean
+from polymap.ir import InputError, Mistake, did_you_mean
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
@@ -48,23 +48,23 @@ def read_text(path: str | Path) -> str:
             data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        raise InputError(Problem("PM101", f"cannot read {name}: {reason}")) from None
+        raise InputError(Mistake("PM101", f"cannot read {name}: {reason}")) from None
     if len(data) > MAX_FILE_BYTES:
-        raise InputError(Problem("PM102", f"{name} is larger than 16 MiB", "Input files are smaller."))
+        raise InputError(Mistake("PM102", f"{name} is larger than 16 MiB", "Input files are smaller."))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         what = f"{name} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}"
         hint = "It looks like UTF-16: save it as UTF-8." if data[:2] in _UTF16_MARKS else "Save it as UTF-8."
-        raise InputError(Problem("PM103", what, hint)) from None
+        raise InputError(Mistake("PM103", what, hint)) from None
 
 
 def refuse_yaml(path: str | PurePath, what: str) -> None:
     """Raise InputError where the file's name says that it is YAML, which is not read."""
     if PurePath(path).suffix.lower() in (".yaml", ".yml"):
         hint = f"Write the {what} as JSON: the same tables and lists, in a file whose name ends in .json."
-        raise InputError(Problem("PM118", f"{shown(str(path))} is a YAML file, and YAML is not read", hint))
+        raise InputError(Mistake("PM118", f"{shown(str(path))} is a YAML file, and YAML is not read", hint))
 
 
 def parse_integer(text: str) -> int | None:
@@ -158,26 +158,26 @@ class Fields:
 
     table: Mapping[str, object]
     where: str
-    problems: list[Problem]
+    mistakes: list[Mistake]
 
     @staticmethod
     def of(
-        value: object, where: str, problems: list[Problem], *, known: Sequence[str], required: Iterable[str] = ()
+        value: object, where: str, mistakes: list[Mistake], *, known: Sequence[str], required: Iterable[str] = ()
     ) -> Fields:
         """Return the fields of `value`, having noted whether it is no table, what is unknown and what is missing."""
         if not is_table(value):
-            problems.append(Problem("PM112", f"{where} is {shown(value)}", "A table of fields is wanted."))
-            return Fields({}, where, problems)
+            mistakes.append(Mistake("PM112", f"{where} is {shown(value)}", "A table of fields is wanted."))
+            return Fields({}, where, mistakes)
         unknown = [key for key in value if key not in known]
         for key in unknown[:20]:
             what = f"{where} has an unknown field {shown(key)}"
-            problems.append(Problem("PM110", what, did_you_mean(key[:64], known)))
+            mistakes.append(Mistake("PM110", what, did_you_mean(key[:64], known)))
         if len(unknown) > 20:
-            problems.append(Problem("PM110", f"{where} has {len(unknown) - 20} more unknown fields"))
+            mistakes.append(Mistake("PM110", f"{where} has {len(unknown) - 20} more unknown fields"))
         for key in required:
             if key not in value:
-                problems.append(Problem("PM111", f"{where} lacks the field '{key}'"))
-        return Fields(value, where, problems)
+                mistakes.append(Mistake("PM111", f"{where} lacks the field '{key}'"))
+        return Fields(value, where, mistakes)
 
     def has(self, name: str) -> bool:
         """Return whether the field stands in the table (null counts)."""
@@ -185,7 +185,7 @@ class Fields:
 
     def refuse(self, code: str, name: str, wanted: str) -> None:
         """Note that the field's value is not what is wanted."""
-        self.problems.append(Problem(code, f"{self.where}: {name} is {shown(self.table[name])}", wanted))
+        self.mistakes.append(Mistake(code, f"{self.where}: {name} is {shown(self.table[name])}", wanted))
 
     def integer(
         self, name: str, default: Default, *, least: int = 1, most: int = MAX_INTEGER, null: bool = False
@@ -199,7 +199,7 @@ class Fields:
         if value > most:
             at_most = f"<= {most}" if most < MAX_INTEGER else "at most 10^100"
             what = f"{self.where}: {name} is too large: {shown(value)}"
-            self.problems.append(Problem("PM113", what, f"An integer >= {least} and {at_most} is wanted."))
+            self.mistakes.append(Mistake("PM113", what, f"An integer >= {least} and {at_most} is wanted."))
             return default
         if value < least:
             self.refuse("PM113", name, f"An integer >= {least} is wanted.")
@@ -217,7 +217,7 @@ class Fields:
             return default
         if value > MAX_INTEGER:
             what = f"{self.where}: {name} is too large: {shown(value)}"
-            self.problems.append(Problem("PM113", what, "A number of at most 10^100 is wanted."))
+            self.mistakes.append(Mistake("PM113", what, "A number of at most 10^100 is wanted."))
             return default
         if value < 0 or (positive and value == 0):
             self.refuse("PM113", name, wanted)
@@ -264,9 +264,9 @@ class Fields:
         for index, item in enumerate(value):
             if not (is_name(item) or (isinstance(item, str) and item in words)):
                 hint = did_you_mean(item[:64], roles) if isinstance(item, str) and item.startswith("@") else NAME_RULE
-                self.problems.append(Problem("PM114", f"{self.where}: {name}[{index}] is {shown(item)}", hint))
+                self.mistakes.append(Mistake("PM114", f"{self.where}: {name}[{index}] is {shown(item)}", hint))
             elif item in good:
-                self.problems.append(Problem("PM116", f"{self.where}: {name} lists {shown(item)} twice"))
+                self.mistakes.append(Mistake("PM116", f"{self.where}: {name} lists {shown(item)} twice"))
             else:
                 good[item] = None
         return tuple(good)

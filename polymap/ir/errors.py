@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Mistake:
     """One mistake: its code, what was found and where, and what would work."""
 
     code: str
@@ -27,9 +27,14 @@ class Problem:
 class PolymapError(Exception):
     """The base of all errors that polymap raises on purpose."""
 
-    def __init__(self, problems: Problem | Iterable[Problem]) -> None:
-        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+    def __init__(self, mistakes: Mistake | Iterable[Mistake]) -> None:
+        self.mistakes: tuple[Mistake, ...] = (mistakes,) if isinstance(mistakes, Mistake) else tuple(mistakes)
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+    @property
+    def problems(self) -> tuple[Mistake, ...]:
+        """Return the mistakes: the deprecated name of `mistakes`."""
+        return self.mistakes
 
 
 class InputError(PolymapError, ValueError):

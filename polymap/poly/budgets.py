@@ -17,7 +17,7 @@ from typing import cast
 
 import islpy as isl
 
-from polymap.ir.errors import BudgetError, Problem, SolverError
+from polymap.ir import BudgetError, Mistake, SolverError
 
 CONTEXT = isl.Context()
 # With wrapping isl (islpy 2026.2.2) was seen to add points to a set that it coalesces; see also `sets.coalesced`.
@@ -93,12 +93,12 @@ def check_clock() -> None:
 
 def out_of_time(what: str, seconds: float) -> BudgetError:
     """Return the error of a question that takes more than its wall time."""
-    return BudgetError(Problem(_EXHAUSTED_CODE, f"{what} takes more than {seconds:.3g} s.", _HINT))
+    return BudgetError(Mistake(_EXHAUSTED_CODE, f"{what} takes more than {seconds:.3g} s.", _HINT))
 
 
 def is_exhausted(error: BudgetError) -> bool:
     """Return whether operations or time were used up: with more of them the question may have an answer."""
-    return any(problem.code == _EXHAUSTED_CODE for problem in error.problems)
+    return any(mistake.code == _EXHAUSTED_CODE for mistake in error.mistakes)
 
 
 def integer(number: isl.Val) -> int:
@@ -132,5 +132,5 @@ def _prints_nothing() -> bool:
 def _translated(error: isl.Error, what: str) -> BudgetError | SolverError:
     if has_run_out(error):
         text = f"{what} needs more than {_limits.operations:,} operations of isl."
-        return BudgetError(Problem(_EXHAUSTED_CODE, text, _HINT))
-    return SolverError(Problem("PM511", f"isl could not answer {what}: {error}", "Please report this as a bug."))
+        return BudgetError(Mistake(_EXHAUSTED_CODE, text, _HINT))
+    return SolverError(Mistake("PM511", f"isl could not answer {what}: {error}", "Please report this as a bug."))

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, ParamSpec, TypeVar, cast
 
-from polymap.ir.errors import BudgetError, PolymapError, Problem, SolverError
+from polymap.ir import BudgetError, Mistake, PolymapError, SolverError
 from polymap.poly.budgets import UNLIMITED, budget, is_exhausted, is_open, out_of_time
 
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ class _Failed:
     """What the other process answers instead of a result: the mistakes of a PolymapError with its class, or a text."""
 
     kind: type[PolymapError]
-    problems: tuple[Problem, ...]
+    mistakes: tuple[Mistake, ...]
 
 
 def within(
@@ -89,10 +89,10 @@ def in_a_process(
         raise out_of_time(what, seconds) from None
     if not ended.stdout:
         text = f"the process that was asked for {what} ended with code {ended.returncode}"
-        raise SolverError(Problem("PM517", text, "It may have needed more memory than there is."))
+        raise SolverError(Mistake("PM517", text, "It may have needed more memory than there is."))
     answer = pickle.loads(ended.stdout)  # from a process of our own
     if isinstance(answer, _Failed):
-        raise answer.kind(answer.problems)
+        raise answer.kind(answer.mistakes)
     return cast("Result", answer)
 
 
@@ -106,9 +106,9 @@ def serve() -> None:
         with budget(UNLIMITED, seconds=seconds, what=what):
             answer = function(*args, **options)
     except PolymapError as error:
-        answer = _Failed(type(error), error.problems)
+        answer = _Failed(type(error), error.mistakes)
     except MemoryError:
-        problem = Problem("PM517", f"there is not enough memory for {what}", "Smaller sizes would help.")
+        problem = Mistake("PM517", f"there is not enough memory for {what}", "Smaller sizes would help.")
         answer = _Failed(BudgetError, (problem,))
     _send(out, answer)
 

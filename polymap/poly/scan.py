@@ -14,7 +14,7 @@ import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir.errors import BudgetError, Problem
+from polymap.ir import BudgetError, Mistake
 from polymap.poly.budgets import check_clock, integer
 
 _SET = isl.dim_type.set
@@ -279,9 +279,9 @@ def _as_one(columns: list[Integers]) -> Integers:
 
 def _too_wide() -> BudgetError:
     what = "dims that interact have coordinates beyond what is listed"
-    return BudgetError(Problem("PM497", what, "Smaller extents would help."))
+    return BudgetError(Mistake("PM497", what, "Smaller extents would help."))
 
 
 def _too_many(length: int) -> BudgetError:
     what = f"dims that interact have {length:,} points together, more than the {MAX_POINTS:,} that are listed"
-    return BudgetError(Problem("PM498", what, "Smaller extents, or constraints that join fewer dims, would help."))
+    return BudgetError(Mistake("PM498", what, "Smaller extents, or constraints that join fewer dims, would help."))

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import islpy as isl
 
-from polymap.ir.quasi_affine import Affine
+from polymap.ir import Affine
 from polymap.poly.budgets import CONTEXT, check_clock, has_run_out, integer
 from polymap.poly.cases import pieces_of
 

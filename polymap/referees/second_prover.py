@@ -13,9 +13,7 @@ from fractions import Fraction
 from itertools import combinations
 from math import prod
 
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import Architecture, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.referees.second_prover_form import Exponents, Factor, Form, Placement, primes_of
 from polymap.referees.second_prover_model import Order, PlacementModel, value_of
 

@@ -20,9 +20,17 @@ from functools import cached_property
 from itertools import combinations, product
 from math import lcm, prod
 
-from polymap.ir.errors import OptionError, Problem
-from polymap.ir.loopnest import Operator, Workload, accesses_of
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.ir import (
+    Architecture,
+    Fanout,
+    MemoryLevel,
+    Mistake,
+    Multicast,
+    Operator,
+    OptionError,
+    Workload,
+    accesses_of,
+)
 
 Factor = tuple[str, int, int]  # ("above", node, dim) or ("spread", fan-out, dim)
 Exponents = dict[tuple[Factor, int], int]  # (factor, prime) -> exponent
@@ -282,4 +290,4 @@ def _check(workload: Workload, arch: Architecture, objective: str) -> None:
     }
     found = [reason for reason, there in reasons.items() if there]
     if found:
-        raise OptionError(Problem("PM522", f"the second prover does not know {' or '.join(found)}"))
+        raise OptionError(Mistake("PM522", f"the second prover does not know {' or '.join(found)}"))

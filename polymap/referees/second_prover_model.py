@@ -16,7 +16,7 @@ from math import prod
 
 from ortools.sat.python import cp_model
 
-from polymap.ir.errors import OptionError, Problem, SolverError
+from polymap.ir import Mistake, OptionError, SolverError
 from polymap.referees.second_prover_form import Exponents, Factor, Form, Placement, Power, Sum, primes_of
 
 Point = tuple[int, ...]  # the exponents of a product, one per prime
@@ -65,7 +65,7 @@ class PlacementModel:
             self.model.add(self._sum(total) <= limit)
         largest = sum(abs(weight) * self._known(power).largest for power, weight in self.cost.items())
         if largest >= _LARGEST:
-            raise OptionError(Problem("PM523", "the problem's numbers are too large for the second prover"))
+            raise OptionError(Mistake("PM523", "the problem's numbers are too large for the second prover"))
 
     def least(self, orders: tuple[Order, ...], below: int | None) -> Exponents | None:
         """Return the exponents of a tree that costs less than `below` if products are as the model has them.
@@ -95,7 +95,7 @@ class PlacementModel:
             return True
         learnt = [self._touch(power, known, _point(power, exponents)) for power, known in self._powers.items()]
         if not any(learnt):
-            raise SolverError(Problem("PM593", "CP-SAT gave a solution that breaks a constraint of its model"))
+            raise SolverError(Mistake("PM593", "CP-SAT gave a solution that breaks a constraint of its model"))
         return False
 
     def _declare(self) -> None:
@@ -136,7 +136,7 @@ class PlacementModel:
             ranges = tuple(self._range(part) for part in power.primes)
             largest = prod(p**high for (p, _, _), (_, high) in zip(power.primes, ranges, strict=True))
             if largest * _FINE >= _LARGEST:
-                raise OptionError(Problem("PM523", "the problem's numbers are too large for the second prover"))
+                raise OptionError(Mistake("PM523", "the problem's numbers are too large for the second prover"))
             variable = self.model.new_int_var(1, largest, f"power{len(self._powers)}")
             self._powers[power] = _Known(variable, largest, ranges, set(), exact)
             if exact:
@@ -185,7 +185,7 @@ class PlacementModel:
         # Each slope is off by at most a half, so the plane may be too high by half the distance to the farthest point.
         slack = 1 + sum(max(point[i] - known.ranges[i][0], known.ranges[i][1] - point[i]) for i in free)
         if slack >= _FINE:
-            raise OptionError(Problem("PM523", "the problem's numbers are too large for the second prover"))
+            raise OptionError(Mistake("PM523", "the problem's numbers are too large for the second prover"))
         rise = sum(slope * steps[i] for i, slope in zip(free, slopes, strict=True))
         self.model.add(_FINE * known.variable >= _FINE * value - slack + rise)
         return True
@@ -199,12 +199,12 @@ class PlacementModel:
         solver.parameters.cp_model_presolve = presolve.value
         invalid = model.validate()
         if invalid:
-            raise SolverError(Problem("PM590", f"a model of the second prover is invalid: {invalid}"))
+            raise SolverError(Mistake("PM590", f"a model of the second prover is invalid: {invalid}"))
         status = solver.solve(model)
         if status == cp_model.INFEASIBLE:
             return None
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            raise SolverError(Problem("PM592", f"CP-SAT ended a proof with {solver.status_name(status)}"))
+            raise SolverError(Mistake("PM592", f"CP-SAT ended a proof with {solver.status_name(status)}"))
         return {key: solver.value(variable) for key, variable in self.variables.items()}
 
 

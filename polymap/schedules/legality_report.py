@@ -6,16 +6,25 @@ from dataclasses import dataclass
 from itertools import islice
 from math import factorial
 
-from polymap.ir.errors import BudgetError
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.ir.violation import Violation
-from polymap.poly.deadlines import within
+from polymap.ir import (
+    Architecture,
+    Branch,
+    BudgetError,
+    ComputeUnit,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    Spatial,
+    Storage,
+    Temporal,
+    Violation,
+    Workload,
+)
+from polymap.poly import within
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
 from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permutations, sign_vectors
-from polymap.workload.dependence_analysis import Dependence, dependences
+from polymap.workload import Dependence, dependences
 
 LIMIT_S = 30.0
 

@@ -15,12 +15,23 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from polymap.ir.errors import BudgetError, Problem
-from polymap.ir.loopnest import Access, Operator, Statement, Tensor, Workload
-from polymap.ir.quasi_affine import Affine, dim as variable
-from polymap.poly.budgets import budget
-from polymap.poly.relations import constants_of, ends_of, flow_of_values, signs_of
-from polymap.poly.sets import Map, Set, coalesced, differences, first_point, function, integer_set, same_value, sooner
+from polymap.ir import Access, Affine, BudgetError, Mistake, Operator, Statement, Tensor, Workload, dim as variable
+from polymap.poly import (
+    Map,
+    Set,
+    budget,
+    coalesced,
+    constants_of,
+    differences,
+    ends_of,
+    first_point,
+    flow_of_values,
+    function,
+    integer_set,
+    same_value,
+    signs_of,
+    sooner,
+)
 
 MAX_ACCESS_PAIRS = 20_000
 MAX_RUN_INSTANCES = 100_000
@@ -235,7 +246,7 @@ def _events(workload: Workload, tensor: str) -> list[_Event]:
 def _check_size(events: int) -> None:
     if events * events > MAX_ACCESS_PAIRS:
         raise BudgetError(
-            Problem(
+            Mistake(
                 "PM513",
                 f"Dependence analysis of {events} accesses to one array is more than polymap does "
                 f"({MAX_ACCESS_PAIRS:,} pairs).",

@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from polymap.inputs.reading import LABEL_RULE, MAX_INTEGER, as_integer, is_label, is_list, is_name, is_table, shown
-from polymap.ir.errors import Problem, WorkloadError, did_you_mean
-from polymap.ir.loopnest import (
+from polymap.inputs import LABEL_RULE, MAX_INTEGER, as_integer, is_label, is_list, is_name, is_table, shown
+from polymap.ir import (
     Access,
+    Affine,
     Apply,
     Dim,
     Expression,
+    Mistake,
     Operator,
     Read,
     Role,
     Statement,
     Tensor,
     Workload,
+    WorkloadError,
+    bounds,
+    did_you_mean,
 )
-from polymap.ir.quasi_affine import Affine, bounds
 from polymap.workload.notation import Reading, access_text, einsum_text, read_einsum
 
 ELEMENT_TYPES = {f"{sign}int{bits}": bits for bits in (8, 16, 32, 64) for sign in ("", "u")} | {
@@ -73,45 +76,45 @@ def einsum(
     dead after it. associative: accumulations may be reordered and split.
     Raises WorkloadError with every mistake: syntax, products of dims, sizes missing, unknown or given twice.
     """
-    problems: list[Problem] = []
-    given = _merge(sizes, extents, problems)
-    return build(text, given, Extras(bits, types, roles, initial, temporary, associative, name), problems)
+    mistakes: list[Mistake] = []
+    given = _merge(sizes, extents, mistakes)
+    return build(text, given, Extras(bits, types, roles, initial, temporary, associative, name), mistakes)
 
 
 def build(
     text: object,
     sizes: Mapping[str, object],
     extras: Extras,
-    problems: list[Problem],
+    mistakes: list[Mistake],
     constraints: tuple[Affine, ...] = (),
 ) -> Workload:
     """Return the workload of an einsum over the points where each constraint (over its dims) is >= 0.
 
     Raises WorkloadError with `problems` and all further ones.
     """
-    before = len(problems)
-    reading = read_einsum(text, problems)
+    before = len(mistakes)
+    reading = read_einsum(text, mistakes)
     if reading is None:
         for dim, size in sizes.items():
-            _extent(dim, size, problems)
-        raise WorkloadError(_first(problems))
-    if len(problems) == before:
-        _check_accesses(reading, problems)
-        _check_dims(reading, sizes, problems)
-    extents = _extents(reading, sizes, problems)
+            _extent(dim, size, mistakes)
+        raise WorkloadError(_first(mistakes))
+    if len(mistakes) == before:
+        _check_accesses(reading, mistakes)
+        _check_dims(reading, sizes, mistakes)
+    extents = _extents(reading, sizes, mistakes)
     for name in dict.fromkeys(name for constraint in constraints for name in constraint.dims):
         if name not in extents:
-            hint = _suggest(name, tuple(extents), problems)
-            problems.append(Problem("PM204", f"a constraint names {name}, which is no dim of the einsum", hint))
+            hint = _suggest(name, tuple(extents), mistakes)
+            mistakes.append(Mistake("PM204", f"a constraint names {name}, which is no dim of the einsum", hint))
     accesses = (reading.target, *reading.reads)
     names = tuple(dict.fromkeys(access.tensor for access in accesses))
-    hulls = dict.fromkeys(names, ((), ())) if problems else _hulls(accesses, extents, constraints, problems)
-    tensors = _tensors(names, reading, hulls, extras, problems)
-    label = _label(extras.name, problems)
+    hulls = dict.fromkeys(names, ((), ())) if mistakes else _hulls(accesses, extents, constraints, mistakes)
+    tensors = _tensors(names, reading, hulls, extras, mistakes)
+    label = _label(extras.name, mistakes)
     if not isinstance(extras.associative, bool):
-        problems.append(Problem("PM112", f"associative is {shown(extras.associative)}", "true or false is wanted."))
-    if problems:
-        raise WorkloadError(_first(problems))
+        mistakes.append(Mistake("PM112", f"associative is {shown(extras.associative)}", "true or false is wanted."))
+    if mistakes:
+        raise WorkloadError(_first(mistakes))
     statement = _statement(reading, tuple(extents), constraints)
     dims = tuple(Dim(dim, extent) for dim, extent in extents.items())
     return Workload(label or _default_name(statement), dims, tensors, (statement,), extras.associative is True)
@@ -130,46 +133,46 @@ def _default_name(statement: Statement) -> str:
     return text if is_label(text) else "einsum"
 
 
-def _label(name: object, problems: list[Problem]) -> str | None:
+def _label(name: object, mistakes: list[Mistake]) -> str | None:
     if name is None or is_label(name):
         return name
-    problems.append(Problem("PM115", f"the workload's name is {shown(name)}", LABEL_RULE))
+    mistakes.append(Mistake("PM115", f"the workload's name is {shown(name)}", LABEL_RULE))
     return None
 
 
-def _merge(sizes: object, extents: Mapping[str, object], problems: list[Problem]) -> dict[str, object]:
+def _merge(sizes: object, extents: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, object]:
     """Return all sizes; one that is given in both places is a mistake."""
     if sizes is None:
         return dict(extents)
     if not is_table(sizes):
-        problems.append(Problem("PM112", f"sizes is {shown(sizes)}", "A table from dim to integer is wanted."))
+        mistakes.append(Mistake("PM112", f"sizes is {shown(sizes)}", "A table from dim to integer is wanted."))
         return dict(extents)
     for name in extents:
         if name in sizes:
-            problems.append(
-                Problem("PM206", f"the size of {name} is given twice: {shown(sizes[name])} and {shown(extents[name])}")
+            mistakes.append(
+                Mistake("PM206", f"the size of {name} is given twice: {shown(sizes[name])} and {shown(extents[name])}")
             )
     return {**sizes, **extents}
 
 
-def _check_accesses(reading: Reading, problems: list[Problem]) -> None:
+def _check_accesses(reading: Reading, mistakes: list[Mistake]) -> None:
     """Note an output that is read, tensors with two ranks, and `=` over a reduced dim."""
     ranks: dict[str, Access] = {reading.target.tensor: reading.target}
     for access in reading.reads:
         if access.tensor == reading.target.tensor:
             what = f"the output {access.tensor} is read on the right, in {access_text(access)}"
-            problems.append(Problem("PM208", what, "Write a recurrence as a C program, or rename one of the tensors."))
+            mistakes.append(Mistake("PM208", what, "Write a recurrence as a C program, or rename one of the tensors."))
         first = ranks.setdefault(access.tensor, access)
         if len(first.index) != len(access.index):
             texts = [f"{len(each.index)} in {access_text(each)}" for each in (first, access)]
             what = f"the number of indices of {access.tensor} is {texts[0]}, but {texts[1]}"
-            problems.append(Problem("PM209", what))
+            mistakes.append(Mistake("PM209", what))
     if reading.operator is Operator.ASSIGN:
         kept = {dim for index in reading.target.index for dim in index.dims}
         reduced = [dim for dim in _dims(reading) if dim not in kept]
         if reduced:
             what = f"= overwrites, but {', '.join(reduced)} does not occur in {access_text(reading.target)}"
-            problems.append(Problem("PM210", what, "Write += (or max=, min=) to accumulate over it."))
+            mistakes.append(Mistake("PM210", what, "Write += (or max=, min=) to accumulate over it."))
 
 
 def _dims(reading: Reading) -> tuple[str, ...]:
@@ -177,53 +180,53 @@ def _dims(reading: Reading) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dim for access in accesses for index in access.index for dim in index.dims))
 
 
-def _check_dims(reading: Reading, sizes: Mapping[str, object], problems: list[Problem]) -> None:
+def _check_dims(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mistake]) -> None:
     """Note dims that cancel out, and sizes of dims that do not occur."""
     dims = _dims(reading)
     for name, where in reading.dims.items():
         if name not in dims:
             what = f"the dim {name} has no effect: it cancels out in {where} and occurs in no other access"
-            problems.append(Problem("PM211", what, "Every dim must occur in an access."))
+            mistakes.append(Mistake("PM211", what, "Every dim must occur in an access."))
     for name in sizes:
         if name not in reading.dims:
-            hint = _suggest(name, (*reading.dims, *OPTIONS), problems)
-            problems.append(Problem("PM205", f"there is no dim {shown(name)} in the einsum, but it has a size", hint))
+            hint = _suggest(name, (*reading.dims, *OPTIONS), mistakes)
+            mistakes.append(Mistake("PM205", f"there is no dim {shown(name)} in the einsum, but it has a size", hint))
 
 
-def _extents(reading: Reading, sizes: Mapping[str, object], problems: list[Problem]) -> dict[str, int]:
+def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:
     """Return dim -> extent in the order of the dims; 1 where it is missing or wrong, which is noted."""
     for name, where in reading.dims.items():
         if name not in sizes:
-            close = _suggest(name, list(sizes)[:1000], problems)
+            close = _suggest(name, list(sizes)[:1000], mistakes)
             hint = f"Add {name}=..., an integer >= 1." + (f" {close}" if close.startswith("Did") else "")
-            problems.append(Problem("PM204", f"unknown dim {name} in {where}: it has no size", hint))
-    known = {name: _extent(name, size, problems) for name, size in sizes.items()}
+            mistakes.append(Mistake("PM204", f"unknown dim {name} in {where}: it has no size", hint))
+    known = {name: _extent(name, size, mistakes) for name, size in sizes.items()}
     extents = {dim: known.get(dim, 1) for dim in _dims(reading)}
     instances = 1
     for extent in extents.values():
         instances *= extent
     if instances > MAX_INSTANCES:
-        problems.append(Problem("PM216", "the loop nest has more than 10^1000 instances"))
+        mistakes.append(Mistake("PM216", "the loop nest has more than 10^1000 instances"))
     return extents
 
 
-def _extent(dim: str, value: object, problems: list[Problem]) -> int:
+def _extent(dim: str, value: object, mistakes: list[Mistake]) -> int:
     extent = as_integer(value)
     if extent is None or not 1 <= extent <= MAX_INTEGER:
         large = "too large: " if extent is not None and extent > MAX_INTEGER else ""
         hint = "An integer >= 1 (at most 10^100) is wanted."
-        problems.append(Problem("PM207", f"the size of {dim[:64]} is {large}{shown(value)}", hint))
+        mistakes.append(Mistake("PM207", f"the size of {dim[:64]} is {large}{shown(value)}", hint))
         return 1
     return extent
 
 
 def _hulls(
-    accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...], problems: list[Problem]
+    accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...], mistakes: list[Mistake]
 ) -> dict[str, Hull]:
     """Return tensor -> hull of the indices of all its accesses."""
     ranges = _ranges_inside(accesses, extents, constraints) if constraints else _ranges(accesses, extents)
     if ranges is None:
-        problems.append(Problem("PM218", "no statement instance is left", "The constraints exclude every point."))
+        mistakes.append(Mistake("PM218", "no statement instance is left", "The constraints exclude every point."))
         return dict.fromkeys((access.tensor for access in accesses), ((), ()))
     boxes: dict[str, list[Ranges]] = {}
     for access, box in zip(accesses, ranges, strict=True):
@@ -244,8 +247,7 @@ def _ranges_inside(
     accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...]
 ) -> list[Ranges] | None:
     """Return the same over the points where each constraint is >= 0; None where there is no such point."""
-    from polymap.poly.budgets import budget
-    from polymap.poly.sets import dim_bounds, function, integer_set
+    from polymap.poly import budget, dim_bounds, function, integer_set
 
     with budget(what="the extent of the tensors"):
         points = integer_set("S", extents.items(), constraints)
@@ -259,17 +261,17 @@ def _tensors(
     reading: Reading,
     hulls: Mapping[str, Hull],
     extras: Extras,
-    problems: list[Problem],
+    mistakes: list[Mistake],
 ) -> tuple[Tensor, ...]:
-    widths = _widths(names, extras, problems)
-    roles = _roles(names, reading, extras.roles, problems)
-    initial = _listed("initial", extras.initial, names, problems)
-    temporary = _listed("temporary", extras.temporary, names, problems)
+    widths = _widths(names, extras, mistakes)
+    roles = _roles(names, reading, extras.roles, mistakes)
+    initial = _listed("initial", extras.initial, names, mistakes)
+    temporary = _listed("temporary", extras.temporary, names, mistakes)
     for name in initial:
         if name in names and name != reading.target.tensor:
             what = f"initial lists {name}, which is only read"
-            problems.append(
-                Problem("PM214", what, f"Only a written tensor can start with values: {reading.target.tensor}.")
+            mistakes.append(
+                Mistake("PM214", what, f"Only a written tensor can start with values: {reading.target.tensor}.")
             )
     return tuple(
         Tensor(name, *hulls[name], widths[name][0], roles[name], widths[name][1], name in initial, name in temporary)
@@ -277,10 +279,10 @@ def _tensors(
     )
 
 
-def _widths(names: tuple[str, ...], extras: Extras, problems: list[Problem]) -> dict[str, tuple[int, str | None]]:
+def _widths(names: tuple[str, ...], extras: Extras, mistakes: list[Mistake]) -> dict[str, tuple[int, str | None]]:
     """Return tensor -> (bits, element type or None)."""
-    bits = _per_tensor("bits", extras.bits, names, problems)
-    types = _per_tensor("types", extras.types, names, problems)
+    bits = _per_tensor("bits", extras.bits, names, mistakes)
+    types = _per_tensor("types", extras.types, names, mistakes)
     widths: dict[str, tuple[int, str | None]] = {}
     for name in names:
         width = as_integer(bits.get(name, 8))
@@ -288,7 +290,7 @@ def _widths(names: tuple[str, ...], extras: Extras, problems: list[Problem]) -> 
             whose = f"bits of {name}" if is_table(extras.bits) else "bits"
             large = "too large: " if width is not None and width > MAX_INTEGER else ""
             what = f"{whose} is {large}{shown(bits[name])}"
-            _note(Problem("PM212", what, "An integer >= 1 (at most 10^100) is wanted."), problems)
+            _note(Mistake("PM212", what, "An integer >= 1 (at most 10^100) is wanted."), mistakes)
             width = 8
         kind = types.get(name)
         if kind is None:
@@ -296,17 +298,17 @@ def _widths(names: tuple[str, ...], extras: Extras, problems: list[Problem]) -> 
         elif not isinstance(kind, str) or kind not in ELEMENT_TYPES:
             hint = did_you_mean(kind[:64] if isinstance(kind, str) else "", tuple(ELEMENT_TYPES))
             whose = f"the type of {name}" if is_table(extras.types) else "types"
-            _note(Problem("PM212", f"{whose} is {shown(kind)}", hint), problems)
+            _note(Mistake("PM212", f"{whose} is {shown(kind)}", hint), mistakes)
             widths[name] = (width, None)
         else:
             if name in bits and width != ELEMENT_TYPES[kind]:
                 what = f"{name} has {width} bits and the type {kind}, which has {ELEMENT_TYPES[kind]}"
-                problems.append(Problem("PM212", what, "Give bits or types, not both."))
+                mistakes.append(Mistake("PM212", what, "Give bits or types, not both."))
             widths[name] = (ELEMENT_TYPES[kind], kind)
     return widths
 
 
-def _per_tensor(field: str, value: object, names: tuple[str, ...], problems: list[Problem]) -> dict[str, object]:
+def _per_tensor(field: str, value: object, names: tuple[str, ...], mistakes: list[Mistake]) -> dict[str, object]:
     """Return tensor -> value: a table as it is (its names checked), anything else for all tensors."""
     if value is None:
         return {}
@@ -314,67 +316,67 @@ def _per_tensor(field: str, value: object, names: tuple[str, ...], problems: lis
         return dict.fromkeys(names, value)
     for name in value:
         if name not in names:
-            problems.append(
-                Problem(
+            mistakes.append(
+                Mistake(
                     "PM213",
                     f"{field} names {shown(name)}, which is no tensor of the workload",
-                    _suggest(name, names, problems),
+                    _suggest(name, names, mistakes),
                 )
             )
     return {name: value[name] for name in names if name in value}
 
 
-def _roles(names: tuple[str, ...], reading: Reading, value: object, problems: list[Problem]) -> dict[str, Role]:
+def _roles(names: tuple[str, ...], reading: Reading, value: object, mistakes: list[Mistake]) -> dict[str, Role]:
     roles = dict.fromkeys(names, Role.WEIGHT) | {
         reading.reads[0].tensor: Role.INPUT,
         reading.target.tensor: Role.OUTPUT,
     }
     if value is not None and not is_table(value):
-        problems.append(Problem("PM112", f"roles is {shown(value)}", "A table from tensor to role is wanted."))
+        mistakes.append(Mistake("PM112", f"roles is {shown(value)}", "A table from tensor to role is wanted."))
         return roles
     words = tuple(role.value for role in Role)
-    for name, word in _per_tensor("roles", value, names, problems).items():
+    for name, word in _per_tensor("roles", value, names, mistakes).items():
         if isinstance(word, Role):
             roles[name] = word
         elif isinstance(word, str) and word in words:
             roles[name] = Role(word)
         else:
-            problems.append(
-                Problem("PM213", f"the role of {name} is {shown(word)}", f"One of {', '.join(words)} is wanted.")
+            mistakes.append(
+                Mistake("PM213", f"the role of {name} is {shown(word)}", f"One of {', '.join(words)} is wanted.")
             )
     return roles
 
 
-def _listed(field: str, value: object, names: tuple[str, ...], problems: list[Problem]) -> tuple[str, ...]:
+def _listed(field: str, value: object, names: tuple[str, ...], mistakes: list[Mistake]) -> tuple[str, ...]:
     """Return a list of tensor names, each checked."""
     if not is_list(value):
-        problems.append(Problem("PM112", f"{field} is {shown(value)}", "A list of tensor names is wanted."))
+        mistakes.append(Mistake("PM112", f"{field} is {shown(value)}", "A list of tensor names is wanted."))
         return ()
     good: list[str] = []
     for name in value:
         if not is_name(name) or name not in names:
-            hint = _suggest(name, names, problems) if isinstance(name, str) else ""
-            problems.append(Problem("PM213", f"{field} names {shown(name)}, which is no tensor of the workload", hint))
+            hint = _suggest(name, names, mistakes) if isinstance(name, str) else ""
+            mistakes.append(Mistake("PM213", f"{field} names {shown(name)}, which is no tensor of the workload", hint))
         elif name in good:
-            problems.append(Problem("PM116", f"{field} lists {name} twice"))
+            mistakes.append(Mistake("PM116", f"{field} lists {name} twice"))
         else:
             good.append(name)
     return tuple(good)
 
 
-def _note(problem: Problem, problems: list[Problem]) -> None:
+def _note(problem: Mistake, mistakes: list[Mistake]) -> None:
     """Note a mistake once, however many tensors it concerns."""
-    if problem not in problems:
-        problems.append(problem)
+    if problem not in mistakes:
+        mistakes.append(problem)
 
 
-def _suggest(word: str, known: Sequence[str], problems: list[Problem]) -> str:
+def _suggest(word: str, known: Sequence[str], mistakes: list[Mistake]) -> str:
     """Return "Did you mean ..."; nothing for the hundredth mistake, since each suggestion takes a while."""
-    return did_you_mean(word[:64], known) if len(problems) < MAX_PROBLEMS else ""
+    return did_you_mean(word[:64], known) if len(mistakes) < MAX_PROBLEMS else ""
 
 
-def _first(problems: list[Problem]) -> list[Problem]:
+def _first(mistakes: list[Mistake]) -> list[Mistake]:
     """Return the mistakes, the later ones of very many as one line."""
-    if len(problems) <= MAX_PROBLEMS:
-        return problems
-    return [*problems[:MAX_PROBLEMS], Problem("PM217", f"and {len(problems) - MAX_PROBLEMS:,} more mistakes")]
+    if len(mistakes) <= MAX_PROBLEMS:
+        return mistakes
+    return [*mistakes[:MAX_PROBLEMS], Mistake("PM217", f"and {len(mistakes) - MAX_PROBLEMS:,} more mistakes")]

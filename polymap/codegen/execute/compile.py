@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from polymap.ir.errors import CompilerError, Problem
+from polymap.ir import CompilerError, Mistake
 
 _MEBIBYTE = 2**20
 FLAGS = ("-std=c99", "-O2", "-fwrapv", "-Wall", "-Wextra")
@@ -36,7 +36,7 @@ def find_compiler() -> str:
         if path:
             return path
     what = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH"
-    raise CompilerError(Problem("PM602", what, "Install one (Debian: apt install gcc), or leave out --run."))
+    raise CompilerError(Mistake("PM602", what, "Install one (Debian: apt install gcc), or leave out --run."))
 
 
 def compile_c(
@@ -60,10 +60,10 @@ def compile_c(
             env=_plain_english(),
         )
     except subprocess.TimeoutExpired as late:
-        raise CompilerError(Problem("PM603", f"the C compiler did not finish within {_COMPILE_SECONDS} s")) from late
+        raise CompilerError(Mistake("PM603", f"the C compiler did not finish within {_COMPILE_SECONDS} s")) from late
     if done.returncode != 0:
         what = f"the C compiler refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
-        raise CompilerError(Problem("PM603", what, "Its output is above; please report the mapping that led here."))
+        raise CompilerError(Mistake("PM603", what, "Its output is above; please report the mapping that led here."))
     return program
 
 
@@ -105,8 +105,8 @@ def execute(program: Path, arguments: tuple[str, ...], limits: Limits) -> tuple[
     return printed.read_text(encoding="ascii"), seconds
 
 
-def _ended(how: str) -> Problem:
-    return Problem("PM604", f"the compiled program {how}", "Try a smaller layer, or raise the limits of run_c.")
+def _ended(how: str) -> Mistake:
+    return Mistake("PM604", f"the compiled program {how}", "Try a smaller layer, or raise the limits of run_c.")
 
 
 def _limit(pid: int, limits: Limits) -> None:

@@ -9,8 +9,9 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir.loopnest import (
+from polymap.ir import (
     Access,
+    Affine,
     Apply,
     Convert,
     Expression,
@@ -21,8 +22,7 @@ from polymap.ir.loopnest import (
     Statement,
     Workload,
 )
-from polymap.ir.quasi_affine import Affine
-from polymap.workload.c.types import FLOATS, limits, number_type
+from polymap.workload.c import FLOATS, limits, number_type
 
 # int64 or float64; of C programs the elements' own types.
 Values = NDArray[np.integer[Any] | np.floating[Any]]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from polymap.codegen.execute.interpret import Data, Values, evaluate_blocks, interpret
-from polymap.ir.loopnest import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload, is_box
+from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload, is_box
 
 _EXACT_IN_FLOAT64 = 2**53
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -9,21 +9,28 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap.codegen.c import prelude
-from polymap.codegen.c.printer import emit
+from polymap.codegen.c import INCLUDES, MAIN, TRANSFER, emit
 from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.execute.interpret import Data, Values
 from polymap.codegen.execute.reference import Reference, operations_of, reference, sum_magnitudes
 from polymap.codegen.forms import Form, lower
-from polymap.codegen.lower.elements import ElementType, element_types, has_values_at_start
-from polymap.costmodel.cost import Traffic
-from polymap.ir.display import Shown
-from polymap.ir.errors import CompilerError, Problem
-from polymap.ir.loopnest import Operator, Tensor, Workload, written_tensors
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial
-from polymap.schedules.check import check_mapping
-from polymap.schedules.legality import dependence_violations
+from polymap.codegen.lower import ElementType, element_types, has_values_at_start
+from polymap.costmodel import Traffic
+from polymap.ir import (
+    Architecture,
+    Branch,
+    CompilerError,
+    Mapping,
+    MappingNode,
+    Mistake,
+    Operator,
+    Shown,
+    Spatial,
+    Tensor,
+    Workload,
+    written_tensors,
+)
+from polymap.schedules import check_mapping, dependence_violations
 
 _DEFAULT_LIMITS = Limits()
 _ROUNDED = (Operator.ADD, Operator.MULTIPLY)
@@ -79,7 +86,7 @@ def run_c(
     if form is Form.NATIVE:
         return ran
     if expected is None:
-        from polymap.costmodel.evaluation import evaluate
+        from polymap.costmodel import evaluate
 
         expected = evaluate(workload, arch, mapping).traffic
     return CRun(ran.matches_reference, ran.counted == expected, ran.counted, ran.steps, ran.instances, ran.seconds)
@@ -167,9 +174,9 @@ def run_original(workload: Workload, directory: Path, limits: Limits = _DEFAULT_
     try:
         execute(program, ("../input", "output"), limits)
     except CompilerError as error:
-        what = f"the C program itself, without any mapping, failed on trial values: {error.problems[0].what}"
+        what = f"the C program itself, without any mapping, failed on trial values: {error.mistakes[0].what}"
         raise CompilerError(
-            Problem("PM604", what, "It may divide by zero: nothing can be compared with it.")
+            Mistake("PM604", what, "It may divide by zero: nothing can be compared with it.")
         ) from error
     return _read_outputs(workload, element_types(workload), inside / "output")
 
@@ -188,7 +195,7 @@ def original_source(workload: Workload) -> str:
         if name in written:
             parts["writes"] += f"        transfer(output, {place}, sizeof *({place}), {count}, 1);\n"
     run = "static void run(void)\n{\n    original();\n}\n"
-    return prelude.INCLUDES + original.text + run + prelude.TRANSFER + prelude.MAIN.format(**parts)
+    return INCLUDES + original.text + run + TRANSFER + MAIN.format(**parts)
 
 
 def _tolerances(workload: Workload, types: dict[str, ElementType], data: Data, wanted: Data) -> Data:
@@ -268,7 +275,7 @@ def _bytes(tensor: Tensor, types: dict[str, ElementType]) -> int:
 def _read_one(tensor: Tensor, kind: ElementType, raw: bytes) -> Values:
     found = np.frombuffer(raw, dtype=_dtype(kind))
     if found.size != math.prod(tensor.shape):
-        raise CompilerError(Problem("PM604", f"the compiled program wrote only part of {tensor.name}"))
+        raise CompilerError(Mistake("PM604", f"the compiled program wrote only part of {tensor.name}"))
     if kind.wraps:
         return found.reshape(tensor.shape)
     return found.astype(np.float64 if kind.is_float else np.int64).reshape(tensor.shape)

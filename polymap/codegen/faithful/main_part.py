@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from polymap.codegen.c import prelude
-from polymap.codegen.lower.buffers import Buffer, Layout, Rule, forms_of
-from polymap.codegen.lower.elements import has_values_at_start
-from polymap.ir.loopnest import Operator, Workload
+from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, INCLUDES, MAIN, PRINT_COUNTS, RANDOM, TRANSFER
+from polymap.codegen.lower import Buffer, Layout, Rule, forms_of, has_values_at_start
+from polymap.ir import Operator, Workload
 
 _EXTREMES = (Operator.MAX, Operator.MIN)
 KINDS = ("reads", "writes", "fills", "drains")
@@ -20,14 +19,14 @@ def includes(layout: Layout) -> str:
     """Return the headers that the program needs."""
     floats = any(kind.is_float for kind in layout.types.values())
     is_c = layout.nest.workload.original is not None  # which may call any function
-    return prelude.INCLUDES + ("#include <math.h>\n" if floats or is_c else "")
+    return INCLUDES + ("#include <math.h>\n" if floats or is_c else "")
 
 
 def extremes(layout: Layout) -> str:
     """Return the macros for maxima and minima that the program needs."""
     accumulated = {each.target.tensor for each in layout.nest.workload.statements if each.operator in _EXTREMES}
     kinds = (layout.types[name] for name in accumulated)
-    return prelude.EXTREMES + (prelude.FLOAT_EXTREMES if any(kind.is_float and kind.sum_type for kind in kinds) else "")
+    return EXTREMES + (FLOAT_EXTREMES if any(kind.is_float and kind.sum_type for kind in kinds) else "")
 
 
 def main_text(layout: Layout, *, counted: bool) -> str:
@@ -51,9 +50,9 @@ def main_text(layout: Layout, *, counted: bool) -> str:
     if not counted:
         starts, prints = "", ""
     parts = {"reads": reads, "fills": fills, "starts": starts, "writes": writes}
-    report = prelude.PRINT_COUNTS.format(prints=prints) if counted else ""
-    used = (prelude.RANDOM if fills else "") + (prelude.TRANSFER if reads or writes else "")
-    return report + used + prelude.MAIN.format(**parts, report="    print_counts();\n" if counted else "")
+    report = PRINT_COUNTS.format(prints=prints) if counted else ""
+    used = (RANDOM if fills else "") + (TRANSFER if reads or writes else "")
+    return report + used + MAIN.format(**parts, report="    print_counts();\n" if counted else "")
 
 
 def _rows(layout: Layout) -> dict[str, str]:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from polymap.codegen.c import prelude
-from polymap.codegen.c.ast import (
+from polymap.codegen.c import (
+    FAITHFUL_HEAD,
+    FLOOR_DIV,
+    MACROS,
+    MESSAGES,
     Array,
     Assign,
     Binary,
@@ -29,19 +32,30 @@ from polymap.codegen.c.ast import (
     Stmt,
     Text,
     minimum,
+    prune,
 )
-from polymap.codegen.c.tidy import prune
 from polymap.codegen.faithful.main_part import KINDS, extremes, has_floors, includes, main_text
 from polymap.codegen.faithful.residence import enter_function, leave_function, load_function
 from polymap.codegen.faithful.steps import step_arrays, step_functions, step_of, working_function
 from polymap.codegen.faithful.transfers import Needs, bus, mark
-from polymap.codegen.lower.buffers import Layout, buffer_arrays, counter, layout_of
-from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Place, Use, read_nest
-from polymap.codegen.lower.tiles import Guard, clock_bound, temporal, wrap
-from polymap.ir.errors import BudgetError, Problem
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.codegen.lower import (
+    Clock,
+    ClockBranch,
+    ClockLoop,
+    ClockStep,
+    Guard,
+    Layout,
+    Place,
+    Use,
+    buffer_arrays,
+    clock_bound,
+    counter,
+    layout_of,
+    read_nest,
+    temporal,
+    wrap,
+)
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Workload
 
 _ADVANCED = Name("advanced")
 # Static arrays beyond 2 GiB do not link in the usual memory model of x86-64.
@@ -91,7 +105,7 @@ def _check_memory(parts: _Parts) -> None:
     total_bytes += 4 * (3 * parts.needs.wanted + parts.needs.message_words)
     if total_bytes > _LARGEST_PROGRAM_BYTES:
         what = f"the program would need {total_bytes} bytes of memory, more than {_LARGEST_PROGRAM_BYTES}"
-        raise BudgetError(Problem("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
 
 
 def _bytes(array: Array) -> int:
@@ -210,11 +224,11 @@ def _opening(parts: _Parts) -> list[Text | Array]:
     """Return includes, macros, counters, buffers, and the scratch space that the transfers need."""
     layout, needs = parts.layout, parts.needs
     opening: list[Text | Array] = [
-        Text(prelude.FAITHFUL_HEAD + includes(layout)),
-        Text(extremes(layout) + prelude.MACROS),
+        Text(FAITHFUL_HEAD + includes(layout)),
+        Text(extremes(layout) + MACROS),
     ]
     if has_floors(layout.nest.workload):
-        opening.append(Text(prelude.FLOOR_DIV))
+        opening.append(Text(FLOOR_DIV))
     opening += [Array("unsigned long long", name, ()) for name in ("steps", "instances")]
     rows = dict.fromkeys(counter(kind, buffer) for buffer in layout.buffers for kind in KINDS)
     opening += [Array("unsigned long long", name, ()) for name in rows]
@@ -232,5 +246,5 @@ def _opening(parts: _Parts) -> list[Text | Array]:
     if needs.messages:
         buckets = 1 << (2 * needs.messages).bit_length()
         sizes = {"words": needs.message_words, "messages": needs.messages, "buckets": buckets, "mask": buckets - 1}
-        opening.append(Text(prelude.MESSAGES.format(**sizes)))
+        opening.append(Text(MESSAGES.format(**sizes)))
     return opening

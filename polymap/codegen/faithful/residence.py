@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from polymap.codegen.c.ast import (
+from polymap.codegen.c import (
     Assign,
     Binary,
     Block,
@@ -26,24 +26,36 @@ from polymap.codegen.c.ast import (
     Run,
     Scope,
     add,
+    function,
     multiply,
     total,
 )
-from polymap.codegen.c.tidy import function
 from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
-from polymap.codegen.lower.buffers import Buffer, Layout, Rule, axis_values, cell_of, counter, slot_of
-from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Use, clock_below, instance_order
-from polymap.codegen.lower.tiles import (
+from polymap.codegen.lower import (
+    Buffer,
+    Clock,
+    ClockBranch,
+    ClockLoop,
+    ClockStep,
     Layer,
+    Layout,
+    Rule,
+    Use,
     Values,
+    axis_values,
+    cell_of,
+    clock_below,
     clock_bound,
+    counter,
     instance_layers,
     instance_number,
+    instance_order,
     point_layers,
+    slot_of,
     temporal,
     wrap,
 )
-from polymap.ir.loopnest import Access, Operator
+from polymap.ir import Access, Operator
 
 _INSTANCE, _ELEMENT, _SLOT, _CELL = Name("instance"), Name("element"), Name("slot"), Name("here")
 _ORIGIN, _FIRST = Name("origin"), Name("first")

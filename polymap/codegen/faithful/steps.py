@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.codegen.c.ast import (
+from polymap.codegen.c import (
     Array,
     Assign,
     Block,
@@ -18,16 +18,30 @@ from polymap.codegen.c.ast import (
     Int,
     Name,
     Run,
+    function,
 )
-from polymap.codegen.c.tidy import function
 from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, arrival, merged_arrivals, merged_reads
-from polymap.codegen.lower.buffers import Buffer, Layout, axis_values, cell_of, counter, slot_of
-from polymap.codegen.lower.elements import Registers, registers
-from polymap.codegen.lower.expressions import c_expression
-from polymap.codegen.lower.nest import Loop, Use, instance_order
-from polymap.codegen.lower.tiles import Layer, Values, instance_layers, instance_number, point_layers, wrap
-from polymap.ir.loopnest import Access, Operator
-from polymap.ir.machine import Multicast
+from polymap.codegen.lower import (
+    Buffer,
+    Layer,
+    Layout,
+    Loop,
+    Registers,
+    Use,
+    Values,
+    axis_values,
+    c_expression,
+    cell_of,
+    counter,
+    instance_layers,
+    instance_number,
+    instance_order,
+    point_layers,
+    registers,
+    slot_of,
+    wrap,
+)
+from polymap.ir import Access, Multicast, Operator
 
 _UNIT = Name("unit")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.codegen.c.ast import (
+from polymap.codegen.c import (
     Assign,
     Binary,
     Block,
@@ -28,12 +28,20 @@ from polymap.codegen.c.ast import (
     add,
     multiply,
 )
-from polymap.codegen.lower.buffers import Buffer, Layout, Rule, combine, counter
-from polymap.codegen.lower.elements import c_name
-from polymap.codegen.lower.nest import Loop, instance_order
-from polymap.codegen.lower.tiles import instance_layers, instance_number, wrap
-from polymap.ir.loopnest import Operator
-from polymap.ir.machine import Multicast
+from polymap.codegen.lower import (
+    Buffer,
+    Layout,
+    Loop,
+    Rule,
+    c_name,
+    combine,
+    counter,
+    instance_layers,
+    instance_number,
+    instance_order,
+    wrap,
+)
+from polymap.ir import Multicast, Operator
 
 # How a child asks for an element: (where it goes, the parent's slot) -> statements.
 Ask = Callable[[Expr, Expr], Block]

@@ -12,14 +12,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from polymap.codegen.c.ast import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
+from polymap.codegen.c import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
 from polymap.codegen.lower.elements import ElementType, c_name, element_types
 from polymap.codegen.lower.nest import Nest, Place
 from polymap.codegen.lower.tiles import Frame, Values, affine_expr
 from polymap.codegen.lower.window import moduli
-from polymap.ir.errors import BudgetError, Problem
-from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Operator, Tensor, Workload
-from polymap.ir.quasi_affine import Affine
+from polymap.ir import (
+    Access,
+    Affine,
+    Apply,
+    BudgetError,
+    Convert,
+    Expression,
+    Index,
+    Mistake,
+    Operator,
+    Tensor,
+    Workload,
+)
 
 _LARGEST_INDEX = 2**31 - 1
 _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
@@ -152,7 +162,7 @@ def _check_indices(workload: Workload) -> None:
     largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms_of(workload))], default=0)
     if largest > _LARGEST_INDEX:
         what = f"an index of the program would reach {largest}, more than {_LARGEST_INDEX}"
-        raise BudgetError(Problem("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
 
 
 def forms_of(workload: Workload) -> Iterator[Affine]:
@@ -201,7 +211,7 @@ def _buffer(nest: Nest, place: Place) -> Buffer:
     buffer = Buffer(place, name, modulus, slots, row, f"{level_name} {tensor_name}")
     if buffer.cells > _LARGEST_INDEX:
         what = f"the program would need {buffer.cells} cells for {tensor.name} in '{level}', more than {_LARGEST_INDEX}"
-        raise BudgetError(Problem("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
     return buffer
 
 

@@ -11,8 +11,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from polymap.ir.loopnest import Operator, Statement, Tensor, Workload, written_tensors
-from polymap.workload.c.types import bits_of, limits, type_of
+from polymap.ir import Operator, Statement, Tensor, Workload, written_tensors
+from polymap.workload.c import bits_of, limits, type_of
 
 _FLOATS = {
     "float64": "double",

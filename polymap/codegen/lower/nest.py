@@ -9,9 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from polymap.ir.loopnest import Access, Statement, Workload, accesses_of
-from polymap.ir.machine import Architecture, Fanout, Multicast
-from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import (
+    Access,
+    Architecture,
+    Branch,
+    Compute,
+    Fanout,
+    Mapping,
+    MappingNode,
+    Multicast,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from polymap.codegen.c.ast import (
+from polymap.codegen.c import (
     Binary,
     Block,
     Declare,
@@ -28,7 +28,7 @@ from polymap.codegen.c.ast import (
     total,
 )
 from polymap.codegen.lower.nest import Loop, Use
-from polymap.ir.quasi_affine import Affine, Floor
+from polymap.ir import Affine, Floor
 
 
 @dataclass(frozen=True, slots=True)

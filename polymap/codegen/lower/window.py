@@ -8,8 +8,7 @@ strides and the gaps that spatial loops over inner fan-outs leave.
 from __future__ import annotations
 
 from polymap.codegen.lower.nest import Place, Use
-from polymap.ir.loopnest import Access, Tensor
-from polymap.ir.quasi_affine import Affine
+from polymap.ir import Access, Affine, Tensor
 
 _SEARCH_LIMIT = 4096
 

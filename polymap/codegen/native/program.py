@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from polymap.codegen.c import prelude
-from polymap.codegen.c.ast import (
+from polymap.codegen.c import (
+    FLOOR_DIV,
+    NATIVE_HEAD,
+    OPENMP_HINTS,
     Array,
     Assign,
     Binary,
@@ -29,19 +31,36 @@ from polymap.codegen.c.ast import (
     Scope,
     Text,
     add,
+    inlined,
     multiply,
+    prune,
 )
-from polymap.codegen.c.tidy import inlined, prune
-from polymap.codegen.faithful.main_part import extremes, has_floors, includes, main_text
-from polymap.codegen.lower.buffers import Layout, Rule, axis_values, combine, layout_of, slot_of
-from polymap.codegen.lower.elements import ElementType, registers
-from polymap.codegen.lower.expressions import c_expression
-from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Loop, Place, Use, read_nest
-from polymap.codegen.lower.tiles import Frame, Values, clock_bound, point_layers, wrap
-from polymap.ir.loopnest import Access, Operator, Statement, Tensor, Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.ir.quasi_affine import Affine
+from polymap.codegen.faithful import extremes, has_floors, includes, main_text
+from polymap.codegen.lower import (
+    Clock,
+    ClockBranch,
+    ClockLoop,
+    ClockStep,
+    ElementType,
+    Frame,
+    Layout,
+    Loop,
+    Place,
+    Rule,
+    Use,
+    Values,
+    axis_values,
+    c_expression,
+    clock_bound,
+    combine,
+    layout_of,
+    point_layers,
+    read_nest,
+    registers,
+    slot_of,
+    wrap,
+)
+from polymap.ir import Access, Affine, Architecture, Mapping, Operator, Statement, Tensor, Workload
 
 CORE, LANE = "core", "lane"
 _LARGEST_BUFFER = 4096
@@ -94,10 +113,10 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
 
 def _opening(native: Native) -> list[Text | Array]:
     layout = native.layout
-    hints = prelude.OPENMP_HINTS if native.cores or native.sunk else ""
-    opening: list[Text | Array] = [Text(prelude.NATIVE_HEAD + hints + includes(layout) + extremes(layout))]
+    hints = OPENMP_HINTS if native.cores or native.sunk else ""
+    opening: list[Text | Array] = [Text(NATIVE_HEAD + hints + includes(layout) + extremes(layout))]
     if has_floors(layout.nest.workload):
-        opening.append(Text(prelude.FLOOR_DIV))
+        opening.append(Text(FLOOR_DIV))
     for buffer in layout.buffers:
         if buffer.place.level == 0:
             kind = layout.types[buffer.place.tensor].c_type

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from polymap.costmodel.analysis.footprint import elements_read_first, touched_elements, written_elements
-from polymap.ir.loopnest import Tensor, Workload, is_plain, written_tensors
+from polymap.ir import Tensor, Workload, is_plain, written_tensors
 
 
 @dataclass(frozen=True, slots=True)

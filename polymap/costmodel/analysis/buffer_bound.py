@@ -45,11 +45,8 @@ from itertools import islice, permutations, product
 from math import ceil, lcm, log, prod
 
 from polymap.costmodel.analysis.bounds import compulsory_bits
-from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
-from polymap.ir.display import Shown
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.costmodel.closed_form import WorkloadModel, workload_model
+from polymap.ir import Architecture, Mapping, Shown, Workload
 
 _EXPONENTS = (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), Fraction(1))
 _SHARES = tuple(Fraction(quarters, 4) for quarters in (*range(1, 15), 16, 20, 24, 32, 64, 256))  # X / Z

@@ -16,11 +16,21 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from polymap.costmodel.evaluation import evaluate
-from polymap.ir.errors import MappingError, OptionError, Problem, did_you_mean
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.ir.mapping import Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.schedules.check import check_mapping
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    MappingError,
+    MappingNode,
+    MemoryLevel,
+    Mistake,
+    OptionError,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    did_you_mean,
+)
+from polymap.schedules import check_mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +81,9 @@ def crossover(
     MappingError for a member that cannot be read as a program.
     """
     counted = traffic_level or arch.levels[0].name
-    problems = [*_level_problems(arch, level, inner=True), *_level_problems(arch, counted, inner=False)]
-    if problems:
-        raise OptionError(problems)
+    mistakes = [*_level_problems(arch, level, inner=True), *_level_problems(arch, counted, inner=False)]
+    if mistakes:
+        raise OptionError(mistakes)
     wide = _without_limit(arch, level)
     steps = [_steps(workload, wide, family, level, counted) for family in (one, other)]
     sizes = sorted({0, *(size for points in steps for size, _ in points)})
@@ -176,8 +186,8 @@ def _without_limit(arch: Architecture, level: str) -> Architecture:
     return replace(arch, nodes=tuple(nodes))
 
 
-def _level_problems(arch: Architecture, level: str, *, inner: bool) -> Iterator[Problem]:
+def _level_problems(arch: Architecture, level: str, *, inner: bool) -> Iterator[Mistake]:
     known = [node.name for node in arch.levels[1 if inner else 0 :]]
     if level not in known:
         kind = "a level below the outermost" if inner else "a level"
-        yield Problem("PM535", f"'{level}' is not {kind} of '{arch.name}'", did_you_mean(level, known))
+        yield Mistake("PM535", f"'{level}' is not {kind} of '{arch.name}'", did_you_mean(level, known))

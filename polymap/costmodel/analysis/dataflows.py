@@ -11,9 +11,7 @@ from fractions import Fraction
 
 from polymap.costmodel.analysis.footprint import fixed_dims, innermost_places
 from polymap.costmodel.cost import Cost, Traffic
-from polymap.ir.loopnest import Role, Workload, accesses_of, written_tensors
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping, Spatial
+from polymap.ir import Architecture, Mapping, Role, Spatial, Workload, accesses_of, written_tensors
 
 
 class Dataflow(Enum):

@@ -11,16 +11,28 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
-from polymap.ir.errors import BudgetError
-from polymap.ir.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.ir.quasi_affine import Affine, Floor, dim
-from polymap.poly.budgets import budget
-from polymap.poly.counting import count
-from polymap.poly.sets import Set, coalesced, function, integer_set, nonnegative
-from polymap.poly.tables import Table
-from polymap.schedules.relation import original_schedule
+from polymap.ir import (
+    Access,
+    Affine,
+    Architecture,
+    Branch,
+    BudgetError,
+    Compute,
+    Floor,
+    Mapping,
+    MappingNode,
+    Operator,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+    dim,
+    is_box,
+)
+from polymap.poly import Set, Table, budget, coalesced, count, function, integer_set, nonnegative
+from polymap.schedules import original_schedule
 
 _MAX_WAYS = 500  # in which the accesses of a statement may meet
 

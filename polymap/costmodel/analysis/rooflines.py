@@ -11,8 +11,7 @@ from math import prod
 
 from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.costmodel.cost import Cost
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.ir import Architecture, MemoryLevel, Workload
 
 OPERATIONS_PER_INSTANCE = 2  # a multiply-accumulate is two operations
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from itertools import product
 from math import prod
 
-from polymap.arithmetic.progression import too_large
+from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.accounting import Busiest, Row
 from polymap.costmodel.closed_form.carries import Pins, Scene, Siblings
 from polymap.costmodel.closed_form.digits import Clock, Part, Track, left, runs, siblings as all_siblings

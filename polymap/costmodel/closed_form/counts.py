@@ -13,10 +13,7 @@ from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
 from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
-from polymap.ir.errors import BudgetError
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.ir import Architecture, BudgetError, Mapping, Workload
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -14,7 +14,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
 
-from polymap.arithmetic.progression import too_large
+from polymap.arithmetic import too_large
 
 MAX_KINDS = 4096  # of instances, or of steps, that are told apart
 

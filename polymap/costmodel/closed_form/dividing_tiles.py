@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from polymap.arithmetic.progression import (
+from polymap.arithmetic import (
     Placed,
     Shape,
     difference,

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 
-from polymap.ir.loopnest import Access, Operator, Statement, Workload, accesses_of, is_box
-from polymap.ir.quasi_affine import Affine, bounds
+from polymap.ir import Access, Affine, Operator, Statement, Workload, accesses_of, bounds, is_box
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from polymap.arithmetic.progression import Placed, Shape, same, too_large
+from polymap.arithmetic import Placed, Shape, same, too_large
 from polymap.costmodel.closed_form.carries import Axes
 from polymap.costmodel.closed_form.digits import Clock
 from polymap.costmodel.closed_form.window_sums import (

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from polymap.costmodel.closed_form.groups import WorkloadModel
-from polymap.ir.machine import Architecture, Fanout, Multicast
-from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir import Architecture, Branch, Compute, Fanout, Mapping, Multicast, Spatial, Storage, Temporal
 
 TEMPORAL = -1
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
 
-from polymap.arithmetic.progression import too_large
+from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.accounting import Row
 from polymap.costmodel.closed_form.carries import (
     NO_PINS,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple, TypeVar
 
-from polymap.arithmetic.progression import too_large
+from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.carries import JudgedIdle, Scene, none_starts, none_stops
 from polymap.costmodel.closed_form.digits import NOTHING, Cut, Part, Track, changes_with_past
 from polymap.costmodel.closed_form.nest import Loop, Nest

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic.progression import too_large
+from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.digits import NOTHING, Chain, Part
 from polymap.costmodel.closed_form.nest import Loop
 

@@ -7,13 +7,8 @@ from polymap.costmodel.sets.flow import Ledger, Scene
 from polymap.costmodel.sets.peak import coordinates, peak_bits
 from polymap.costmodel.sets.rules import count_partial_sums, count_plain, count_read_only
 from polymap.costmodel.sets.tree import Tree, read_tree
-from polymap.ir.errors import BudgetError, Problem
-from polymap.ir.loopnest import Tensor, Workload, is_plain, written_tensors
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.poly.budgets import budget, is_exhausted, is_open
-from polymap.poly.deadlines import within
-from polymap.poly.tables import Tally
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Tensor, Workload, is_plain, written_tensors
+from polymap.poly import Tally, budget, is_exhausted, is_open, within
 
 SECONDS = 60.0
 
@@ -30,7 +25,7 @@ def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) ->
         if is_open() or not is_exhausted(error):
             raise
         hint = "Tiles that divide, fewer loops or smaller extents would help; what is small can be simulated."
-        raise BudgetError(Problem("PM490", f"{what} takes more than {SECONDS:.3g} s", hint)) from None
+        raise BudgetError(Mistake("PM490", f"{what} takes more than {SECONDS:.3g} s", hint)) from None
 
 
 def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from polymap.costmodel.sets.tree import Lane, Leaf, Place, Tree
-from polymap.ir.loopnest import Access, Tensor, accesses_of
-from polymap.ir.machine import Architecture, Multicast
-from polymap.poly.tables import Columns, Table, Tally
+from polymap.ir import Access, Architecture, Multicast, Tensor, accesses_of
+from polymap.poly import Columns, Table, Tally
 
 
 def before(columns: Columns) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from polymap.ir.errors import BudgetError, Problem
-from polymap.poly.tables import Columns, Tally
+from polymap.ir import BudgetError, Mistake
+from polymap.poly import Columns, Tally
 
 Part = tuple[Columns, Tally]
 SumTerm = tuple[int, list[Part]]  # a factor, times for each part its value (0 where it lists none)
@@ -27,7 +27,7 @@ def largest_sum(terms: list[SumTerm]) -> int:
         factors = _undominated(_vectors(terms, group))
         if len(best) * len(factors) > MAX_VECTORS:
             what = f"the peak of a level has {len(best) * len(factors):,} candidates, more than {MAX_VECTORS:,}"
-            raise BudgetError(Problem("PM494", what, "Fewer loops with partial tiles or fewer conditions would help."))
+            raise BudgetError(Mistake("PM494", what, "Fewer loops with partial tiles or fewer conditions would help."))
         best = _undominated(
             tuple(one * other for one, other in zip(vector, factor, strict=True))
             for vector in best

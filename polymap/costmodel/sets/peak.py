@@ -12,9 +12,8 @@ from itertools import combinations, permutations
 from polymap.costmodel.sets.flow import Flow, before, united
 from polymap.costmodel.sets.maximum import SumTerm, largest_sum
 from polymap.costmodel.sets.tree import Leaf, Place, Tree
-from polymap.ir.errors import BudgetError, Problem
-from polymap.ir.quasi_affine import Affine
-from polymap.poly.tables import Columns, Table
+from polymap.ir import Affine, BudgetError, Mistake
+from polymap.poly import Columns, Table
 
 MAX_WALKED = 3_000_000
 
@@ -140,4 +139,4 @@ def _check_length(rows: Table) -> None:
     length = rows.count()
     if length > MAX_WALKED:
         what = f"the peak of a level needs {length:,} tiles looked at one by one, more than {MAX_WALKED:,}"
-        raise BudgetError(Problem("PM499", what, "Smaller extents or larger tiles would help."))
+        raise BudgetError(Mistake("PM499", what, "Smaller extents or larger tiles would help."))

@@ -12,9 +12,8 @@ from polymap.costmodel.sets.flow import (
     single_messages,
 )
 from polymap.costmodel.sets.tree import Leaf
-from polymap.ir.loopnest import Access, Operator
-from polymap.ir.quasi_affine import Affine
-from polymap.poly.tables import Columns, Table
+from polymap.ir import Access, Affine, Operator
+from polymap.poly import Columns, Table
 
 
 def count_read_only(scene: Scene) -> None:

@@ -9,11 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from polymap.ir.loopnest import Access, Statement, Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.ir.quasi_affine import Affine, Floor, affine, dim
-from polymap.poly.tables import Columns, Table, Tally
+from polymap.ir import (
+    Access,
+    Affine,
+    Architecture,
+    Branch,
+    Compute,
+    Floor,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    affine,
+    dim,
+)
+from polymap.poly import Columns, Table, Tally
 
 
 @dataclass(frozen=True, slots=True)

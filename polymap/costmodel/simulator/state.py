@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Tree
-from polymap.ir.loopnest import Operator
-from polymap.ir.machine import Fanout, Multicast
+from polymap.ir import Fanout, Multicast, Operator
 
 
 @dataclass(frozen=True, slots=True)

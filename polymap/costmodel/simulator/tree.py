@@ -10,9 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from polymap.ir.loopnest import Access, Statement, Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import (
+    Access,
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+)
 
 Element = tuple[int, ...]
 Clock = tuple[int, ...]

@@ -19,9 +19,7 @@ from itertools import groupby
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
 from polymap.costmodel.simulator.state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
 from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Execution, Place, Tree, executions, resolve
-from polymap.ir.loopnest import Operator, Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.ir import Architecture, Mapping, Operator, Workload
 
 Touch = tuple[str, Element, bool]  # tensor, element, whether it is overwritten
 

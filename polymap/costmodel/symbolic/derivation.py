@@ -17,8 +17,17 @@ from typing import NamedTuple
 from sympy import Eq, Expr, Gt, Integer, Mod, Symbol, cancel, factor
 from sympy.logic.boolalg import Boolean
 
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel, workload_model
-from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, Node, machine_model, nest_of
+from polymap.costmodel.closed_form import (
+    TEMPORAL,
+    MachineModel,
+    Nest,
+    Node,
+    TensorModel,
+    WorkloadModel,
+    machine_model,
+    nest_of,
+    workload_model,
+)
 from polymap.costmodel.symbolic.formulas import Formula, TileSymbol
 from polymap.costmodel.symbolic.progressions import (
     ONE,
@@ -33,11 +42,8 @@ from polymap.costmodel.symbolic.progressions import (
     overlap,
     shape_of,
 )
-from polymap.ir.errors import OptionError, Problem, did_you_mean
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.schedules.check import check_mapping
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, did_you_mean
+from polymap.schedules import check_mapping
 
 
 def formula(workload: Workload, arch: Architecture, mapping: Mapping, level: str, tensor: str) -> Formula:
@@ -107,16 +113,16 @@ def _held(model: WorkloadModel, machine: MachineModel, nest: Nest, level: str, t
     by_name = {each.name: each for each in model.tensors}
     if tensor not in by_name:
         hint = did_you_mean(tensor, list(by_name))
-        raise OptionError(Problem("PM532", f"no tensor '{tensor}' in the workload", hint))
+        raise OptionError(Mistake("PM532", f"no tensor '{tensor}' in the workload", hint))
     if level not in machine.levels:
         hint = did_you_mean(level, list(machine.levels))
-        raise OptionError(Problem("PM533", f"no level '{level}' in the machine", hint))
+        raise OptionError(Mistake("PM533", f"no level '{level}' in the machine", hint))
     found = by_name[tensor]
     holders = [node.level for node in nest.holders[found.index]]
     wanted = machine.levels[level][0]
     if wanted not in holders:
         names = ", ".join(machine.level_names[each] for each in holders if each >= 0)
-        raise OptionError(Problem("PM534", f"'{level}' does not hold {tensor}", f"The mapping holds it in: {names}."))
+        raise OptionError(Mistake("PM534", f"'{level}' does not hold {tensor}", f"The mapping holds it in: {names}."))
     return found, holders.index(wanted)
 
 

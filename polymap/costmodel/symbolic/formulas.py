@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polymap.ir.display import Shown
-from polymap.ir.errors import OptionError, Problem, did_you_mean
+from polymap.ir import Mistake, OptionError, Shown, did_you_mean
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -61,7 +60,7 @@ class Formula(Shown):
         if broken:
             found = ", ".join(f"{name} = {value}" for name, value in values.items())
             what = f"the formula of {self.tensor} at '{self.level}' holds where {broken[0]}, and not at {found}"
-            raise OptionError(Problem("PM530", what, "Evaluate a mapping with these tiles, or ask for its formula."))
+            raise OptionError(Mistake("PM530", what, "Evaluate a mapping with these tiles, or ask for its formula."))
         amounts = {"reads": self.reads, "writes": self.writes, "fills": self.fills, "drains": self.drains}
         return {name: _number(amount, values) for name, amount in amounts.items()}
 
@@ -71,7 +70,7 @@ class Formula(Shown):
         if unknown:
             known = list(values)
             raise OptionError(
-                [Problem("PM531", f"no tile '{name}' in the formula", did_you_mean(name, known)) for name in unknown]
+                [Mistake("PM531", f"no tile '{name}' in the formula", did_you_mean(name, known)) for name in unknown]
             )
         return values | tiles
 

@@ -17,7 +17,7 @@ from typing import cast
 from sympy import Abs, Eq, Expr, Ge, Gt, Integer, Le, Lt, Mod, Ne, Not, Poly, Symbol, cancel, false, true
 from sympy.logic.boolalg import Boolean
 
-from polymap.ir.errors import BudgetError, Problem
+from polymap.ir import BudgetError, Mistake
 
 Steps = list[tuple[Expr, Expr]]  # (stride, count) of {0, stride, ..., (count - 1) * stride}
 
@@ -29,7 +29,7 @@ _MAX_CORNERS = 8
 
 def beyond(what: str) -> BudgetError:
     """Return the error of counts that have no formula here."""
-    return BudgetError(Problem("PM495", f"no formula: {what}", "Evaluate the mapping: its counts are exact."))
+    return BudgetError(Mistake("PM495", f"no formula: {what}", "Evaluate the mapping: its counts are exact."))
 
 
 @dataclass(slots=True)

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from polymap.costmodel.closed_form.carries import (
+from polymap.costmodel.closed_form import (
+    TEMPORAL,
     Axes,
+    Chain,
     Chains,
+    Clock,
+    Cut,
+    Cuts,
     Judge,
+    Loop,
+    Nest,
+    Node,
+    Part,
     Pins,
     Siblings,
+    TensorModel,
+    WorkloadModel,
     always,
     axes_of,
     none_starts,
     none_stops,
 )
-from polymap.costmodel.closed_form.digits import Chain, Clock, Cut, Part
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Nest, Node
-from polymap.costmodel.closed_form.window_sums import Cuts
 from polymap.costmodel.tables.digits import History
 from polymap.costmodel.tables.factors import (
     Judged,

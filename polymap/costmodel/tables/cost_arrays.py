@@ -13,10 +13,18 @@ from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
 from polymap.costmodel.tables.loops import Booleans
-from polymap.ir.errors import MappingError, OptionError, Problem
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Temporal
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Mapping,
+    MappingError,
+    MappingNode,
+    Mistake,
+    OptionError,
+    Spatial,
+    Temporal,
+    Workload,
+)
 
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]
 
@@ -104,7 +112,7 @@ def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.obj
     table = _as_array(tiles)
     if table.ndim != 2 or table.shape[1] != loops or not table.shape[0]:
         what = f"tiles has the shape {table.shape}, and the tree has {loops} loops"
-        raise OptionError(Problem("PM562", what, f"A table [mappings, {loops}] with a row or more is wanted."))
+        raise OptionError(Mistake("PM562", what, f"A table [mappings, {loops}] with a row or more is wanted."))
     if table.dtype.kind == "i" or (table.dtype.kind == "u" and table.max(initial=0) < 2**63):
         return table.astype(np.int64)
     values: list[list[object]] = table.tolist()
@@ -112,7 +120,7 @@ def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.obj
         for value in row:
             if type(value) is not int:
                 what = f"tiles has {value!r} in row {number}, of type {type(value).__name__}"
-                raise OptionError(Problem("PM563", what, "Integers are wanted."))
+                raise OptionError(Mistake("PM563", what, "Integers are wanted."))
     return table.astype(np.object_)
 
 
@@ -122,7 +130,7 @@ def _as_array(tiles: ArrayLike) -> NDArray[Any]:
         table = np.asarray(tiles)
     except ValueError:
         what = "the rows of tiles differ in length"
-        raise OptionError(Problem("PM562", what, "A table [mappings, loops] is wanted.")) from None
+        raise OptionError(Mistake("PM562", what, "A table [mappings, loops] is wanted.")) from None
     is_array = isinstance(tiles, np.ndarray) or table.dtype.kind != "f"
     return table if is_array else np.asarray(tiles, dtype=np.object_)  # numpy makes floats of a list with 2**63
 
@@ -141,7 +149,7 @@ def _row(workload: Workload, arch: Architecture, tree: Mapping, row: Sequence[in
     try:
         return evaluate(workload, arch, mapping)
     except MappingError as error:
-        located = (replace(problem, what=f"row {number}: {problem.what}") for problem in error.problems)
+        located = (replace(mistake, what=f"row {number}: {mistake.what}") for mistake in error.mistakes)
         raise MappingError(located) from None
 
 

@@ -15,15 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
-from polymap.costmodel.closed_form.nest import MachineModel, machine_model
+from polymap.costmodel.closed_form import MachineModel, WorkloadModel, machine_model, workload_model
 from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
 from polymap.costmodel.tables.loops import ArrayRow, Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
 from polymap.costmodel.tables.partial_tiles import PartialPlan
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.ir.mapping import Mapping
-from polymap.schedules.space.size import any_order_is_legal
+from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
+from polymap.schedules.space import any_order_is_legal
 
 EXACT = 2**53  # below it, floats hold all integers
 _INT64 = 2**63

@@ -12,8 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form.carries import Judge, none_moves, none_starts, none_stops
-from polymap.costmodel.closed_form.digits import NOTHING, Chain, Clock, Cut, Part, Past, Track
+from polymap.costmodel.closed_form import (
+    NOTHING,
+    Chain,
+    Clock,
+    Cut,
+    Judge,
+    Part,
+    Past,
+    Track,
+    none_moves,
+    none_starts,
+    none_stops,
+)
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Node
+from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, TensorModel, WorkloadModel
 from polymap.costmodel.tables.loops import ArrayRow, Busy, Columns, Integers, Many, Place, Shape
 from polymap.costmodel.tables.windows import Tiles, is_simple, sum_size, tiles_of
 

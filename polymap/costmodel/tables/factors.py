@@ -13,19 +13,24 @@ from itertools import repeat
 
 import numpy as np
 
-from polymap.costmodel.closed_form.carries import Axes, Judge
-from polymap.costmodel.closed_form.digits import (
+from polymap.costmodel.closed_form import (
+    Axes,
     Chain,
     Clock,
     Cut,
+    Cuts,
+    Judge,
     Part,
+    all_elements,
     changes,
     changes_with_past,
+    distinct_elements,
+    first_tile,
+    kept_elements,
     kept_indices as kept_of_one,
     siblings,
+    sums_of_window,
 )
-from polymap.costmodel.closed_form.multicast_reads import distinct_elements, sums_of_window
-from polymap.costmodel.closed_form.window_sums import Cuts, all_elements, first_tile, kept_elements
 from polymap.costmodel.tables.digits import (
     Digit,
     History,
@@ -42,7 +47,7 @@ from polymap.costmodel.tables.loops import Integers, Many
 from polymap.costmodel.tables.rows import NO_ANSWER
 from polymap.costmodel.tables.siblings import is_listed, listed_sums
 from polymap.costmodel.tables.sliding import first_size, is_in_reach, sums
-from polymap.ir.errors import BudgetError
+from polymap.ir import BudgetError
 
 _FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.closed_form.groups import WorkloadModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Node
-from polymap.ir.mapping import Branch, Mapping, Spatial, Storage, Temporal
+from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, WorkloadModel
+from polymap.ir import Branch, Mapping, Spatial, Storage, Temporal
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]

@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form.carries import Pins
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Node
+from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, Pins, TensorModel, WorkloadModel
 from polymap.costmodel.tables.digits import most_runs
 from polymap.costmodel.tables.loops import ArrayRow, Booleans, Busy, Integers, Many, Shape
 from polymap.costmodel.tables.plans import Plans

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from polymap.costmodel.closed_form.carries import (
+from polymap.costmodel.closed_form import (
     NO_PINS,
+    TEMPORAL,
     Axes,
     Chains,
+    Clock,
+    Cuts,
     Judge,
+    Loop,
+    MachineModel,
+    Node,
+    Part,
     Pins,
     Siblings,
+    TensorModel,
+    WorkloadModel,
     always,
     axes_of,
     none_moves,
     none_starts,
     none_stops,
 )
-from polymap.costmodel.closed_form.digits import Clock, Part
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Node
-from polymap.costmodel.closed_form.window_sums import Cuts
 from polymap.costmodel.tables.carries import ManyScene, Value, nest_of_columns, places_of
 from polymap.costmodel.tables.digits import first_back
 from polymap.costmodel.tables.factors import (

@@ -15,11 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form.carries import Axes
-from polymap.costmodel.closed_form.digits import Chain, Cut, Part
-from polymap.costmodel.closed_form.nest import TEMPORAL, Loop
-from polymap.costmodel.closed_form.window_sums import Cuts
-from polymap.costmodel.closed_form.window_tables import Axis, WindowKind, window_table
+from polymap.costmodel.closed_form import TEMPORAL, Axes, Axis, Chain, Cut, Cuts, Loop, Part, WindowKind, window_table
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.factors import OfWindow, digits_of_axes, one_by_one
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient

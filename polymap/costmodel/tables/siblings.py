@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form.carries import Axes
-from polymap.costmodel.closed_form.digits import Clock, Cut, Part
+from polymap.costmodel.closed_form import Axes, Clock, Cut, Part
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form.carries import Axes
-from polymap.costmodel.closed_form.digits import Cut, Part
-from polymap.costmodel.closed_form.multicast_reads import Sums
+from polymap.costmodel.closed_form import Axes, Cut, Part, Sums
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 from polymap.costmodel.tables.windows import sum_size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polymap.costmodel.closed_form.groups import Window
+from polymap.costmodel.closed_form import Window
 from polymap.costmodel.tables.loops import Integers
 
 

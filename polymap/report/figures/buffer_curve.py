@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.costmodel.analysis.buffer_bound import BufferCurve
+from polymap.costmodel.analysis import BufferCurve
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head
 from polymap.report.numbers import percent, size, table

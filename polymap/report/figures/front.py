@@ -10,7 +10,7 @@ from polymap.report.figures.chart import BOUND, FOUND, Frame, around, head, stai
 from polymap.report.numbers import exact, percent, short, table, unit_of
 
 if TYPE_CHECKING:
-    from polymap.search.run.result import SearchResult
+    from polymap.search.run import SearchResult
 
 FRAME = Frame()
 PROVEN, OPEN = FOUND, BOUND

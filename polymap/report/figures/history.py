@@ -10,7 +10,7 @@ from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, around, head
 from polymap.report.numbers import short, unit_of
 
 if TYPE_CHECKING:
-    from polymap.search.run.result import SearchResult
+    from polymap.search.run import SearchResult
 
 FRAME = Frame()
 _WIDE = 20  # times the least value: then the axis is logarithmic

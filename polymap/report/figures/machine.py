@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.report.figures import svg
 from polymap.report.numbers import exact, short, size, table
 

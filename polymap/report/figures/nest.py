@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
-from polymap.costmodel.analysis.footprint import footprints
-from polymap.ir.loopnest import Role, Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.costmodel.analysis import footprints
+from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Role, Spatial, Storage, Temporal, Workload
 from polymap.report.numbers import exact, size
 from polymap.report.workload import dim_labels, labelled, statement_text
 

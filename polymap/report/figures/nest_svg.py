@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 
-from polymap.costmodel.cost import Cost, Traffic
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.costmodel import Cost, Traffic
+from polymap.ir import Architecture, Mapping, Workload
 from polymap.report.figures import svg
 from polymap.report.figures.nest import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
 from polymap.report.numbers import energy, exact, percent, short, size

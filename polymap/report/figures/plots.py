@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polymap.ir.errors import MissingPackageError, Problem
+from polymap.ir import MissingPackageError, Mistake
 from polymap.report.figures.buffer_curve import BOUND, FOUND, BufferFigure
 from polymap.report.figures.roofline import ROOF_COLOURS, RooflineFigure
 from polymap.report.figures.traffic import TrafficFigure
@@ -116,6 +116,6 @@ def _figure(width: float, height: float) -> Figure:
         module = import_module("matplotlib.figure")
     except ImportError:
         what = "plots need matplotlib, which is not installed"
-        raise MissingPackageError(Problem("PM751", what, "pip install 'polymap[plot]'")) from None
+        raise MissingPackageError(Mistake("PM751", what, "pip install 'polymap[plot]'")) from None
     figure: Figure = module.Figure(figsize=(width, height), layout="constrained")
     return figure

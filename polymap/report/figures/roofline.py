@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from polymap.costmodel.analysis.rooflines import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
-from polymap.costmodel.cost import Cost
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
+from polymap.costmodel import Cost
+from polymap.costmodel.analysis import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
+from polymap.ir import Architecture, Workload
 from polymap.report.figures import svg
 from polymap.report.figures.chart import Axis, Frame, head
 from polymap.report.numbers import exact, percent, short, size, table

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 
-from polymap.costmodel.cost import Cost, Traffic
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
+from polymap.costmodel import Cost, Traffic
+from polymap.ir import Architecture, Workload
 from polymap.report.figures import svg
 from polymap.report.numbers import energy, exact, percent, short, table
 

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from html import escape
 
-from polymap.codegen.execute.run import CRun
-from polymap.costmodel.analysis.buffer_bound import BufferCurve
-from polymap.costmodel.cost import Cost
-from polymap.costmodel.symbolic.formulas import Formula
-from polymap.ir.display import show_as_html, show_as_picture, show_as_text
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.ir.violation import Violation
-from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_text
-from polymap.report.figures.front import front_svg, front_text
-from polymap.report.figures.machine import machine_svg, machine_text
-from polymap.report.figures.nest import bare_text
-from polymap.report.figures.nest_svg import bare_svg
-from polymap.report.figures.traffic import traffic_html, traffic_text
-from polymap.report.text.formula import formula_text
-from polymap.report.text.summary import figures_text, no_answer_text, run_text, space_text, status_text, violation_text
+from polymap.codegen.execute import CRun
+from polymap.costmodel import Cost
+from polymap.costmodel.analysis import BufferCurve
+from polymap.costmodel.symbolic import Formula
+from polymap.ir import Architecture, Mapping, Violation, Workload, show_as_html, show_as_picture, show_as_text
+from polymap.report.figures import (
+    bare_svg,
+    bare_text,
+    buffer_curve_svg,
+    buffer_curve_text,
+    front_svg,
+    front_text,
+    machine_svg,
+    machine_text,
+    traffic_html,
+    traffic_text,
+)
+from polymap.report.text import (
+    figures_text,
+    formula_text,
+    no_answer_text,
+    run_text,
+    space_text,
+    status_text,
+    violation_text,
+)
 from polymap.report.workload import workload_text
-from polymap.search.run.result import SearchResult
+from polymap.search.run import SearchResult
 
 
 def _cost_text(cost: Cost) -> str:

@@ -11,16 +11,15 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from polymap.costmodel.cost import Cost, Traffic
-from polymap.ir.mapping import Mapping
-from polymap.ir.violation import InstancePoint, Violation
-from polymap.schedules.document import mapping_to_document
+from polymap.costmodel import Cost, Traffic
+from polymap.ir import InstancePoint, Mapping, Violation
+from polymap.schedules import mapping_to_document
 
 if TYPE_CHECKING:
-    from polymap.checker.check import Verdict
-    from polymap.codegen.execute.run import CRun
-    from polymap.schedules.legality_report import Checkup
-    from polymap.search.run.result import SearchResult
+    from polymap.checker import Verdict
+    from polymap.codegen.execute import CRun
+    from polymap.schedules import Checkup
+    from polymap.search.run import SearchResult
 
 LARGEST_PLAIN = 2**53
 

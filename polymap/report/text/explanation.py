@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from fractions import Fraction
 from textwrap import fill
 
-from polymap.costmodel.analysis.bounds import Compulsory, compulsory_traffic
-from polymap.costmodel.analysis.dataflows import Dataflow, dataflow, reuse_counts
-from polymap.costmodel.analysis.rooflines import OPERATIONS_PER_INSTANCE, roofline
-from polymap.costmodel.cost import Cost, Traffic
-from polymap.ir.loopnest import Operator, Tensor, Workload, is_plain, written_tensors
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.report.figures.traffic import traffic_figure
+from polymap.costmodel import Cost, Traffic
+from polymap.costmodel.analysis import (
+    OPERATIONS_PER_INSTANCE,
+    Compulsory,
+    Dataflow,
+    compulsory_traffic,
+    dataflow,
+    reuse_counts,
+    roofline,
+)
+from polymap.ir import Architecture, Mapping, Operator, Tensor, Workload, is_plain, written_tensors
+from polymap.report.figures import traffic_figure
 from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.text.reuse import Loop, Stay, stays
 

@@ -8,9 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Compute,
+    ComputeUnit,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 from polymap.report.numbers import exact, table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.costmodel.symbolic.formulas import Formula
+from polymap.costmodel.symbolic import Formula
 
 
 def formula_text(formula: Formula) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from polymap.costmodel.analysis.footprint import Place, places
-from polymap.ir.loopnest import Workload, accesses_of
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping, Spatial, Temporal
+from polymap.costmodel.analysis import Place, places
+from polymap.ir import Architecture, Mapping, Spatial, Temporal, Workload, accesses_of
 
 
 @dataclass(frozen=True, slots=True)

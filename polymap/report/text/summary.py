@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from polymap.costmodel.cost import Cost
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.ir.mapping import Mapping
-from polymap.ir.violation import InstancePoint, Violation
-from polymap.report.figures.front import front_text
-from polymap.report.figures.nest import mapping_text, statement_text
-from polymap.report.figures.traffic import traffic_text
+from polymap.costmodel import Cost
+from polymap.ir import Architecture, ComputeUnit, Fanout, InstancePoint, Mapping, MemoryLevel, Violation, Workload
+from polymap.report.figures import front_text, mapping_text, statement_text, traffic_text
 from polymap.report.numbers import exact, percent, plural, size, table, unit_of
 from polymap.report.text.explanation import explain
 
 if TYPE_CHECKING:
-    from polymap.checker.check import Verdict
-    from polymap.codegen.execute.run import CRun
-    from polymap.schedules.legality_report import Checkup
-    from polymap.search.run.result import SearchResult
+    from polymap.checker import Verdict
+    from polymap.codegen.execute import CRun
+    from polymap.schedules import Checkup
+    from polymap.search.run import SearchResult
 
 MOST_ORDERS_SHOWN = 6
 MOST_UNPROVEN_SHOWN = 5

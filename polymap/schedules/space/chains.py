@@ -14,7 +14,7 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic.primes import split
+from polymap.arithmetic import split
 
 Table = NDArray[np.int64]
 Trips = tuple[int, ...]

@@ -17,8 +17,7 @@ from functools import cache, lru_cache
 from itertools import combinations, product
 from math import comb, prod
 
-from polymap.ir.loopnest import Tensor, Workload
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel
+from polymap.ir import Architecture, Fanout, MemoryLevel, Tensor, Workload
 
 Vector = tuple[int, ...]
 

@@ -9,10 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from polymap.ir.errors import BudgetError, Problem
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import (
+    Architecture,
+    BudgetError,
+    Compute,
+    Mapping,
+    MappingNode,
+    Mistake,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 from polymap.schedules.space.chains import TileRule
 from polymap.schedules.space.placement import Group, groups_of, holdings_of
 from polymap.schedules.space.size import any_order_is_legal
@@ -44,7 +52,7 @@ def sample_mapping(
         if (free or _keeps_dependences(workload, mapping)) and (accept is None or accept(mapping)):
             return mapping
     raise BudgetError(
-        Problem(
+        Mistake(
             "PM521",
             f"no acceptable mapping of '{workload.name}' on '{arch.name}' among {_TRIES} random ones",
             "Larger capacities or fewer requirements (must_hold, holds, dims) leave more mappings.",

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from polymap.ir.loopnest import Operator, Statement, Workload, accesses_of
-from polymap.ir.machine import Architecture, Fanout
+from polymap.ir import Architecture, Fanout, Operator, Statement, Workload, accesses_of
 from polymap.schedules.space.chains import TileRule
 from polymap.schedules.space.placement import free_holdings, groups_of, holdings_of
 from polymap.schedules.space.trees import CountedDim, Space, count_trees, never

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from polymap.arithmetic.primes import split
+from polymap.arithmetic import split
 from polymap.schedules.space.chains import (
     Table,
     TileRule,

@@ -18,8 +18,8 @@ from polymap.search.any_size.node_costs import AnyTables, build_any_tables
 from polymap.search.any_size.orders import Orders, all_orders
 from polymap.search.any_size.regions import Region, first_region
 from polymap.search.any_size.relaxation import MARGIN, Moves, State
-from polymap.search.objective.measure import Measure
-from polymap.search.problem.problem import Problem
+from polymap.search.objective import Measure
+from polymap.search.problem import Problem
 
 FloatArray = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from math import ceil, inf, isfinite, prod
 
-from polymap.ir.mapping import Mapping
+from polymap.ir import Mapping
 from polymap.search.any_size.convex import Chain, Convex
 from polymap.search.any_size.node_costs import AnyTables, build_any_tables
 from polymap.search.any_size.probes import Ranges, ranges_below, within
@@ -21,12 +21,10 @@ from polymap.search.any_size.regions import Region, first_region, is_possible
 from polymap.search.any_size.relaxation import Moves, Relaxed, TimeIsUp, relax
 from polymap.search.any_size.rounding import nearby, tree_of_chain, trip_counts
 from polymap.search.any_size.starts import points_of, seated, seeds
-from polymap.search.heuristics.polish import Annealer
-from polymap.search.objective.measure import Measure
-from polymap.search.objective.scores import exact_score
-from polymap.search.problem.goals import Objective
-from polymap.search.problem.problem import Problem
-from polymap.search.resources.limits import Work
+from polymap.search.heuristics import Annealer
+from polymap.search.objective import Measure, exact_score
+from polymap.search.problem import Objective, Problem
+from polymap.search.resources import Work
 
 COARSE = 1.5  # regions whose factors differ by more are cut before anything else
 FINE = 1.001

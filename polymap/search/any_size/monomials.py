@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.ir.machine import Multicast
+from polymap.ir import Multicast
 from polymap.search.any_size.node_costs import AnyEdge, AnyTables
-from polymap.search.dividing.node_costs import zero_starts
-from polymap.search.objective.measure import Component
-from polymap.search.problem.problem import Problem, TensorTerm
+from polymap.search.dividing import zero_starts
+from polymap.search.objective import Component
+from polymap.search.problem import Problem, TensorTerm
 
 
 @dataclass(frozen=True, slots=True)

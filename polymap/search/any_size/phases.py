@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.ir.mapping import Mapping
+from polymap.ir import Mapping
 from polymap.search.any_size.engine import AnyOutcome, AnySearch, Entry
 from polymap.search.any_size.node_costs import floats_suffice
-from polymap.search.enumeration.trees import Walking
-from polymap.search.heuristics.polish import Annealer
-from polymap.search.objective.measure import Measure
-from polymap.search.problem.goals import Goal, Objective
-from polymap.search.problem.problem import Problem
-from polymap.search.resources.limits import Limits, Work
+from polymap.search.enumeration import Walking
+from polymap.search.heuristics import Annealer
+from polymap.search.objective import Measure
+from polymap.search.problem import Goal, Objective, Problem
+from polymap.search.resources import Limits, Work
 
 ANNEALED_AT_ONCE = 64  # mappings between two reports
 POLISHED = 400  # mappings that are scored where no bound tells how good they are

@@ -7,11 +7,11 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, floor, prod
 
-from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.any_size.node_costs import AnyTables
 from polymap.search.any_size.regions import FactorRange, Region, groups_of
 from polymap.search.any_size.relaxation import Placed
-from polymap.search.problem.problem import Problem
+from polymap.search.problem import Problem
 
 Row = tuple[int, ...]
 NEIGHBOURS = 8  # tiles that are tried around a cell

@@ -7,10 +7,10 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, floor, log, prod
 
-from polymap.ir.mapping import Mapping, Spatial, Temporal
+from polymap.ir import Mapping, Spatial, Temporal
 from polymap.search.any_size.convex import Chain
 from polymap.search.any_size.regions import ONE, FactorRange, Region, is_possible, unit_count
-from polymap.search.problem.problem import Problem
+from polymap.search.problem import Problem
 
 Factors = tuple[tuple[FactorRange, ...], ...]
 

@@ -13,10 +13,10 @@ from itertools import product
 
 import numpy as np
 
-from polymap.arithmetic.exact import Arithmetic, Numbers
+from polymap.arithmetic import Arithmetic, Numbers
 from polymap.search.dividing.node_costs import Edge, Tables
-from polymap.search.problem.lattice import IntArray, minimum_below
-from polymap.search.resources.limits import OutOfTime
+from polymap.search.problem import IntArray, minimum_below
+from polymap.search.resources import OutOfTime
 
 State = tuple[int, ...]
 LONG_STEP = 1 << 14  # entries of tables from which on the clock is looked at between them

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic.exact import Arithmetic, Numbers
+from polymap.arithmetic import Arithmetic, Numbers
 from polymap.search.dividing.bounds import (
     Inside,
     Move,
@@ -32,8 +32,8 @@ from polymap.search.dividing.incumbents import Incumbent
 from polymap.search.dividing.loop_order import Leaf, best_leaves, separated_leaves
 from polymap.search.dividing.node_costs import Edge, Tables, tables_below
 from polymap.search.dividing.spread import Context
-from polymap.search.objective.float_bounds import lowered_sum, may_win, surely_below
-from polymap.search.resources.limits import OutOfTime
+from polymap.search.objective import lowered_sum, may_win, surely_below
+from polymap.search.resources import OutOfTime
 
 Parts = tuple[int, ...]
 Stop = Callable[[], bool]

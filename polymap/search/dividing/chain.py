@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.dividing.node_costs import Tables
 
 

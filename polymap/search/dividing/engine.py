@@ -19,15 +19,9 @@ from polymap.search.dividing.node_costs import build_tables
 from polymap.search.dividing.queue_steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
 from polymap.search.dividing.single_tensor_bound import apart_bounds
 from polymap.search.dividing.spread import root_context
-from polymap.search.heuristics.methods import baseline
-from polymap.search.objective.measure import BARRED, Measure
-from polymap.search.problem.goals import Goal
-from polymap.search.problem.lattice import divisors
-from polymap.search.problem.problem import Problem
-from polymap.search.problem.structures import Structure, enumerate_structures
-from polymap.search.problem.symmetry import distinct_structures
-from polymap.search.resources.limits import OutOfTime, Work
-from polymap.search.resources.worker_pool import Crew, Hands, Stop
+from polymap.search.objective import BARRED, Measure
+from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
+from polymap.search.resources import Crew, Hands, OutOfTime, Stop, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +47,8 @@ ALONE = Hands()
 AT_ONCE = 4096  # structures bounded between two looks at the clock
 STEPS_ALONE = 64  # steps of a search before it is worth starting processes
 WINDOW = 16  # steps that processes have before them at any time
-ANNEALED = 1500  # mappings scored at most where no chain of least cost fits
-WORTHWHILE = 300  # a search that is smaller is over sooner than annealing
+DRAWN = 1500  # mappings scored at most where no chain of least cost fits
+WORTHWHILE = 300  # a search that is smaller is over sooner than drawing mappings
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +65,7 @@ class Rest:
 
 Found = tuple[tuple[int, Leaf], ...]
 Report = Callable[[Found, int], None]
+Draw = Callable[[int], tuple[int, Leaf] | None]
 
 
 def solve(
@@ -83,18 +78,20 @@ def solve(
     hands: Hands = ALONE,
     work: Work | None = None,
     polish: Polish | None = None,
+    draw: Draw | None = None,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
     before: an outcome of the same question to go on from, by a step at least, whatever the limits. hands: the processes
     that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
+    draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits.
     """
     incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work or Work())
     least = 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    state = _begun(problem, measure, incumbent, report, before)
+    state = _begun(problem, measure, incumbent, report, before, draw)
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == STEPS_ALONE and hands.count > 1:
@@ -107,11 +104,9 @@ def solve(
             if state.is_partly_bounded:
                 state.queue.append(entry)
                 return state.ended()
-            state.tally.prune([number])
-            if not incumbent.is_ordered:
-                continue
-            state.tally.prune(other[2] for other in state.queue)
-            break
+            if state.cut(number):
+                break
+            continue
         report(tuple(incumbent.found), least := bound if state.known else 0)
         incumbent.count(0)
         try:
@@ -196,6 +191,14 @@ class _State:
             heappush(self.queue, one)
         if entries != (entry,):  # a step that time has ended gives its own entry back
             self.tally.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED)
+
+    def cut(self, number: int) -> bool:
+        """Prune a structure whose bound does not beat the best; return whether the whole queue goes with it, because
+        values are totally ordered and its other bounds are no less."""
+        self.tally.prune([number])
+        if self.incumbent.is_ordered:
+            self.tally.prune(entry[2] for entry in self.queue)
+        return self.incumbent.is_ordered
 
     def take(self, entry: Entry, done: _Done) -> None:
         """Take what a step on an entry gives."""
@@ -285,7 +288,14 @@ def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Out
             given.popleft()
 
 
-def _begun(problem: Problem, measure: Measure, incumbent: Incumbent, report: Report, before: Outcome | None) -> _State:
+def _begun(
+    problem: Problem,
+    measure: Measure,
+    incumbent: Incumbent,
+    report: Report,
+    before: Outcome | None,
+    draw: Draw | None,
+) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one."""
     rest = None if before is None else before.rest
     if rest is not None:
@@ -299,7 +309,7 @@ def _begun(problem: Problem, measure: Measure, incumbent: Incumbent, report: Rep
     found, complete = enumerate_structures(problem, listing)
     distinct, whole = distinct_structures(problem, found, listing)
     structures = _grouped(problem, distinct)
-    _first_trees(problem, measure, structures, incumbent)
+    _first_trees(problem, measure, structures, incumbent, draw)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
     state = _State(structures, 0, [], incumbent, Tally(len(structures)))
@@ -311,7 +321,9 @@ def _never() -> bool:
     return False
 
 
-def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent) -> None:
+def _first_trees(
+    problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent, draw: Draw | None
+) -> None:
     """Score a least-cost chain of the two most parallel structures, so that there is an answer from the start."""
     busiest = sorted(structures, key=lambda s: (-prod(prod(row) for row in s.classes), s.classes))
     stop = incumbent.out_of_time
@@ -325,29 +337,16 @@ def _first_trees(problem: Problem, measure: Measure, structures: tuple[Structure
             break
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
         left = incumbent.work.left
-        budget = min(ANNEALED, _size(problem, structures), ANNEALED if left is None else left)
-        annealed = _annealed(problem, measure, budget)
-        if annealed is not None:
+        budget = min(DRAWN, _size(problem, structures), DRAWN if left is None else left)
+        drawn = None if draw is None or budget < WORTHWHILE else draw(budget)
+        if drawn is not None:
             incumbent.work.add(budget)
-            incumbent.add(*annealed)
+            incumbent.add(*drawn)
 
 
 def _size(problem: Problem, structures: tuple[Structure, ...]) -> int:
     """Return how many choices of one tile per dim there are in all structures together."""
     return len(structures) * prod(len(divisors(extent)) for extent in problem.workload.extents().values())
-
-
-def _annealed(problem: Problem, measure: Measure, budget: int) -> tuple[int, Leaf] | None:
-    """Return a mapping found without any proof, and its value: where capacities are so tight that no chain of least
-    cost fits, the search needs one to tell what is not worth a look."""
-    if budget < WORTHWHILE or problem.rules or measure.shares or measure.limits:
-        return None
-    if measure.goal not in (Goal.ENERGY, Goal.LATENCY, Goal.EDP):
-        return None
-    found = baseline(problem.workload, problem.arch, "simulated_annealing", measure.goal.value, "divide", budget)
-    if found.best is None or found.value is None:
-        return None
-    return int(found.value / measure.unscaled(1)), Leaf((), found.best)
 
 
 def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from polymap.search.dividing.bounds import Prices
 from polymap.search.dividing.loop_order import Leaf
-from polymap.search.objective.measure import BARRED, unpacked
-from polymap.search.resources.limits import Work
+from polymap.search.objective import BARRED, unpacked
+from polymap.search.resources import Work
 
 
 class Polish(Protocol):
@@ -54,7 +54,7 @@ class Incumbent:
 
     @property
     def is_ordered(self) -> bool:
-        """Return whether what has a value above one that does not beat the incumbent does not beat it either."""
+        """Return whether values are totally ordered: once one bound fails, all larger ones fail (not so of a front)."""
         return True
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polymap.arithmetic.exact import Kind
+from polymap.arithmetic import Kind
 from polymap.search.dividing.bounds import (
     Inside,
     Move,
@@ -23,7 +23,7 @@ from polymap.search.dividing.bounds import (
 )
 from polymap.search.dividing.branch_and_bound import Descent, Spot, start_spot, step, through
 from polymap.search.dividing.node_costs import Tables
-from polymap.search.problem.magnitudes import most_costed
+from polymap.search.problem import most_costed
 
 ROUNDS = 10
 FIRST_ROUNDS = 3  # after these, prices that have closed less than a third of the way to the limit are not improved

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic.exact import Arithmetic
+from polymap.arithmetic import Arithmetic
 from polymap.search.dividing.spread import Context, Spread
 from polymap.search.dividing.window_paths import WindowModel, least_loads, most_saved, window_model
 from polymap.search.dividing.windows import UNREACHED, Count, Crossing, unmerged
-from polymap.search.objective.measure import Measure
-from polymap.search.problem.lattice import IntArray, Lattice
-from polymap.search.problem.problem import Problem, TensorTerm
+from polymap.search.objective import Measure
+from polymap.search.problem import IntArray, Lattice, Problem, TensorTerm
 
 
 @dataclass(frozen=True, slots=True, eq=False)

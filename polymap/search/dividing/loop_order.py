@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations, product
 from math import prod
 
-from polymap.ir.mapping import Mapping
+from polymap.ir import Mapping
 from polymap.search.dividing.chain import Block, ChainNode, Placed, blocks_of, group_factor, is_mark, tree_of, trips_of
 from polymap.search.dividing.node_costs import Tables
 from polymap.search.dividing.spatial_lowering import lowered_chains, separated_chains
 from polymap.search.dividing.spread import Spread
 from polymap.search.dividing.window_traffic import WindowNode, compute_node, window_node, window_overlap, window_size
-from polymap.search.problem.loop_orders import inside_of, may_stand, ordered
-from polymap.search.problem.problem import TensorTerm
-from polymap.search.problem.rules import Intrinsic
+from polymap.search.problem import Intrinsic, TensorTerm, inside_of, may_stand, ordered
 
 Vector = tuple[int, ...]
 

@@ -17,19 +17,26 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic.exact import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
+from polymap.arithmetic import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.dividing.loads import NodeLoads, Setting, node_loads, window_index
 from polymap.search.dividing.spread import Context, Spread
 from polymap.search.dividing.windows import Crossing, least_messages, least_size
-from polymap.search.objective.measure import Measure
-from polymap.search.problem.components import Component
-from polymap.search.problem.lattice import IntArray, Lattice, lattice_below, restricted
-from polymap.search.problem.loop_orders import standing_tiles
-from polymap.search.problem.magnitudes import most_costed, most_counted
-from polymap.search.problem.problem import Problem, TensorTerm
-from polymap.search.problem.rules import Intrinsic
-from polymap.search.problem.structures import Structure
-from polymap.search.resources.limits import never
+from polymap.search.objective import Measure
+from polymap.search.problem import (
+    Component,
+    IntArray,
+    Intrinsic,
+    Lattice,
+    Problem,
+    Structure,
+    TensorTerm,
+    lattice_below,
+    most_costed,
+    most_counted,
+    restricted,
+    standing_tiles,
+)
+from polymap.search.resources import never
 
 
 @dataclass(frozen=True, slots=True, eq=False)

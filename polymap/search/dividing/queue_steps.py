@@ -13,11 +13,9 @@ from polymap.search.dividing.incumbents import Incumbent
 from polymap.search.dividing.lagrange import improve_prices
 from polymap.search.dividing.node_costs import build_tables
 from polymap.search.dividing.spread import Places, Spread, root_context
-from polymap.search.objective.measure import BARRED, Measure
-from polymap.search.problem.lattice import divisors
-from polymap.search.problem.problem import Problem
-from polymap.search.problem.structures import Structure
-from polymap.search.resources.limits import OutOfTime
+from polymap.search.objective import BARRED, Measure
+from polymap.search.problem import Problem, Structure, divisors
+from polymap.search.resources import OutOfTime
 
 Stop = Callable[[], bool]
 Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops

@@ -13,17 +13,22 @@ from math import prod
 
 import numpy as np
 
-from polymap.arithmetic.exact import INT64, Arithmetic, Kind, arithmetic_for, count_type
-from polymap.ir.machine import Multicast
+from polymap.arithmetic import INT64, Arithmetic, Kind, arithmetic_for, count_type
+from polymap.ir import Multicast
 from polymap.search.dividing.node_costs import output_plans, skips_level, zero_start, zero_starts
 from polymap.search.dividing.spread import Spread
 from polymap.search.dividing.windows import Count, Crossing, least_messages, least_passed, least_size, unmerged
-from polymap.search.objective.measure import Measure
-from polymap.search.problem.components import Component
-from polymap.search.problem.lattice import IntArray
-from polymap.search.problem.magnitudes import most_costed, most_counted
-from polymap.search.problem.problem import IndexGroup, Problem, TensorTerm
-from polymap.search.problem.structures import Structure
+from polymap.search.objective import Measure
+from polymap.search.problem import (
+    Component,
+    IndexGroup,
+    IntArray,
+    Problem,
+    Structure,
+    TensorTerm,
+    most_costed,
+    most_counted,
+)
 
 
 def apart_bounds(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[int | None]:

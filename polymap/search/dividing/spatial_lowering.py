@@ -14,7 +14,7 @@ from itertools import pairwise, product
 
 from polymap.search.dividing.chain import ChainNode, is_mark, mark_at, ordered_chain
 from polymap.search.dividing.node_costs import Tables
-from polymap.search.problem.lattice import divisors
+from polymap.search.problem import divisors
 
 Tile = tuple[int, ...]
 

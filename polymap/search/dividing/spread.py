@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from polymap.ir.machine import Multicast
+from polymap.ir import Multicast
 from polymap.search.dividing.windows import Crossing
-from polymap.search.problem.problem import FanoutClass, Problem, TensorTerm
-from polymap.search.problem.structures import Structure
+from polymap.search.problem import FanoutClass, Problem, Structure, TensorTerm
 
 Places = tuple[tuple[tuple[int, str], int], ...]
 

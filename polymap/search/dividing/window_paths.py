@@ -9,10 +9,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic.exact import count_type
+from polymap.arithmetic import count_type
 from polymap.search.dividing.windows import UNREACHED, Count, Crossing, Pairs, group_tables, pairs_of
-from polymap.search.problem.lattice import IntArray, divisors, prime_factors
-from polymap.search.problem.problem import IndexGroup
+from polymap.search.problem import IndexGroup, IntArray, divisors, prime_factors
 
 
 @dataclass(frozen=True, slots=True, eq=False)

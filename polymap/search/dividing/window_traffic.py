@@ -9,7 +9,7 @@ from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.node_costs import Tables
 from polymap.search.dividing.spread import Spread
 from polymap.search.dividing.windows import Count, Crossing, DimStep, dim_step, tile_counts, tile_messages
-from polymap.search.problem.problem import TensorTerm
+from polymap.search.problem import TensorTerm
 
 Groups = tuple[tuple[int, tuple[int, ...]], ...]
 Pair = tuple[int, int]

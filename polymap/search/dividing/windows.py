@@ -19,9 +19,8 @@ from math import prod
 
 import numpy as np
 
-from polymap.ir.machine import Multicast
-from polymap.search.problem.lattice import IntArray, divisors, lattice_below
-from polymap.search.problem.problem import IndexGroup
+from polymap.ir import Multicast
+from polymap.search.problem import IndexGroup, IntArray, divisors, lattice_below
 
 UNREACHED = 1 << 50  # above every count: problem.py leaves windows out whose counts could reach it
 

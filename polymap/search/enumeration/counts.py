@@ -16,9 +16,18 @@ from math import prod
 
 import numpy as np
 
-from polymap.ir.errors import OptionError, Problem
-from polymap.ir.loopnest import Access, Operator, Workload, accesses_of
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.ir import (
+    Access,
+    Architecture,
+    Fanout,
+    MemoryLevel,
+    Mistake,
+    Multicast,
+    Operator,
+    OptionError,
+    Workload,
+    accesses_of,
+)
 from polymap.search.enumeration.arrays import Ints, changes, join, starts, sum_by, unique
 
 Numbers = tuple[int, ...]  # of loops
@@ -63,7 +72,7 @@ class Nest:
     def __init__(self, workload: Workload, arch: Architecture) -> None:
         statement = workload.statements[0]
         if len(workload.statements) != 1 or statement.constraints or statement.operator is Operator.ASSIGN:
-            raise OptionError(Problem("PM520", "exhaustive enumeration is for one accumulation over a box"))
+            raise OptionError(Mistake("PM520", "exhaustive enumeration is for one accumulation over a box"))
         self.workload = workload
         self.extents = workload.extents()
         shape = tuple(self.extents.values())

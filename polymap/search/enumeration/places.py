@@ -11,8 +11,7 @@ from operator import ge
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir.loopnest import Tensor, Workload
-from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.ir import Architecture, MemoryLevel, Tensor, Workload
 from polymap.search.enumeration.arrays import Ints
 from polymap.search.enumeration.words import fanout_groups
 

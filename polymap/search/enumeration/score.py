@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir.errors import OptionError, Problem
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload
 from polymap.search.enumeration.arrays import Ints
 
 FITS = 1 << 62  # sums below it are int64
@@ -87,7 +85,7 @@ def _parts_of(arch: Architecture, objective: str) -> tuple[str, tuple[tuple[Frac
     known = {"energy", "latency", "edp", *(f"{what}:{name}" for what in ("traffic", "capacity") for name in names)}
     for _, name in parts:
         if name not in known:
-            raise OptionError(Problem("PM501", f"unknown objective '{name}'", f"Known: {', '.join(sorted(known))}."))
+            raise OptionError(Mistake("PM501", f"unknown objective '{name}'", f"Known: {', '.join(sorted(known))}."))
     return kind, parts
 
 

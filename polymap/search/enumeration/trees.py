@@ -15,9 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, Fanout
-from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import Architecture, Compute, Fanout, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.search.enumeration.arrays import Ints
 from polymap.search.enumeration.counts import Loop, Nest
 from polymap.search.enumeration.places import Arrangement, Arrangements, Place

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel
+from polymap.ir import Architecture, Fanout, MemoryLevel
 from polymap.search.enumeration.counts import Loop, Nest
 
 Item = int | tuple[int, ...]  # a temporal loop, or the spatial loops of a unit: their numbers in the nest

@@ -11,9 +11,9 @@ from dataclasses import replace
 from enum import Enum
 from math import prod
 
-from polymap.ir.loopnest import Access, Role, Workload
+from polymap.ir import Access, Role, Workload
 from polymap.search.heuristics.genome import Genome, Ground, plain_genome
-from polymap.search.problem.lattice import divisors, prime_factors
+from polymap.search.problem import divisors, prime_factors
 
 
 class Dataflow(Enum):

@@ -12,10 +12,20 @@ from dataclasses import dataclass, replace
 from math import prod
 from random import Random
 
-from polymap.ir.loopnest import Tensor, Workload
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel
-from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.problem.lattice import divisors, prime_factors
+from polymap.ir import (
+    Architecture,
+    Compute,
+    Fanout,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    Spatial,
+    Storage,
+    Temporal,
+    Tensor,
+    Workload,
+)
+from polymap.search.problem import divisors, prime_factors
 
 Row = tuple[int, ...]
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from random import Random
 from typing import assert_never
 
-from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluation import evaluate
-from polymap.ir.errors import BudgetError, OptionError, Problem, did_you_mean
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Workload, did_you_mean
+from polymap.search.dividing import Leaf
 from polymap.search.heuristics.dataflow_templates import Dataflow, rule_of_thumb, template
 from polymap.search.heuristics.genome import (
     Genome,
@@ -31,8 +29,8 @@ from polymap.search.heuristics.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.objective.measure import objective_value
-from polymap.search.problem.goals import Objective, parse_single
+from polymap.search.objective import Measure, objective_value
+from polymap.search.problem import Goal, Objective, Problem, parse_single
 
 PATIENCE = 60  # changes without success before hill climbing starts anew
 POPULATION = 24
@@ -88,20 +86,20 @@ def baseline(
 
 
 def _checked(workload: Workload, method: str, tiles: str, budget: int) -> Method:
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     names = [one.value for one in Method]
     if method not in names:
         hint = f"{did_you_mean(method, names)} Use one of: {', '.join(names)}."
-        problems.append(Problem("PM580", f"unknown method '{method}'", hint))
+        mistakes.append(Mistake("PM580", f"unknown method '{method}'", hint))
     if tiles not in ("any", "divide"):
-        problems.append(Problem("PM503", f"tiles is {tiles!r}", "Use 'any' or 'divide'."))
+        mistakes.append(Mistake("PM503", f"tiles is {tiles!r}", "Use 'any' or 'divide'."))
     if isinstance(budget, bool) or budget < 1:
-        problems.append(Problem("PM581", f"budget is {budget!r}", "Use an integer of at least 1."))
+        mistakes.append(Mistake("PM581", f"budget is {budget!r}", "Use an integer of at least 1."))
     if len(workload.statements) != 1:
         count = len(workload.statements)
-        problems.append(Problem("PM582", f"the workload has {count} statements", "Baselines map one statement."))
-    if problems:
-        raise OptionError(problems)
+        mistakes.append(Mistake("PM582", f"the workload has {count} statements", "Baselines map one statement."))
+    if mistakes:
+        raise OptionError(mistakes)
     return Method(method)
 
 
@@ -240,3 +238,21 @@ class _Run:
         self.best = self.cost = self.value = None
         self.improvements.clear()
         self.score(genome)
+
+
+def annealed_once(problem: Problem, measure: Measure) -> Callable[[int], tuple[int, Leaf] | None] | None:
+    """Return what anneals over so many mappings without a proof and gives the best with its scaled value.
+
+    Where capacities are so tight that no chain of least cost fits, the search needs a mapping to tell what is not worth
+    a look. None where the objective or rules are not those that the annealing knows.
+    """
+    if problem.rules or measure.shares or measure.limits or measure.goal not in (Goal.ENERGY, Goal.LATENCY, Goal.EDP):
+        return None
+
+    def draw(budget: int) -> tuple[int, Leaf] | None:
+        found = baseline(problem.workload, problem.arch, "simulated_annealing", measure.goal.value, "divide", budget)
+        if found.best is None or found.value is None:
+            return None
+        return int(found.value / measure.unscaled(1)), Leaf((), found.best)
+
+    return draw

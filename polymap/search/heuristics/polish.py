@@ -10,13 +10,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from random import Random
 
-from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluation import evaluate
-from polymap.ir.errors import PolymapError
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.search.dividing.loop_order import Leaf
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, Mapping, PolymapError, Workload
+from polymap.search.dividing import Leaf
 from polymap.search.heuristics.genome import (
     Genome,
     Ground,
@@ -27,12 +23,9 @@ from polymap.search.heuristics.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.objective.measure import Measure
-from polymap.search.objective.rule_checks import refusals
-from polymap.search.objective.scores import exact_score
-from polymap.search.problem.goals import Goal, Objective
-from polymap.search.problem.rules import Rules, narrowed
-from polymap.search.resources.limits import Limits
+from polymap.search.objective import Measure, exact_score, refusals
+from polymap.search.problem import Goal, Objective, Rules, narrowed
+from polymap.search.resources import Limits
 
 NEAR_HEAT, FAR_HEAT, COLD = 0.05, 0.5, 0.002  # accepted rise of the value's logarithm: near the best, anywhere, at last
 NEAR_LENGTH, FAR_LENGTH, LONGER = 400, 1200, 1.5  # mappings per run, and how runs grow

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.objective.measure import Measure
-from polymap.search.problem.goals import Goal
+from polymap.search.problem import Goal
 
 Floats = NDArray[np.float64]
 _SAFE = 2.0**-40

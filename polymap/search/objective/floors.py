@@ -5,11 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, prod
 
-from polymap.costmodel.analysis.bounds import compulsory_traffic
-from polymap.ir.loopnest import Workload, is_box
-from polymap.ir.machine import Architecture
-from polymap.search.problem.goals import Goal, Objective
-from polymap.search.problem.word_clashes import bits_required
+from polymap.costmodel.analysis import compulsory_traffic
+from polymap.ir import Architecture, Workload, is_box
+from polymap.search.problem import Goal, Objective, bits_required
 
 
 def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fraction:

@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, lcm, prod
 
-from polymap.costmodel.cost import Cost
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.search.problem.components import (
+from polymap.costmodel import Cost
+from polymap.ir import Architecture, Workload
+from polymap.search.problem import (
     Component,
+    Goal,
+    Objective,
     bandwidth_components,
     bits_component,
     energy_component,
     held_component,
+    most_costed,
     weighted_sum,
 )
-from polymap.search.problem.goals import Goal, Objective
-from polymap.search.problem.magnitudes import most_costed
 
 
 class _Barred(int):

@@ -6,18 +6,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
-from polymap.costmodel.cost import Cost
-from polymap.ir.loopnest import Statement, Workload, accesses_of
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.costmodel import Cost
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+)
 from polymap.search.objective.measure import Measure, limited, measure_of, objective_value
-from polymap.search.problem.goals import Objective
-from polymap.search.problem.rules import (
+from polymap.search.problem import (
     AtMost,
     Factor,
     Held,
     Innermost,
     Intrinsic,
+    Objective,
     Outermost,
     Outside,
     Rule,

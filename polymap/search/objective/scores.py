@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.costmodel.assembly import assemble
-from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.cost import Cost
-from polymap.ir.errors import PolymapError
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.schedules.check import check_mapping, placement_violations
+from polymap.costmodel import Cost, assemble
+from polymap.costmodel.closed_form import count_closed_form
+from polymap.ir import Architecture, Mapping, PolymapError, Workload
+from polymap.schedules import check_mapping, placement_violations
 from polymap.search.objective.measure import objective_values
-from polymap.search.problem.goals import Objective
+from polymap.search.problem import Objective
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.ir import Architecture, MemoryLevel, Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from polymap.inputs.reading import as_fraction, shown
-from polymap.ir.errors import OptionError, Problem, did_you_mean
-from polymap.ir.machine import Architecture
+from polymap.inputs import as_fraction, shown
+from polymap.ir import Architecture, Mistake, OptionError, did_you_mean
 
 
 class Goal(Enum):
@@ -59,11 +58,11 @@ def parse_objective(text: str, arch: Architecture) -> Objective:
     OptionError with every mistake: PM501 for what is unknown, PM502 for a level, PM508 for how parts are joined, PM509
     for a weight.
     """
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     kind, _, rest = text.partition(":")
-    found = _joined(text, Goal(kind), rest, arch, problems) if kind in _JOINED else _single(text, arch, problems)
-    if problems or found is None:
-        raise OptionError(problems)
+    found = _joined(text, Goal(kind), rest, arch, mistakes) if kind in _JOINED else _single(text, arch, mistakes)
+    if mistakes or found is None:
+        raise OptionError(mistakes)
     return found
 
 
@@ -75,48 +74,48 @@ def parse_single(text: str, arch: Architecture, *, ranked: bool = False) -> Obje
     objective = parse_objective(text, arch)
     if len(objective.singles) > 1 and not (ranked and objective.goal is Goal.LEXICOGRAPHIC):
         what = f"objective {shown(text)} has several values, and one is wanted here"
-        raise OptionError(Problem("PM508", what, "Use one of its parts, or weighted:..; explore takes all objectives."))
+        raise OptionError(Mistake("PM508", what, "Use one of its parts, or weighted:..; explore takes all objectives."))
     return objective
 
 
-def _single(text: str, arch: Architecture, problems: list[Problem]) -> Objective | None:
+def _single(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
     kind, colon, level = text.partition(":")
     if text in _PLAIN:
         return Objective(Goal(text), None, text)
     if kind not in _AT_LEVEL or not colon:
         close = did_you_mean(text, _KNOWN)
         hint = f"{close} " if close.startswith("Did") else ""
-        problems.append(Problem("PM501", f"unknown objective {shown(text)}", f"{hint}Use one of: {_FORMS}."))
+        mistakes.append(Mistake("PM501", f"unknown objective {shown(text)}", f"{hint}Use one of: {_FORMS}."))
         return None
     names = [known.name for known in arch.levels]
     if level not in names:
         hint = f"{did_you_mean(level, names)} Levels of '{arch.name}': {', '.join(names)}."
-        problems.append(Problem("PM502", f"objective {shown(text)} names the level {shown(level)}", hint))
+        mistakes.append(Mistake("PM502", f"objective {shown(text)} names the level {shown(level)}", hint))
         return None
     if kind == "capacity" and level == names[0]:
         what = f"objective {shown(text)}: the outermost level holds everything, whatever the mapping"
-        problems.append(Problem("PM502", what, f"Levels below it: {', '.join(names[1:]) or 'none'}."))
+        mistakes.append(Mistake("PM502", what, f"Levels below it: {', '.join(names[1:]) or 'none'}."))
         return None
     return Objective(Goal(kind), level, text)
 
 
-def _joined(text: str, goal: Goal, rest: str, arch: Architecture, problems: list[Problem]) -> Objective | None:
+def _joined(text: str, goal: Goal, rest: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
     weighted = goal is Goal.WEIGHTED
     if not rest.strip():
-        problems.append(Problem("PM508", f"objective {shown(text)} has no parts", f"Written like {_example(goal)}."))
+        mistakes.append(Mistake("PM508", f"objective {shown(text)} has no parts", f"Written like {_example(goal)}."))
         return None
     parts: list[tuple[Fraction, Objective]] = []
     words = [word.strip() for word in rest.split("+" if weighted else ",")]
     for word in words:
-        weight, name = _weight(word, problems) if weighted else (Fraction(1), word)
-        part = _single(name, arch, problems)
+        weight, name = _weight(word, mistakes) if weighted else (Fraction(1), word)
+        part = _single(name, arch, mistakes)
         if part is not None:
             parts.append((weight, part))
     if len(words) < 2 and not weighted:
-        problems.append(Problem("PM508", f"objective {shown(text)} has one part", f"Written like {_example(goal)}."))
+        mistakes.append(Mistake("PM508", f"objective {shown(text)} has one part", f"Written like {_example(goal)}."))
     for number, (_, part) in enumerate(parts):
         if part in [other for _, other in parts[:number]]:
-            problems.append(Problem("PM508", f"objective {shown(text)} has {part.text} twice", "Give each part once."))
+            mistakes.append(Mistake("PM508", f"objective {shown(text)} has {part.text} twice", "Give each part once."))
     return Objective(goal, None, text, tuple(parts))
 
 
@@ -125,14 +124,14 @@ def _example(goal: Goal) -> str:
     return f"{goal.value}:{joined.get(goal, 'energy,latency')}"
 
 
-def _weight(word: str, problems: list[Problem]) -> tuple[Fraction, str]:
+def _weight(word: str, mistakes: list[Mistake]) -> tuple[Fraction, str]:
     """Return weight and name of a part such as 0.5*latency (no weight: 1)."""
     left, star, right = word.rpartition("*")
     if not star:
         return Fraction(1), word
     weight = _number(left.strip())
     if weight is None:
-        problems.append(Problem("PM509", f"the weight {shown(left)} of {shown(right)} is no number above 0"))
+        mistakes.append(Mistake("PM509", f"the weight {shown(left)} of {shown(right)} is no number above 0"))
     return weight or Fraction(1), right.strip()
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from math import prod
 
-from polymap.ir.loopnest import Tensor, Workload, accesses_of
-from polymap.ir.machine import Architecture
+from polymap.ir import Architecture, Tensor, Workload, accesses_of
 from polymap.search.problem.components import Component
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from polymap.arithmetic.exact import INT64, count_type
-from polymap.arithmetic.primes import split
-from polymap.ir.loopnest import Operator, Tensor, Workload, accesses_of, is_box
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.arithmetic import INT64, count_type, split
+from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, Tensor, Workload, accesses_of, is_box
 from polymap.search.problem.magnitudes import most_counted
 from polymap.search.problem.rules import Rules, narrowed
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.inputs.reading import Fields, is_list, is_table, shown
-from polymap.ir.errors import OptionError, Problem, did_you_mean
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
+from polymap.inputs import Fields, is_list, is_table, shown
+from polymap.ir import Architecture, Mistake, OptionError, Workload, did_you_mean
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.rules import (
     AtMost,
@@ -36,12 +34,12 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
     limits: {objective: most}. Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and
     what contradicts itself).
     """
-    problems: list[Problem] = []
-    reader = _Reader(workload, arch, Fields.of(document, "constraints", problems, known=FIELDS), problems)
+    mistakes: list[Mistake] = []
+    reader = _Reader(workload, arch, Fields.of(document, "constraints", mistakes, known=FIELDS), mistakes)
     rules = reader.rules()
-    problems.extend(_contradictions(rules))
-    if problems:
-        raise OptionError(problems)
+    mistakes.extend(_contradictions(rules))
+    if mistakes:
+        raise OptionError(mistakes)
     return rules
 
 
@@ -50,7 +48,7 @@ class _Reader:
     workload: Workload
     arch: Architecture
     fields: Fields
-    problems: list[Problem]
+    mistakes: list[Mistake]
 
     def rules(self) -> Rules:
         found: list[Rule] = [*self._orders(), *self._ends(), *self._fanouts(), *self._stores()]
@@ -71,7 +69,7 @@ class _Reader:
         for where, chain in chains:
             dims = self._dims(chain, where)
             if len(dims) == 1:
-                self.problems.append(Problem("PM541", f"constraints: {where} has one dim", "Two or more are ordered."))
+                self.mistakes.append(Mistake("PM541", f"constraints: {where} has one dim", "Two or more are ordered."))
             found += [Outside(outer, inner) for n, outer in enumerate(dims) for inner in dims[n + 1 :]]
         return found
 
@@ -87,7 +85,7 @@ class _Reader:
             where = f"constraints: fanouts.{name}"
             if not self._is_known("PM545", f"{where}: there is no fan-out {shown(name)}", name, names):
                 continue
-            own = Fields.of(value, where, self.problems, known=("forbid", "require", "factors"))
+            own = Fields.of(value, where, self.mistakes, known=("forbid", "require", "factors"))
             found += [Factor(name, dim, 1, 1) for dim in self._dims(own.items("forbid"), f"fanouts.{name}.forbid")]
             found += [Factor(name, dim, 2, None) for dim in self._dims(own.items("require"), f"fanouts.{name}.require")]
             factors = own.table.get("factors", {})
@@ -105,9 +103,9 @@ class _Reader:
             if not self._is_known("PM544", f"{where}: there is no level {shown(name)}", name, names):
                 continue
             if name == names[0]:
-                self.problems.append(Problem("PM544", f"{where}: the outermost level always holds everything"))
+                self.mistakes.append(Mistake("PM544", f"{where}: the outermost level always holds everything"))
                 continue
-            own = Fields.of(value, where, self.problems, known=("must", "never"))
+            own = Fields.of(value, where, self.mistakes, known=("must", "never"))
             for field in ("must", "never"):
                 tensors = [t for item in own.items(field) for t in self._tensors(item, f"{where}.{field}")]
                 found += [Held(name, tensor, field == "must") for tensor in tensors]
@@ -126,12 +124,12 @@ class _Reader:
     def _limits(self) -> list[Rule]:
         found: list[Rule] = []
         for text, value in self._table("limits").items():
-            own = Fields({text: value}, "constraints: limits", self.problems)
+            own = Fields({text: value}, "constraints: limits", self.mistakes)
             most = own.number(text, None)
             try:
                 objective = parse_single(text, self.arch)
             except OptionError as error:
-                self.problems.extend(error.problems)
+                self.mistakes.extend(error.mistakes)
                 continue
             if most is not None:
                 found.append(AtMost(objective, most))
@@ -145,20 +143,20 @@ class _Reader:
         return {}
 
     def _sizes(self, table: Mapping[str, object], where: str) -> list[tuple[str, int]]:
-        own = Fields(table, f"constraints: {where}", self.problems)
+        own = Fields(table, f"constraints: {where}", self.mistakes)
         known = [dim for dim in table if self._is_dim(dim, where)]
         return [(dim, size) for dim in known if (size := own.integer(dim, None)) is not None]
 
     def _dims(self, items: object, where: str) -> tuple[str, ...]:
         if not is_list(items):
-            self.problems.append(Problem("PM112", f"constraints: {where} is {shown(items)}", "A list is wanted."))
+            self.mistakes.append(Mistake("PM112", f"constraints: {where} is {shown(items)}", "A list is wanted."))
             return ()
         found: list[str] = []
         for item in items:
             if not self._is_dim(item, where):
                 continue
             if item in found:
-                self.problems.append(Problem("PM116", f"constraints: {where} lists {shown(item)} twice"))
+                self.mistakes.append(Mistake("PM116", f"constraints: {where} lists {shown(item)} twice"))
             else:
                 found.append(str(item))
         return tuple(found)
@@ -171,16 +169,16 @@ class _Reader:
         if isinstance(item, str) and item in known:
             return True
         hint = did_you_mean(item[:64], known) if isinstance(item, str) else f"Known: {', '.join(known)}."
-        self.problems.append(Problem(code, what, hint))
+        self.mistakes.append(Mistake(code, what, hint))
         return False
 
 
-def _contradictions(rules: Rules) -> list[Problem]:
+def _contradictions(rules: Rules) -> list[Mistake]:
     """Return what no mapping could be asked to meet at once, as far as the words alone show it."""
-    found: list[Problem] = []
+    found: list[Mistake] = []
 
     def clash(what: str, hint: str) -> None:
-        found.append(Problem("PM547", f"constraints: {what}", hint))
+        found.append(Mistake("PM547", f"constraints: {what}", hint))
 
     ends = {type(rule): rule.dims for rule in rules if isinstance(rule, Outermost | Innermost)}
     for dim in ends.get(Outermost, ()):

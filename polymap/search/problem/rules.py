@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
+from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
 from polymap.search.problem.goals import Objective
 
 _DIGITS = 12  # of a figure that is not exact

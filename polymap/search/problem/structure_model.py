@@ -13,7 +13,7 @@ from math import prod
 
 from ortools.sat.python import cp_model
 
-from polymap.ir.errors import Problem as Mistake, SolverError
+from polymap.ir import Mistake, SolverError
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import Problem
 from polymap.search.problem.rules import Utilization

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic.exact import count_type
+from polymap.arithmetic import count_type
 from polymap.search.problem.lattice import IntArray, divisors, prime_factors
 from polymap.search.problem.problem import FanoutClass, Problem
 from polymap.search.problem.rules import Factor, Rules

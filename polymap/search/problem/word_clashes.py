@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from polymap.costmodel.analysis.footprint import bits_at_once
-from polymap.ir.loopnest import Tensor, Workload
-from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.costmodel.analysis import bits_at_once
+from polymap.ir import Architecture, MemoryLevel, Tensor, Workload
 from polymap.search.problem.rules import Held, Rules, narrowed, rule_text
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Generic, TypeVar, cast
 
-from polymap.ir.errors import PolymapError, Problem, SolverError
+from polymap.ir import Mistake, PolymapError, SolverError
 
 Stop = Callable[[], bool]
 State = TypeVar("State")
@@ -43,12 +43,12 @@ class _Failed:
     """What a worker answers instead of a result: the mistakes of a PolymapError with its class, or a text."""
 
     kind: type[PolymapError] | None
-    problems: tuple[Problem, ...]
+    mistakes: tuple[Mistake, ...]
 
     def raised(self) -> Exception:
         if self.kind is not None:
-            return self.kind(self.problems)
-        return MemoryError() if self.problems == () else SolverError(self.problems)
+            return self.kind(self.mistakes)
+        return MemoryError() if self.mistakes == () else SolverError(self.mistakes)
 
 
 @dataclass(slots=True)
@@ -224,7 +224,7 @@ def serve() -> None:
                     number, task = said
                     line.send((number, work(state, task)))
         except PolymapError as error:
-            line.send(_Failed(type(error), error.problems))
+            line.send(_Failed(type(error), error.mistakes))
         except MemoryError:
             line.send(_Failed(None, ()))
         except (EOFError, OSError):
@@ -233,11 +233,11 @@ def serve() -> None:
             line.send(_Failed(None, (_problem(error),)))
 
 
-def _problem(error: Exception) -> Problem:
+def _problem(error: Exception) -> Mistake:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return Problem("PM594", f"a process of the search failed at {place}: {what}")
+    return Mistake("PM594", f"a process of the search failed at {place}: {what}")
 
 
 class _Word:

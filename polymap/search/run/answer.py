@@ -6,16 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluation import evaluate
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.search.objective.floors import floor_of
-from polymap.search.objective.measure import objective_values
-from polymap.search.objective.rule_checks import refusals
-from polymap.search.problem.goals import Goal, Objective
-from polymap.search.problem.rules import Rules
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.search.objective import floor_of, objective_values, refusals
+from polymap.search.problem import Goal, Objective, Rules
 from polymap.search.run.result import Progress, Scored, SearchResult, SpaceCount
 
 Values = tuple[Fraction, ...]

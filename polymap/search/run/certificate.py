@@ -8,21 +8,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from polymap.checker.bounds import Places
-from polymap.checker.check import FORMAT, digest, label
-from polymap.checker.grids import FITS
-from polymap.checker.model import DEADLINE, OutOfTime, Problem, Rows, cost, parsed
-from polymap.checker.prover import Prover
-from polymap.checker.rules import Refused
-from polymap.ir.errors import OptionError, Problem as Mistake
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.schedules.document import mapping_to_document
-from polymap.search.problem.problem import analyse
-from polymap.search.problem.read_rules import rules_from_document
-from polymap.search.problem.rules import Rules
-from polymap.search.problem.symmetry import symmetries
+from polymap.checker import (
+    DEADLINE,
+    FITS,
+    FORMAT,
+    OutOfTime,
+    Places,
+    Problem,
+    Prover,
+    Refused,
+    Rows,
+    cost,
+    digest,
+    label,
+    parsed,
+)
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.schedules import mapping_to_document
+from polymap.search.problem import Rules, analyse, rules_from_document, symmetries
 from polymap.search.run.certificate_head import (
     HINT,
     canonical,

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 
-from polymap.ir.errors import OptionError, Problem as Mistake
-from polymap.ir.loopnest import Access, Workload, accesses_of
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.search.problem.goals import Goal, Objective, parse_objective
-from polymap.search.problem.rules import (
+from polymap.ir import Access, Architecture, Fanout, MemoryLevel, Mistake, Node, OptionError, Workload, accesses_of
+from polymap.search.problem import (
     AtMost,
     Factor,
+    Goal,
     Held,
     Innermost,
     Intrinsic,
+    Objective,
     Outermost,
     Outside,
     Rule,
     Rules,
     Utilization,
+    parse_objective,
 )
 
 HINT = "docs/certificate.md tells which problems are."

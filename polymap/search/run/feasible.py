@@ -8,23 +8,23 @@ from fractions import Fraction
 from math import prod
 from typing import Protocol
 
-from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluation import evaluate
-from polymap.ir.errors import BudgetError
-from polymap.ir.loopnest import Workload, is_box
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.search.dividing.engine import Found, solve
-from polymap.search.enumeration.trees import ExhaustiveResult, Walking
-from polymap.search.heuristics.polish import Annealer, is_polished
-from polymap.search.objective.measure import objective_value
-from polymap.search.objective.rule_checks import measure_under, refusals
-from polymap.search.problem.goals import Goal, Objective
-from polymap.search.problem.lattice import divisors
-from polymap.search.problem.problem import analyse
-from polymap.search.problem.rules import Rules, Utilization, narrowed
-from polymap.search.problem.structures import enumerate_structures
-from polymap.search.problem.word_clashes import clashes
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, BudgetError, Mapping, Workload, is_box
+from polymap.search.dividing import Found, solve
+from polymap.search.enumeration import ExhaustiveResult, Walking
+from polymap.search.heuristics import Annealer, is_polished
+from polymap.search.objective import measure_under, objective_value, refusals
+from polymap.search.problem import (
+    Goal,
+    Objective,
+    Rules,
+    Utilization,
+    analyse,
+    clashes,
+    divisors,
+    enumerate_structures,
+    narrowed,
+)
 from polymap.search.run.programs import program_order
 from polymap.search.run.refuted import is_refuted, most_busy
 

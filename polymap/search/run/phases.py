@@ -8,25 +8,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
-from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluation import evaluate
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.schedules.space.size import SpaceSize, TileRule, space_size
-from polymap.search.any_size.phases import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
-from polymap.search.dividing.accounted import Count
-from polymap.search.dividing.engine import Found, Outcome, solve
-from polymap.search.enumeration.trees import Walking
-from polymap.search.heuristics.polish import Annealer, DividingPolish, annealer_of, is_polished
-from polymap.search.objective.measure import measure_of
-from polymap.search.objective.rule_checks import measure_under, refusals
-from polymap.search.objective.scores import exact_score
-from polymap.search.problem.goals import Goal, Objective
-from polymap.search.problem.problem import Problem, analyse
-from polymap.search.problem.rules import Rules
-from polymap.search.resources.limits import Limits
-from polymap.search.resources.worker_pool import Hands
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.schedules.space import SpaceSize, TileRule, space_size
+from polymap.search.any_size import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
+from polymap.search.dividing import Count, Found, Outcome, solve
+from polymap.search.enumeration import Walking
+from polymap.search.heuristics import Annealer, DividingPolish, annealed_once, annealer_of, is_polished
+from polymap.search.objective import exact_score, measure_of, measure_under, refusals
+from polymap.search.problem import Goal, Objective, Problem, Rules, analyse
+from polymap.search.resources import Hands, Limits
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.run.certificate import certificate
 from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
@@ -323,6 +314,7 @@ class Run:
             hands=self.hands,
             work=self.limits.work,
             polish=polish,
+            draw=annealed_once(problem, measure),
         )
         return self.outcome
 

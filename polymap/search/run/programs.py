@@ -8,21 +8,27 @@ from fractions import Fraction
 from itertools import groupby
 from random import Random
 
-from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluation import evaluate
-from polymap.ir.errors import BudgetError
-from polymap.ir.loopnest import Statement, Tensor, Workload, accesses_of
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.search.any_size.phases import POLISHED, annealed
-from polymap.search.heuristics.polish import Annealer
-from polymap.search.objective.measure import objective_values
-from polymap.search.objective.rule_checks import refusals
-from polymap.search.problem.goals import Objective
-from polymap.search.problem.lattice import divisors
-from polymap.search.problem.rules import Rules
-from polymap.search.resources.limits import Work
-from polymap.workload.dependence_analysis import shared_dims
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import (
+    Architecture,
+    Branch,
+    BudgetError,
+    Compute,
+    Mapping,
+    MappingNode,
+    Statement,
+    Storage,
+    Temporal,
+    Tensor,
+    Workload,
+    accesses_of,
+)
+from polymap.search.any_size import POLISHED, annealed
+from polymap.search.heuristics import Annealer
+from polymap.search.objective import objective_values, refusals
+from polymap.search.problem import Objective, Rules, divisors
+from polymap.search.resources import Work
+from polymap.workload import shared_dims
 
 TRIES = 200
 TRIES_OF_PROGRAMS = 40  # each takes longer to count

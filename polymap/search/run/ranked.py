@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluation import evaluate
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.search.dividing.engine import Found, solve
-from polymap.search.heuristics.polish import annealer_of
-from polymap.search.objective.measure import objective_values
-from polymap.search.objective.rule_checks import measure_under
-from polymap.search.problem.goals import Objective
-from polymap.search.problem.problem import analyse
-from polymap.search.problem.rules import Rules
-from polymap.search.problem.word_clashes import clashes
-from polymap.search.resources.limits import Work
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.search.dividing import Found, solve
+from polymap.search.heuristics import annealer_of
+from polymap.search.objective import measure_under, objective_values
+from polymap.search.problem import Objective, Rules, analyse, clashes
+from polymap.search.resources import Work
 from polymap.search.run.answer import Question, check_answer
 from polymap.search.run.programs import sampled
 

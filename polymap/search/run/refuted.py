@@ -8,12 +8,9 @@ from __future__ import annotations
 from fractions import Fraction
 from math import prod
 
-from polymap.ir.loopnest import Access, Tensor, Workload, accesses_of, is_box
-from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.objective.floors import floor_of
-from polymap.search.problem.goals import Goal
-from polymap.search.problem.rules import AtMost, Factor, Intrinsic, Rules, Utilization, narrowed
-from polymap.search.problem.word_clashes import clashes
+from polymap.ir import Access, Architecture, MemoryLevel, Tensor, Workload, accesses_of, is_box
+from polymap.search.objective import floor_of
+from polymap.search.problem import AtMost, Factor, Goal, Intrinsic, Rules, Utilization, clashes, narrowed
 
 MOST_SHARES = 20_000  # ways to share dims among siblings that are told apart
 

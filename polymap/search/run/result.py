@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.costmodel.cost import Cost
-from polymap.ir.display import Shown
-from polymap.ir.errors import OptionError, Problem
-from polymap.ir.mapping import Mapping
+from polymap.costmodel import Cost
+from polymap.ir import Mapping, Mistake, OptionError, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ class SearchResult(Shown):
         """
         if self.proof is None:
             what = f"this {self.status} answer has no certificate"
-            raise OptionError(Problem("PM516", what, "An OPTIMAL answer over dividing tiles has one."))
+            raise OptionError(Mistake("PM516", what, "An OPTIMAL answer over dividing tiles has one."))
         return self.proof()
 
     def top(self, count: int) -> Scored:

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.search.objective.floors import floor_of
-from polymap.search.problem.rules import AtMost, Rule, Rules, Utilization, figure, rule_text
-from polymap.search.problem.word_clashes import clashes
+from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
+from polymap.search.objective import floor_of
+from polymap.search.problem import AtMost, Rule, Rules, Utilization, clashes, figure, rule_text
 from polymap.search.run.feasible import Feasible
 
 Stop = Callable[[], bool]

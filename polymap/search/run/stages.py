@@ -5,17 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from polymap.costmodel.cost import Cost
-from polymap.ir.errors import OptionError, Problem as Mistake
-from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
-from polymap.search.problem.goals import parse_objective, parse_single
-from polymap.search.problem.read_rules import rules_from_document
-from polymap.search.problem.word_clashes import clashes
-from polymap.search.resources.limits import Limits
-from polymap.search.resources.memory import Memory
-from polymap.search.resources.worker_pool import Hands
+from polymap.costmodel import Cost
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.search.problem import clashes, parse_objective, parse_single, rules_from_document
+from polymap.search.resources import Hands, Limits, Memory
 from polymap.search.run.phases import Asked, OnProgress, Run
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import SearchResult
@@ -90,19 +83,19 @@ def _check_options(
     memory_limit_mb: int | None = None,
     work_limit: int | None = None,
 ) -> None:
-    problems: list[Mistake] = []
+    mistakes: list[Mistake] = []
     if work_limit is not None and (isinstance(work_limit, bool) or work_limit < 1):
-        problems.append(Mistake("PM549", f"work_limit is {work_limit!r}", "Use an integer of at least 1."))
+        mistakes.append(Mistake("PM549", f"work_limit is {work_limit!r}", "Use an integer of at least 1."))
     if memory_limit_mb is not None and (isinstance(memory_limit_mb, bool) or memory_limit_mb < 1):
         what = f"memory_limit_mb is {memory_limit_mb!r}"
-        problems.append(Mistake("PM548", what, "Use an integer of at least 1 (2^20 bytes each)."))
+        mistakes.append(Mistake("PM548", what, "Use an integer of at least 1 (2^20 bytes each)."))
     if tiles not in ("any", "divide"):
-        problems.append(Mistake("PM503", f"tiles is {tiles!r}", "Use 'any' or 'divide'."))
+        mistakes.append(Mistake("PM503", f"tiles is {tiles!r}", "Use 'any' or 'divide'."))
     if isinstance(time_limit_s, bool) or not time_limit_s > 0:
-        problems.append(Mistake("PM504", f"time_limit_s is {time_limit_s!r}", "Use a positive number of seconds."))
+        mistakes.append(Mistake("PM504", f"time_limit_s is {time_limit_s!r}", "Use a positive number of seconds."))
     if isinstance(workers, bool) or workers < 1:
-        problems.append(Mistake("PM505", f"workers is {workers!r}", "Use an integer of at least 1."))
+        mistakes.append(Mistake("PM505", f"workers is {workers!r}", "Use an integer of at least 1."))
     if isinstance(seed, bool) or seed < 0:
-        problems.append(Mistake("PM506", f"seed is {seed!r}", "Use an integer of at least 0."))
-    if problems:
-        raise OptionError(problems)
+        mistakes.append(Mistake("PM506", f"seed is {seed!r}", "Use an integer of at least 0."))
+    if mistakes:
+        raise OptionError(mistakes)

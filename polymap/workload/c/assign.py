@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from polymap.inputs.reading import is_name, shown
-from polymap.ir.loopnest import Access, Apply, Expression, Number, Operator, Read
-from polymap.ir.quasi_affine import Affine, bounds, dim
-from polymap.poly.budgets import budget
-from polymap.poly.sets import integer_set
+from polymap.inputs import is_name, shown
+from polymap.ir import Access, Affine, Apply, Expression, Number, Operator, Read, bounds, dim
+from polymap.poly import budget, integer_set
 from polymap.workload.c.affine import Scope, affine_of
 from polymap.workload.c.tree import Assign, Choice, Item, Name, Refused, render
 from polymap.workload.c.types import FLOATS, common, keeps_values

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.inputs.reading import shown
-from polymap.ir.quasi_affine import Affine, Floor, affine, bounds, dim
-from polymap.poly.budgets import budget
-from polymap.poly.sets import dim_bounds, integer_set
-from polymap.workload.c.affine import Scope, affine_of, converted, extremes, formula_of, seen
-from polymap.workload.c.formula import Atom, Every, Formula, Some, constraints_of
+from polymap.inputs import shown
+from polymap.ir import Affine, Floor, affine, bounds, dim
+from polymap.poly import budget, dim_bounds, integer_set
+from polymap.workload.c.affine import (
+    Atom,
+    Every,
+    Formula,
+    Scope,
+    Some,
+    affine_of,
+    constraints_of,
+    converted,
+    extremes,
+    formula_of,
+    seen,
+)
 from polymap.workload.c.tree import For, Refused, render
 from polymap.workload.c.types import FLOATS, SPELLING, holds, is_unsigned, limits as limits_of, type_of_value
 

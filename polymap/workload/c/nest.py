@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from polymap.inputs.reading import shown
-from polymap.ir.loopnest import Dim, Statement
-from polymap.ir.quasi_affine import Affine, bounds
-from polymap.workload.c.affine import Scope, affine_of, fits, formula_of
+from polymap.inputs import shown
+from polymap.ir import Affine, Dim, Statement, bounds
+from polymap.workload.c.affine import Scope, affine_of, constraints_of, fits, formula_of, negation
 from polymap.workload.c.assign import Computed, Domain, Variable, Variables, computed, unique
-from polymap.workload.c.formula import constraints_of, negation
 from polymap.workload.c.loops import range_of
 from polymap.workload.c.tree import (
     Assign,

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from polymap.inputs.reading import MAX_INTEGER, is_name, shown
-from polymap.ir.errors import Problem, WorkloadError, did_you_mean
-from polymap.ir.loopnest import Workload
+from polymap.inputs import MAX_INTEGER, is_name, shown
+from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.workload.c.assign import Variables
 from polymap.workload.c.nest import Nest
 from polymap.workload.c.original import Known, original_of
@@ -49,7 +48,7 @@ def from_c(
     _stop_if_wrong(complaints)
     if not nest.statements:
         what = "no statement is ever executed" if nest.found else "there is no assignment to read"
-        raise WorkloadError(Problem("PM271", f"{what} ({file})", "A nest of for loops around assignments is wanted."))
+        raise WorkloadError(Mistake("PM271", f"{what} ({file})", "A nest of for loops around assignments is wanted."))
     used = {each for statement in nest.statements for each in statement.dims}
     dims = tuple(each for each in nest.dims if each.name in used)
     site = Site({each.name: each for each in dims}, nest.lines)
@@ -63,8 +62,8 @@ def from_c(
 
 
 def _stop_if_wrong(complaints: Complaints) -> None:
-    if complaints.problems:
-        raise WorkloadError(sorted(complaints.problems, key=lambda problem: _line(problem.what)))
+    if complaints.mistakes:
+        raise WorkloadError(sorted(complaints.mistakes, key=lambda mistake: _line(mistake.what)))
 
 
 def _line(text: str) -> int:
@@ -73,16 +72,16 @@ def _line(text: str) -> int:
 
 
 def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     for name, size in sizes.items():
         if not is_name(name):
-            problems.append(Problem("PM264", f"{shown(name)} is no name of a size", "A C identifier is wanted."))
+            mistakes.append(Mistake("PM264", f"{shown(name)} is no name of a size", "A C identifier is wanted."))
         if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_INTEGER:  # pyright: ignore[reportUnnecessaryIsInstance]
-            problems.append(
-                Problem("PM264", f"the size of {shown(name)} is {shown(size)}", "An integer >= 1 is wanted.")
+            mistakes.append(
+                Mistake("PM264", f"the size of {shown(name)} is {shown(size)}", "An integer >= 1 is wanted.")
             )
-    if problems:
-        raise WorkloadError(problems)
+    if mistakes:
+        raise WorkloadError(mistakes)
     return dict(sizes)
 
 
@@ -93,6 +92,6 @@ def _check_use(sizes: Mapping[str, int], prepared: Source, complaints: Complaint
     for name in sizes:
         if name not in words:
             hint = did_you_mean(name, sorted(prepared.words))
-            complaints.problems.append(
-                Problem("PM264", f"the size {shown(name)} is used nowhere in {complaints.file}", hint)
+            complaints.mistakes.append(
+                Mistake("PM264", f"the size {shown(name)} is used nowhere in {complaints.file}", hint)
             )

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from polymap.inputs.reading import shown
-from polymap.ir.errors import InputError, Problem
+from polymap.inputs import shown
+from polymap.ir import InputError, Mistake
 
 MAX_SOURCE_CHARACTERS = 1_000_000
 MAX_TOKENS = 200_000
@@ -69,11 +69,11 @@ def prepare(source: str, sizes: Mapping[str, int], file: str) -> Source:
     """
     if len(source) > MAX_SOURCE_CHARACTERS:
         what = f"{file} has {len(source):,} characters; C sources of up to {MAX_SOURCE_CHARACTERS:,} are read"
-        raise InputError(Problem("PM151", what, "Keep the loop nest, leave the rest away."))
+        raise InputError(Mistake("PM151", what, "Keep the loop nest, leave the rest away."))
     plain = _without_comments(source, file)
     if not plain.strip():
         what = f"{file} is empty" if not source.strip() else f"{file} holds nothing but comments"
-        raise InputError(Problem("PM153", what, "A 'for' nest is read."))
+        raise InputError(Mistake("PM153", what, "A 'for' nest is read."))
     reader = _Directives(sizes, file)
     lines = [reader.line(number, text) for number, text in _logical_lines(plain)]
     reader.end()
@@ -93,7 +93,7 @@ def _without_comments(source: str, file: str) -> str:
         text = match.group()
         if text == "/*":
             line = source.count("\n", 0, match.start()) + 1
-            raise InputError(Problem("PM150", f"a comment is not closed ({file}:{line})", "Close it with */."))
+            raise InputError(Mistake("PM150", f"a comment is not closed ({file}:{line})", "Close it with */."))
         return _BLANKED.sub(lambda found: found.group(1) or " ", text) if text.startswith("/") else text
 
     return _COMMENT.sub(replacement, source.replace("\r\n", "\n").replace("\\\n", "\\\x00"))
@@ -198,10 +198,10 @@ class _Directives:
         if self.opened:
             self._refuse("'#pragma scop' is never closed", self.opened, "Put '#pragma endscop' behind the nest.")
         if self.active:
-            raise InputError(Problem("PM152", f"a condition has no '#endif' ({self.file})", "Close it."))
+            raise InputError(Mistake("PM152", f"a condition has no '#endif' ({self.file})", "Close it."))
 
     def _refuse(self, what: str, number: int, hint: str) -> None:
-        raise InputError(Problem("PM152", f"{what} ({self.file}:{number})", hint))
+        raise InputError(Mistake("PM152", f"{what} ({self.file}:{number})", hint))
 
 
 @dataclass(slots=True)
@@ -235,13 +235,13 @@ class _Expander:
 
     def _replaced(self, name: str, macro: _Macro, arguments: list[list[str]], hidden: frozenset[str]) -> list[str]:
         if len(hidden) >= MAX_MACRO_DEPTH:
-            raise InputError(Problem("PM151", f"the macro {shown(name)} is nested too deeply ({self.file})"))
+            raise InputError(Mistake("PM151", f"the macro {shown(name)} is nested too deeply ({self.file})"))
         body = list(macro.body)
         newlines = ["\n"] * sum(argument.count("\n") for argument in arguments)
         if macro.parameters is not None:
             if len(arguments) != len(macro.parameters):
                 what = f"the macro {shown(name)} takes {len(macro.parameters)} arguments, not {len(arguments)}"
-                raise InputError(Problem("PM152", f"{what} ({self.file})"))
+                raise InputError(Mistake("PM152", f"{what} ({self.file})"))
             clean = ([token for token in argument if token != "\n"] for argument in arguments)
             values = dict(zip(macro.parameters, (self.expand(argument, hidden) for argument in clean), strict=True))
             body = [part for token in body for part in values.get(token, [token])]
@@ -250,7 +250,7 @@ class _Expander:
     def _spend(self, tokens: int) -> None:
         self.produced += tokens
         if self.produced > 4 * MAX_TOKENS:
-            raise InputError(Problem("PM151", f"{self.file} has more than {MAX_TOKENS:,} words", "Keep the loop nest."))
+            raise InputError(Mistake("PM151", f"{self.file} has more than {MAX_TOKENS:,} words", "Keep the loop nest."))
 
 
 def _arguments(tokens: list[str], place: int) -> tuple[list[list[str]], int]:
@@ -280,7 +280,7 @@ def _check_names(tokens: list[str], file: str) -> None:
         line += token == "\n"
         if token in "$@`" or (len(token) == 1 and not token.isascii()):
             what = f"{shown(token)} stands in a name or by itself ({file}:{line})"
-            raise InputError(Problem("PM150", what, "Names of C are made of ASCII letters, digits and underscores."))
+            raise InputError(Mistake("PM150", what, "Names of C are made of ASCII letters, digits and underscores."))
 
 
 def _check_nesting(tokens: list[str], file: str) -> None:
@@ -289,7 +289,7 @@ def _check_nesting(tokens: list[str], file: str) -> None:
         line += token == "\n"
         depth += (token in "([{") - (token in ")]}")
         if depth > MAX_NESTING:
-            raise InputError(Problem("PM151", f"brackets are nested deeper than {MAX_NESTING} ({file}:{line})"))
+            raise InputError(Mistake("PM151", f"brackets are nested deeper than {MAX_NESTING} ({file}:{line})"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +331,7 @@ def _one_function(tokens: list[str], functions: list[_Piece], file: str) -> tupl
         what = f"{len(wanted) or 'no'} functions of {file} have loops"
         names = ", ".join(piece.function for piece in wanted)
         hint = "Mark the nest with '#pragma scop' and '#pragma endscop'." if wanted else "A 'for' nest is read."
-        raise InputError(Problem("PM153", f"{what}: {names}" if wanted else what, hint))
+        raise InputError(Mistake("PM153", f"{what}: {names}" if wanted else what, hint))
     kept = list(tokens)
     for piece in functions:
         if piece is not wanted[0]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polymap.ir.loopnest import (
+from polymap.ir import (
     Access,
+    Affine,
     Dim,
     Role,
     Statement,
     Tensor,
     Workload,
+    bounds,
     written_tensors,
 )
-from polymap.ir.quasi_affine import Affine, bounds
-from polymap.poly.budgets import budget
-from polymap.poly.sets import dim_bounds, first_point, function, integer_set
+from polymap.poly import budget, dim_bounds, first_point, function, integer_set
 from polymap.workload.c.assign import Variable
 from polymap.workload.c.tree import Complaints
 from polymap.workload.c.types import bits_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.ir.errors import Problem
+from polymap.ir import Mistake
 from polymap.workload.c.types import SPELLING
 
 
@@ -166,15 +166,15 @@ class Complaints:
     """Collects what is wrong, each with its line; `file` names the source."""
 
     file: str
-    problems: list[Problem] = field(default_factory=list[Problem])
+    mistakes: list[Mistake] = field(default_factory=list[Mistake])
 
     def add(self, code: str, line: int, what: str, hint: str = "") -> None:
-        problem = Problem(code, f"{what} ({self.file}:{line})", hint)
-        if problem not in self.problems:
-            self.problems.append(problem)
+        problem = Mistake(code, f"{what} ({self.file}:{line})", hint)
+        if problem not in self.mistakes:
+            self.mistakes.append(problem)
 
 
-class Refused(Exception):  # never leaves the C front end: it becomes a Problem
+class Refused(Exception):  # never leaves the C front end: it becomes a Mistake
     """A construct that cannot be read; the walker notes it and goes on with the next statement."""
 
     def __init__(self, code: str, line: int, what: str, hint: str = "") -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polymap.ir.loopnest import Apply, Convert, Expression, Index, Number, Read
+from polymap.ir import Apply, Convert, Expression, Index, Number, Read
 
 FLOATS = ("float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

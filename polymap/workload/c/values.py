@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from polymap.inputs.reading import shown
-from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Operator, Read
-from polymap.ir.quasi_affine import Affine, bounds
+from polymap.inputs import shown
+from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, bounds
 from polymap.workload.c.affine import COMPARISONS, MAXIMA, MINIMA, Scope, picks_maximum, seen, whole_of
 from polymap.workload.c.tree import (
     Binary,

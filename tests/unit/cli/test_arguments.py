@@ -31,7 +31,7 @@ def test_short_output_option() -> None:
 def problems_of(*words: str) -> list[str]:
     with pytest.raises(OptionError, match="PM55") as caught:
         parse(words)
-    return [str(problem) for problem in caught.value.problems]
+    return [str(problem) for problem in caught.value.mistakes]
 
 
 @pytest.mark.parametrize(

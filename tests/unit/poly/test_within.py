@@ -59,7 +59,7 @@ def test_mistakes_cross_from_the_process() -> None:
         einsum("C[i] += A[i")
     with pytest.raises(WorkloadError) as there:
         in_a_process(60, "an einsum", einsum, "C[i] += A[i")
-    assert there.value.problems == here.value.problems
+    assert there.value.mistakes == here.value.mistakes
 
 
 def test_a_process_that_dies_is_told() -> None:

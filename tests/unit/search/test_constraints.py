@@ -75,7 +75,7 @@ def test_mistakes_are_named(document: object, told: str) -> None:
 def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(OptionError) as caught:
         explore(GEMM, FLAT, constraints={"order": ["q", "m", "n"], "min_utilization": -1, "fanouts": 3})
-    assert len(caught.value.problems) == 3
+    assert len(caught.value.mistakes) == 3
 
 
 def test_orders_dims_and_tensors_are_where_they_were_asked_for() -> None:

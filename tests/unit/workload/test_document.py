@@ -32,7 +32,7 @@ GEMM = {
 def problems_of(document: object) -> list[str]:
     with pytest.raises(WorkloadError, match="PM") as caught:
         workload_from_document(document)
-    return [f"{problem.code} {problem.what}" for problem in caught.value.problems]
+    return [f"{problem.code} {problem.what}" for problem in caught.value.mistakes]
 
 
 def test_the_example_of_the_interface_is_read_and_written() -> None:

@@ -20,7 +20,7 @@ def problems_of(text: object, **arguments: object) -> list[str]:
     """Return the lines "CODE what" of the error that the einsum raises."""
     with pytest.raises(WorkloadError, match="PM") as caught:
         einsum(text, **arguments)  # type: ignore[arg-type]
-    return [f"{problem.code} {problem.what}" for problem in caught.value.problems]
+    return [f"{problem.code} {problem.what}" for problem in caught.value.mistakes]
 
 
 def test_a_matrix_product_is_one_statement() -> None:

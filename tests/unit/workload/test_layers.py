@@ -20,7 +20,7 @@ def text_of(workload: Workload) -> str:
 def problems_of(**arguments: object) -> list[str]:
     with pytest.raises(WorkloadError, match="PM") as caught:
         conv2d(**arguments)  # type: ignore[arg-type]
-    return [f"{problem.code} {problem.what}" for problem in caught.value.problems]
+    return [f"{problem.code} {problem.what}" for problem in caught.value.mistakes]
 
 
 def test_the_convolution_of_the_readme() -> None:
