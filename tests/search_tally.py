@@ -71,7 +71,7 @@ def check(seed: int, tally: Tally) -> None:
     problem, demands = asked.problem, asked.demands
     rule: Callable[[Mapping], bool] | None = partial(_meets, asked) if demands else None
     true = exhaustive(problem.workload, problem.arch, problem.objective, "divide", meets=rule)
-    tally.mistakes += 1
+    tally.problems += 1
     tally.features.update({*problem.features, *(["constraints"] if demands else [])})
     try:
         found = search(
@@ -137,14 +137,14 @@ def main() -> int:
         seconds = kept["seconds"]
         tally = Tally(kept["problems"], Counter(kept["outcomes"]), list(kept["wrong"]), Counter(kept["features"]))
     told = time.monotonic()
-    while tally.mistakes < options.mistakes:
+    while tally.problems < options.problems:
         start = time.process_time()
-        check(options.first + tally.mistakes, tally)
+        check(options.first + tally.problems, tally)
         seconds += time.process_time() - start
         if options.state:
             document = {"seconds": seconds, **{name: getattr(tally, name) for name in Tally.__slots__}}
             options.state.write_text(json.dumps(document), encoding="utf-8")
-        if time.monotonic() - told > 10 or tally.mistakes == options.mistakes:
+        if time.monotonic() - told > 10 or tally.problems == options.problems:
             told = time.monotonic()
             _tell(tally, seconds)
     for line in (*(f"{count:6} {name}" for name, count in sorted(tally.features.items())), *tally.wrong):
@@ -154,7 +154,7 @@ def main() -> int:
 
 def _tell(tally: Tally, seconds: float) -> None:
     outcomes = ", ".join(f"{count} {status}" for status, count in sorted(tally.outcomes.items()))
-    sys.stdout.write(f"{tally.mistakes} problems: {outcomes}; {len(tally.wrong)} wrong; {seconds:.0f} CPU s\n")
+    sys.stdout.write(f"{tally.problems} problems: {outcomes}; {len(tally.wrong)} wrong; {seconds:.0f} CPU s\n")
     sys.stdout.flush()
 
 

@@ -1,7 +1,7 @@
 """Random small questions for the search, sized so that every tree of the space can be walked.
 
 Run as a program it prints how the problems of the tests are distributed:
-    python -m tests.referee.mistakes [COUNT] [SEED]
+    python -m tests.referee.problems [COUNT] [SEED]
 """
 
 from __future__ import annotations

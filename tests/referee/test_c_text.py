@@ -9,12 +9,13 @@ import pytest
 
 from polymap.codegen.c.ast import Expr
 from polymap.codegen.execute.run import generate_c, run_c
-from polymap.codegen.faithful.program import steps
-from polymap.codegen.forms import elements, expressions
+from polymap.codegen.faithful import steps
+from polymap.codegen.lower import elements, expressions
 from polymap.codegen.lower.elements import ElementType, Registers
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Convert, Statement, Workload
-from polymap.workload.c.reader import assign as c_assign, from_c, values as c_values
+from polymap.workload.c import assign as c_assign, values as c_values
+from polymap.workload.c.reader import from_c
 from polymap.workload.c.tree import Choice
 from polymap.workload.c.values import Typed, ValueReader
 from tests.c_probes import PROBES

@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from polymap.costmodel.sets.counts import count_with_sets, counts as sets, rules as sets_rules
+from polymap.costmodel.sets import counts as sets, rules as sets_rules
+from polymap.costmodel.sets.counts import count_with_sets
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from polymap.cli.command_line import commands as cli_commands, main
+from polymap.cli import commands as cli_commands
+from polymap.cli.command_line import main
 from polymap.cli.progress import ProgressLine, progress_text
 from polymap.search.run.result import Progress
 

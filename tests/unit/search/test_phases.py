@@ -22,7 +22,7 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.limits import Limits
 from polymap.search.resources.memory import Memory, resident_mb
-from polymap.search.run.phases import phases as run
+from polymap.search.run import phases as run
 from polymap.search.run.result import Progress
 from polymap.search.run.stages import search
 from tests.referee.demands import meets, random_demands

@@ -16,7 +16,7 @@ from polymap.search.any_size.engine import AnyOutcome, AnySearch, Item
 from polymap.search.any_size.regions import first_region
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.memory import Memory, resident_mb
-from polymap.search.run.phases import phases as run
+from polymap.search.run import phases as run
 from polymap.search.run.result import SearchResult
 from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels

@@ -34,7 +34,7 @@ CASES = [
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let several processes take part from the first step on, and that step come soon."""
     monkeypatch.setattr(engine, "STEPS_ALONE", 0)
-    monkeypatch.setattr(engine, "ANNEALED", 50)
+    monkeypatch.setattr(engine, "DRAWN", 50)
 
 
 def told(found: SearchResult) -> object:
