@@ -32,7 +32,7 @@ class Incumbent:
     keep: int = 1
     found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
     nodes: int = 0
-    prices: Prices | None = None
+    prices: tuple[Prices, ...] = ()
     work: Work = field(default_factory=Work)
     told: Callable[[], None] | None = None
     polish: Polish | None = None
