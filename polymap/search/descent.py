@@ -368,7 +368,7 @@ class Descent:
             tradeoffs.append(tradeoff_of(tables.measure, prices, total, spent, tables.compute_cycles))
         least = surely_below(tables.measure, parts, tables.compute_cycles, tradeoffs)
         assert least is not None
-        found = wins.copy()
+        found = np.array(wins)
         found[wins] = may_win(least, value)
         return found
 

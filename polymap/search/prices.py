@@ -180,14 +180,13 @@ def improve_prices(
 ) -> tuple[Prices | None, bool, int]:
     """Return (best prices, whether the unpriced optimum fits, best bound of component 0).
 
-    Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored by the descent. limit:
-    the value of component 0 that refutes the structure (None: no incumbent). start: prices of another structure.
-    cycles: the bound is that of chains that take at most so many (None: any number).
+    Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored. limit: the value of
+    component 0 that refutes (None: no incumbent). start: prices of another structure. cycles: the bound is that of
+    chains that take at most so many (None: any number).
     """
-    tables, resources = descent.tables, resources_of(descent.tables, cycles)
+    tables, resources, unit = descent.tables, resources_of(descent.tables, cycles), _unit(descent.tables)
     bound, first = root_bound(tables, inside)
     assert bound is not None  # the structure's own bound was taken before
-    unit = _unit(tables)
     wanted, trial = _started(tables, resources, None if limit is None else start, unit)
     if trial is not None and limit is not None and trial.bound >= limit:
         return trial.prices, False, trial.bound
@@ -197,18 +196,17 @@ def improve_prices(
         descent.finish(spot, thorough=False)
     if all(amount <= 0 for amount in excess.values()):
         return None, descent.window is None and descent.incumbent.keep == 1 and not tables.measure.limits, bound
-    if max(bound, limit or 0).bit_length() > FLOAT_BITS:
-        return None, False, bound
     best: Prices | None = None
     best_bound, idle, scale = bound, 0, 1.0
+    if max(bound, limit or 0).bit_length() > FLOAT_BITS:
+        return best, False, bound
     scored = {spot.chain}
     for done in range(ROUNDS):
         far = done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)
         if idle == IDLE_ROUNDS or far or descent.incumbent.out_of_time():
             break
         if trial is None:
-            target = limit if limit is not None else bound + bound // 20
-            missing = max(target - best_bound, bound / 10_000)
+            missing = max((bound + bound // 20 if limit is None else limit) - best_bound, bound / 10_000)
             wanted = _stepped(wanted, excess, scale * missing)
             trial = _tried(tables, wanted, unit)
         if (gain := trial.bound - best_bound) > 0 or best is None:
@@ -223,7 +221,7 @@ def improve_prices(
         if _fits(excess) and spot.chain not in scored:
             scored.add(spot.chain)
             descent.finish(spot, thorough=False)
-        if all(amount == 0 or (amount < 0 and not r.price(trial.prices)) for r, amount in excess.items()):
+        if _is_settled(excess, trial.prices):
             break
         trial = None
     return (best if best_bound > bound else None), False, best_bound
@@ -241,6 +239,11 @@ def _started(
 
 def _excess(tables: Tables, spot: Spot, resources: tuple[Resource, ...]) -> dict[Resource, Fraction]:
     return {resource: resource.used(tables, spot) - resource.usable for resource in resources}
+
+
+def _is_settled(excess: dict[Resource, Fraction], prices: Prices) -> bool:
+    """Return whether no other prices give a higher bound: all that costs something is used up."""
+    return all(amount == 0 or (amount < 0 and not r.price(prices)) for r, amount in excess.items())
 
 
 def _fits(excess: dict[Resource, Fraction]) -> bool:
