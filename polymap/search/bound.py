@@ -207,9 +207,9 @@ def priced(tables: Tables, edge: Edge, component: int, prices: Prices, *, crosse
     if capacity is not None:
         allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
     total = cost if prices.unit == 1 else np.where(allowed, cost, 0) * prices.unit
-    charged = [(bits, prices.per_level[edge.level]), *zip(costs, prices.per_component, strict=False)]
-    if any(price for _, price in charged):
-        total = arithmetic.plus(total, arithmetic.sum_of([(counts, price) for counts, price in charged if price]))
+    charged = ((bits, prices.per_level[edge.level]), *zip(costs, prices.per_component, strict=False))
+    if terms := [(counts, price) for counts, price in charged if price]:
+        total = arithmetic.plus(total, arithmetic.sum_of(terms))
     return arithmetic.where(allowed, total)
 
 

@@ -80,14 +80,14 @@ def cheapest_chain(descent: Descent, inside: Inside, prices: Prices, first: Stat
         spot = step(tables, spot, move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after, index)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Resource:
     """What chains share: the bits of a level (component 0), or what a bandwidth passes in the cycles that are asked
     about (component above 0, level -1). usable: how much there is, of a component without its start."""
 
     level: int
     component: int
-    usable: Fraction
+    usable: int | Fraction
 
     def used(self, tables: Tables, spot: Spot) -> int:
         """Return how much of it a whole chain takes."""
@@ -103,11 +103,12 @@ class Resource:
 
 
 Wanted = dict[Resource, float]
+Excess = dict[Resource, int | Fraction]
 
 
 def resources_of(tables: Tables, cycles: Fraction | None) -> tuple[Resource, ...]:
     """Return the levels that tensors share and, with cycles, what limits latency."""
-    levels = [Resource(level, 0, Fraction(usable_bits(tables, level) or 0)) for level in shared_levels(tables)]
+    levels = [Resource(level, 0, usable_bits(tables, level) or 0) for level in shared_levels(tables)]
     if cycles is None:
         return tuple(levels)
     measure = tables.measure
@@ -144,7 +145,7 @@ def _tried(tables: Tables, wanted: Wanted, unit: int) -> _Trial:
     inside = costs_inside(tables, 0, prices)
     value, first = root_bound(tables, inside)
     assert value is not None
-    free = floor(sum((resource.price(prices) * resource.usable for resource in wanted), Fraction(0)))
+    free = floor(sum(resource.price(prices) * resource.usable for resource in wanted))
     return _Trial(prices, inside, -((free - value) // unit), first)
 
 
@@ -159,7 +160,7 @@ def _most_priced(tables: Tables, resource: Resource, count: int) -> int:
     return limit // (4 * nodes * max(1, usable_bits(tables, resource.level) or 0))
 
 
-def _stepped(wanted: Wanted, excess: dict[Resource, Fraction], length: float) -> Wanted:
+def _stepped(wanted: Wanted, excess: Excess, length: float) -> Wanted:
     """Return the prices one step further: what is short gets dearer, by what `length` is worth."""
     usable = {resource: float(resource.usable) or 1.0 for resource in excess}
     shares = {resource: float(amount) / usable[resource] for resource, amount in excess.items()}
@@ -237,16 +238,16 @@ def _started(
     return wanted, _tried(tables, wanted, unit)
 
 
-def _excess(tables: Tables, spot: Spot, resources: tuple[Resource, ...]) -> dict[Resource, Fraction]:
+def _excess(tables: Tables, spot: Spot, resources: tuple[Resource, ...]) -> Excess:
     return {resource: resource.used(tables, spot) - resource.usable for resource in resources}
 
 
-def _is_settled(excess: dict[Resource, Fraction], prices: Prices) -> bool:
+def _is_settled(excess: Excess, prices: Prices) -> bool:
     """Return whether no other prices give a higher bound: all that costs something is used up."""
     return all(amount == 0 or (amount < 0 and not r.price(prices)) for r, amount in excess.items())
 
 
-def _fits(excess: dict[Resource, Fraction]) -> bool:
+def _fits(excess: Excess) -> bool:
     """Return whether no level holds too much: a chain may still take more cycles than asked about."""
     return all(amount <= 0 or resource.component for resource, amount in excess.items())
 
