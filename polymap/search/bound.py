@@ -189,8 +189,8 @@ def costs_inside(tables: Tables, component: int, prices: Prices, only: frozenset
 def priced_end(tables: Tables, state: State, component: int, prices: Prices) -> int | None:
     """Return final_cost x unit plus what the prices charge."""
     end = final_cost(tables, state, component)
-    if end is None:
-        return None
+    if end is None or not prices.per_component:
+        return None if end is None else end * prices.unit
     others = ((price, final_cost(tables, state, c)) for c, price in enumerate(prices.per_component) if price)
     return end * prices.unit + sum(price * (cost or 0) for price, cost in others)
 

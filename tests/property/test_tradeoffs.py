@@ -1,0 +1,92 @@
+"""What latency takes from energy: the bounds that EDP is searched with are below every tree, and high enough."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import polymap as pm
+from polymap.arch.machine import Architecture, MemoryLevel
+from polymap.search.estimate import Tradeoff, surely_below
+from polymap.search.exhaustive import exhaustive
+from polymap.search.goals import Goal, parse_objective
+from polymap.search.objective import measure_of
+from polymap.search.search import search
+from tests.property.test_long_numbers import long_machine
+from tests.referee.problems import random_problem
+
+
+def _conv(channels: int, size: int) -> pm.Workload:
+    sizes = {"k": channels, "c": channels, "p": size, "q": size, "r": 3, "s": 3}
+    return pm.einsum("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", bits=8, **sizes)
+
+
+def test_a_layer_whose_energy_and_latency_pull_apart_is_proven_with_little_work() -> None:
+    """DRAM costs least per byte and is slow: the least energy and the least latency are of different trees."""
+    found = search(_conv(16, 8), long_machine(), "edp", "divide", time_limit_s=60, work_limit=1000)  # 3,485 without
+    assert found.status == "OPTIMAL"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("channels", "size", "value"), [(512, 28, 3.3701088590325114e17), (64, 56, 1318922849584868.5)]
+)
+def test_layers_of_networks_are_proven(channels: int, size: int, value: float) -> None:
+    found = search(_conv(channels, size), long_machine(), "edp", "divide", time_limit_s=120)
+    assert (found.status, found.value) == ("OPTIMAL", value)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_tradeoffs_rule_out_no_best_tree(seed: int) -> None:
+    rng = random.Random(f"tradeoff {seed}")
+    problem = random_problem(rng, most=4_000, tiles="divide")
+    arch = _with_bandwidths(rng, problem.arch)
+    objective = rng.choice(("edp", "edp", "edp", "energy"))
+    true = exhaustive(problem.workload, arch, objective, "divide")
+    found = search(problem.workload, arch, objective, "divide", time_limit_s=60)
+    assert true is not None
+    assert found.status == ("INFEASIBLE" if true.value is None else "OPTIMAL")
+    assert true.value is None or float(found.value or 0) == float(true.value)
+
+
+def _with_bandwidths(rng: random.Random, arch: Architecture) -> Architecture:
+    nodes = [
+        replace(
+            node,
+            bandwidth_bits_per_cycle=Fraction(rng.choice((1, 2, 4, 8, 16, 33, 64)), rng.choice((1, 1, 3))),
+            read_pj=Fraction(rng.randrange(1, 10 ** rng.randrange(1, 9)), 1000),
+            leak_pj_per_cycle=Fraction(rng.choice((0, 0, 0, 1, 5)), 7),
+        )
+        if isinstance(node, MemoryLevel) and rng.random() < 0.8
+        else node
+        for node in arch.nodes
+    ]
+    return replace(arch, nodes=tuple(nodes), overlap=rng.random() < 0.6)
+
+
+@pytest.mark.parametrize("goal", [Goal.EDP, Goal.ENERGY])
+def test_an_estimate_with_tradeoffs_is_at_most_the_value_at_any_cycles(goal: Goal) -> None:
+    rng = random.Random(goal.value)
+    arch = long_machine()
+    for _ in range(300):
+        measure = replace(
+            measure_of(parse_objective("edp", arch), _conv(2, 2), arch),
+            goal=goal,
+            fixed_energy=rng.randrange(1000),
+            leak=rng.choice((0, 1, 7)) if goal is Goal.EDP else rng.randrange(1, 9),
+        )
+        least, energy = rng.randrange(20, 100), rng.randrange(1, 2000)
+        lines = [(rng.randrange(1, 9000), rng.randrange(1, 60)) for _ in range(rng.randrange(1, 4))]
+        tradeoffs = [Tradeoff(np.array([float(top)]), float(slope)) for top, slope in lines]
+        parts = [np.array([float(part)]) for part in (energy, 0, 0)]
+        below = surely_below(measure, parts, least, tradeoffs)
+        assert below is not None
+        cycles = np.arange(least, 9001)
+        whole = np.max([np.full(len(cycles), energy), *(top - slope * cycles for top, slope in lines)], axis=0)
+        whole = whole + measure.fixed_energy + measure.leak * cycles
+        true = int((whole * cycles if goal is Goal.EDP else whole).min())
+        assert 0.9 * true <= below[0] <= true
