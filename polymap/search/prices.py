@@ -25,6 +25,7 @@ from polymap.search.bound import (
 )
 from polymap.search.descent import Descent, Spot, View, start_spot, step, through
 from polymap.search.estimate import (
+    Floats,
     Tradeoff,
     has_estimate,
     lowered_sum,
@@ -291,17 +292,21 @@ def least_parts(view: View) -> tuple[int, ...]:
 
 def is_refuted(descent: Descent, view: View) -> bool:
     """Return whether the tradeoffs of a view leave nothing better than the incumbent."""
-    tables, measure, best = view.tables, view.tables.measure, descent.incumbent.value
-    if best is None or not view.priced:
-        return False
+    best, least = descent.incumbent.value, traded_bound(view, descent.prices)
+    return best is not None and least is not None and not may_win(least, best).any()
+
+
+def traded_bound(view: View, prices: tuple[Prices, ...]) -> Floats | None:
+    """Return what is at most the value of all mappings below the top of a view with these prices [1] (None: there is no
+    such estimate)."""
+    tables, measure = view.tables, view.tables.measure
     tradeoffs: list[Tradeoff] = []
-    for prices, inside in zip(descent.prices, view.priced, strict=True):
+    for one, inside in zip(prices, view.priced, strict=True):
         least = np.array([float(root_bound(tables, inside)[0] or 0)])
-        spent = prices.component_total(tables.start)
-        tradeoffs.append(tradeoff_of(measure, prices, least, spent, tables.compute_cycles))
+        spent = one.component_total(tables.start)
+        tradeoffs.append(tradeoff_of(measure, one, least, spent, tables.compute_cycles))
     parts = [lowered_sum(np.array([float(part)]), 0) for part in least_parts(view)]
-    value = surely_below(measure, parts, tables.compute_cycles, tradeoffs)
-    return value is not None and not may_win(value, best).any()
+    return surely_below(measure, parts, tables.compute_cycles, tradeoffs)
 
 
 def _unit(tables: Tables) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,11 +12,19 @@ import pytest
 
 import polymap as pm
 from polymap.arch.machine import Architecture, MemoryLevel
+from polymap.search.bound import Prices, usable_bits
+from polymap.search.descent import view_of
 from polymap.search.estimate import Tradeoff, surely_below
 from polymap.search.exhaustive import exhaustive
 from polymap.search.goals import Goal, parse_objective
-from polymap.search.objective import measure_of
+from polymap.search.objective import Measure, measure_of
+from polymap.search.prices import traded_bound
+from polymap.search.problem import Problem, analyse
 from polymap.search.search import search
+from polymap.search.spread import root_context
+from polymap.search.steps import places_of, view_bound
+from polymap.search.structure import enumerate_structures
+from polymap.search.tables import build_tables
 from tests.property.test_long_numbers import long_machine
 from tests.referee.problems import random_problem
 
@@ -51,6 +60,40 @@ def test_tradeoffs_rule_out_no_best_tree(seed: int) -> None:
     assert true is not None
     assert found.status == ("INFEASIBLE" if true.value is None else "OPTIMAL")
     assert true.value is None or float(found.value or 0) == float(true.value)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_the_prices_tradeoffs_are_at_most_the_best_tree(seed: int) -> None:
+    rng = random.Random(f"prices {seed}")
+    random_one = random_problem(rng, most=4_000, tiles="divide")
+    workload, arch = random_one.workload, _with_bandwidths(rng, random_one.arch)
+    true = exhaustive(workload, arch, "edp", "divide")
+    assert true is not None
+    measure = measure_of(parse_objective("edp", arch), workload, arch)
+    problem = analyse(workload, arch)
+    for _ in range(3):
+        least = min(_bounds(problem, measure, rng), default=None)
+        assert true.value is None or least is not None
+        assert true.value is None or measure.unscaled(1) * Fraction(least or 0) <= true.value
+
+
+def _bounds(problem: Problem, measure: Measure, rng: random.Random) -> Iterator[float]:
+    """Yield the bound of every structure and choice of places at random prices."""
+    levels, unit = range(problem.level_count), 64
+    scale = 10 ** rng.uniform(-2, 2) * measure.energy_scale
+    per_component = (0, *(int(unit * scale * rng.choice((0, 1, 1)) * rng.random()) for _ in measure.components[1:]))
+    prices = [int(unit * scale * rng.choice((0, 1)) * rng.random()) for _ in levels]
+    for structure in enumerate_structures(problem, lambda: False)[0]:
+        for places in places_of(problem, structure):
+            tables = build_tables(problem, structure, measure, root_context(problem, structure, places))
+            rooms = [usable_bits(tables, level) for level in levels]
+            per_level = tuple(0 if room is None else prices[level] for level, room in enumerate(rooms))
+            allowance = sum(price * (room or 0) for price, room in zip(per_level, rooms, strict=True))
+            view = view_of(tables, (Prices(per_level, unit, allowance, per_component),))
+            if view_bound(view) is not None:
+                below = traded_bound(view, (Prices(per_level, unit, allowance, per_component),))
+                assert below is not None
+                yield float(below[0])
 
 
 def _with_bandwidths(rng: random.Random, arch: Architecture) -> Architecture:
