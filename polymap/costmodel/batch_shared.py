@@ -18,13 +18,12 @@ import numpy as np
 from polymap.costmodel.batch_digits import Digit
 from polymap.costmodel.batch_factors import OfWindow, digits_of_axes, one_by_one
 from polymap.costmodel.batch_loops import Booleans, Integers, Many, quotient
+from polymap.costmodel.batch_window_tables import Carry, is_tabled, window_tables
 from polymap.costmodel.digits import Chain, Cut, Part
 from polymap.costmodel.nest import TEMPORAL, Loop
 from polymap.costmodel.scene import Axes
 from polymap.costmodel.window_sums import Cuts
 from polymap.costmodel.window_tables import Axis, WindowKind, window_table
-
-Carry = tuple[int, bool]  # column of its loop, and whether that is one of the window's
 
 
 class Ask(NamedTuple):
@@ -57,6 +56,8 @@ class WindowWhole(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         columns = tuple(column for _, _, chain in self.axes for column, _, _ in chain)
+        if tiles and is_tabled(self.axes):
+            return window_tables(self.axes, digits_of_axes(self.axes, tiles), columns, self.carries).whole
         return one_by_one(lambda axes: _written_out(axes, columns, self.carries)[0], self.axes, tiles)
 
 
@@ -71,6 +72,10 @@ class WindowStays(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         columns = tuple(column for _, _, chain in self.axes for column, _, _ in chain)
+        if tiles and is_spread(self.axes) and is_tabled(self.axes):
+            table = window_tables(self.axes, digits_of_axes(self.axes, tiles), columns, self.carries)
+            approved = (often for kind, often in table.kinds[self.carry].items() if self.ask.approves(kind))
+            return sum(approved, np.zeros(len(tiles[0]), dtype=np.int64))
         count = partial(_of_one, columns=columns, carries=self.carries, carry=self.carry, ask=self.ask)
         if not tiles or not self._is_in_reach():
             return one_by_one(count, self.axes, tiles)
