@@ -16,9 +16,9 @@ from fractions import Fraction
 import numpy as np
 
 import polymap as pm
-from polymap.arch.machine import MemoryLevel
-from polymap.costmodel.closed_form import count_closed_form
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.costmodel.closed_form.counts import count_closed_form
+from polymap.ir.machine import MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 ROUNDS = 7
 

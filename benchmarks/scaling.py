@@ -88,9 +88,9 @@ def all_cases() -> list[Case]:
 def structures_of(case: Case) -> int:
     """Return the number of structures (how loops are spread over fan-outs) that CP-SAT lists, symmetric ones once."""
     import polymap as pm
-    from polymap.search.problem import analyse
-    from polymap.search.structure import enumerate_structures
-    from polymap.search.symmetry import distinct_structures
+    from polymap.search.problem.problem import analyse
+    from polymap.search.problem.structures import enumerate_structures
+    from polymap.search.problem.symmetry import distinct_structures
 
     problem = analyse(pm.workload_from_document(case.workload), pm.arch_from_document(case.arch))
     return len(distinct_structures(problem, enumerate_structures(problem, lambda: False)[0], lambda: False)[0])
@@ -99,7 +99,7 @@ def structures_of(case: Case) -> int:
 def answer(case: Case, limit_s: float) -> dict[str, object]:
     """Return what the search says of a case."""
     import polymap as pm
-    from polymap.search.search import search
+    from polymap.search.run.stages import search
 
     workload, arch = pm.workload_from_document(case.workload), pm.arch_from_document(case.arch)
     # A clock of CPU seconds: a busy machine ends no search early.

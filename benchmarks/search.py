@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polymap.arch.machine import Architecture
-    from polymap.workload.loopnest import Workload
+    from polymap.ir.loopnest import Workload
+    from polymap.ir.machine import Architecture
 
 PEERS_FILE = Path(__file__).parent / "peers" / "peers.json"
 
@@ -116,7 +116,7 @@ def cpu_clock() -> Callable[[], float]:
 def answer(case: Case, limit_s: float) -> dict[str, object]:
     """Return what the search says of a case."""
     import polymap as pm
-    from polymap.search.search import search
+    from polymap.search.run.stages import search
 
     workload, arch = built(case)
     # A clock of CPU seconds: a busy machine ends no search early.

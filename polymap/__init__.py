@@ -8,148 +8,37 @@ import sys
 # `python -m polymap` (its words come after "-m" when packages are imported) or the installed command: a signal that
 # comes while modules are loaded ends it with one line. Who imports the package keeps their own signals.
 if (sys.argv[:1] == ["-m"] and "polymap" in sys.orig_argv) or "".join(sys.argv[:1]).endswith("/polymap"):
-    from polymap.first_interrupt import end_at_once
+    from polymap.cli.first_interrupt import end_at_once
 
     end_at_once()
 
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-from polymap.display import when_first_shown
 
 # At once and not on first use: the module and the function share their name, and this import decides it.
 from polymap.explore import explore as explore
-
-if TYPE_CHECKING:
-    from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
-    from polymap.arch.machine import (
-        Architecture as Architecture,
-        ComputeUnit as ComputeUnit,
-        Fanout as Fanout,
-        MemoryLevel as MemoryLevel,
-        Multicast as Multicast,
-    )
-    from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
-    from polymap.checker.check import Verdict as Verdict
-    from polymap.codegen.lower import Form as Form
-    from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c
-    from polymap.costmodel.batch import CostArrays as CostArrays, evaluate_many as evaluate_many
-    from polymap.costmodel.buffer_bound import BufferCurve as BufferCurve
-    from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
-    from polymap.costmodel.crossover import Crossover as Crossover, Family as Family, crossover as crossover
-    from polymap.costmodel.evaluate import evaluate as evaluate, simulate as simulate, violations as violations
-    from polymap.costmodel.symbolic import formula as formula
-    from polymap.costmodel.symbolic_formula import Formula as Formula
-    from polymap.errors import (
-        ArchError as ArchError,
-        BudgetError as BudgetError,
-        CompilerError as CompilerError,
-        InputError as InputError,
-        MappingError as MappingError,
-        MissingPackageError as MissingPackageError,
-        OptionError as OptionError,
-        OutputError as OutputError,
-        PolymapError as PolymapError,
-        Problem as Problem,
-        SolverError as SolverError,
-        WorkloadError as WorkloadError,
-    )
-    from polymap.proofs import verify as verify
-    from polymap.report.explain import explain as explain
-    from polymap.report.front import front_svg as front_svg
-    from polymap.report.history import history_svg as history_svg
-    from polymap.report.machine import machine_svg as machine_svg
-    from polymap.report.nest import mapping_text as mapping_text
-    from polymap.report.nest_svg import mapping_svg as mapping_svg
-    from polymap.report.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
-    from polymap.report.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
-    from polymap.schedules.document import (
-        mapping_from_document as mapping_from_document,
-        mapping_to_document as mapping_to_document,
-    )
-    from polymap.schedules.mapping import (
-        Branch as Branch,
-        Compute as Compute,
-        Mapping as Mapping,
-        Spatial as Spatial,
-        Storage as Storage,
-        Temporal as Temporal,
-    )
-    from polymap.schedules.violation import InstancePoint as InstancePoint, Violation as Violation
-    from polymap.search.result import SearchResult as SearchResult
-    from polymap.search.search import candidates as candidates
-    from polymap.studies import buffer_curve as buffer_curve
-    from polymap.workload.c import from_c as from_c
-    from polymap.workload.dependences import Dependence as Dependence, dependences as dependences
-    from polymap.workload.document import (
-        load_workload as load_workload,
-        workload_from_document as workload_from_document,
-        workload_to_document as workload_to_document,
-    )
-    from polymap.workload.einsum import einsum as einsum
-    from polymap.workload.layers import conv2d as conv2d, matmul as matmul
-    from polymap.workload.loopnest import Role as Role, Workload as Workload
-    from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
+from polymap.faces import face
+from polymap.ir.display import when_first_shown
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "polymap.arch.document": ("arch_from_document", "arch_to_document"),
-    "polymap.arch.machine": ("Architecture", "ComputeUnit", "Fanout", "MemoryLevel", "Multicast"),
-    "polymap.arch.presets": ("load_arch", "preset_names"),
-    "polymap.checker.check": ("Verdict",),
-    "polymap.codegen.lower": ("Form",),
-    "polymap.codegen.run": ("CRun", "generate_c", "run_c"),
-    "polymap.costmodel.batch": ("CostArrays", "evaluate_many"),
-    "polymap.costmodel.cost": ("Cost", "Traffic"),
-    "polymap.costmodel.buffer_bound": ("BufferCurve",),
-    "polymap.costmodel.crossover": ("Crossover", "Family", "crossover"),
-    "polymap.costmodel.evaluate": ("evaluate", "simulate", "violations"),
-    "polymap.costmodel.symbolic": ("formula",),
-    "polymap.costmodel.symbolic_formula": ("Formula",),
-    "polymap.errors": (
-        "ArchError", "BudgetError", "CompilerError", "InputError", "MappingError", "MissingPackageError",
-        "OptionError", "OutputError", "PolymapError", "Problem", "SolverError", "WorkloadError",
-    ),
-    "polymap.proofs": ("verify",),
-    "polymap.report.explain": ("explain",),
-    "polymap.report.front": ("front_svg",),
-    "polymap.report.history": ("history_svg",),
-    "polymap.report.machine": ("machine_svg",),
-    "polymap.report.nest": ("mapping_text",),
-    "polymap.report.nest_svg": ("mapping_svg",),
-    "polymap.report.roofline": ("roofline_svg", "roofline_text"),
-    "polymap.report.traffic": ("traffic_svg", "traffic_text"),
-    "polymap.schedules.document": ("mapping_from_document", "mapping_to_document"),
-    "polymap.schedules.mapping": ("Branch", "Compute", "Mapping", "Spatial", "Storage", "Temporal"),
-    "polymap.schedules.violation": ("InstancePoint", "Violation"),
-    "polymap.search.result": ("SearchResult",),
-    "polymap.search.search": ("candidates",),
-    "polymap.studies": ("buffer_curve",),
-    "polymap.workload.c": ("from_c",),
-    "polymap.workload.dependences": ("Dependence", "dependences"),
-    "polymap.workload.document": ("load_workload", "workload_from_document", "workload_to_document"),
-    "polymap.workload.einsum": ("einsum",),
-    "polymap.workload.layers": ("conv2d", "matmul"),
-    "polymap.workload.loopnest": ("Role", "Workload"),
-    "polymap.workload.networks": ("builtin_names", "builtin_workload"),
-}  # fmt: skip
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_DEPRECATED = {"Problem": "Mistake"}
+_get, _names = face(__name__)
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, imported now."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'polymap' has no attribute '{name}'")
-    value = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
+    """Return a public name, imported now; a deprecated one with a warning."""
+    if name not in _DEPRECATED:
+        return _get(name)
+    from warnings import warn
 
-
-# Values know nothing of reports: the first one that is printed or shown in a notebook loads them.
-when_first_shown(lambda: import_module("polymap.report.shown"))
+    warn(f"polymap.{name} is now polymap.{_DEPRECATED[name]}", DeprecationWarning, stacklevel=2)
+    return _get(_DEPRECATED[name])
 
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return sorted(("__version__", "explore", *_MODULE_OF))
+    return sorted(("__version__", *_names()))
+
+
+# Values know nothing of reports: the first one that is printed or shown in a notebook loads them.
+when_first_shown(lambda: import_module("polymap.report.page.shown"))

@@ -11,27 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from polymap.arch.machine import Architecture
-from polymap.arch.presets import load_arch
-from polymap.cli import guarded
-from polymap.cli_output import Document, write_documents
-from polymap.cli_progress import ProgressLine
-from polymap.codegen.run import CRun, generate_c, run_c
-from polymap.costmodel.cost import Cost
+from polymap.arch import load_arch
+from polymap.cli import Document, ProgressLine, guarded, write_documents
+from polymap.codegen.execute import CRun, generate_c, run_c
+from polymap.costmodel import Cost
 from polymap.explore import explore
-from polymap.poly.sets import function
-from polymap.report.explain import explain
-from polymap.report.nest import mapping_text
-from polymap.report.numbers import exact, table
-from polymap.report.roofline import roofline_text
-from polymap.report.summary import figures_text, orders_text, space_text, status_text
-from polymap.report.traffic import traffic_text
-from polymap.schedules.checkup import checkup
-from polymap.schedules.mapping import Mapping
-from polymap.search.result import SearchResult
-from polymap.workload.dependences import dependences, domain_of
-from polymap.workload.document import load_workload
-from polymap.workload.loopnest import Workload
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.poly import function
+from polymap.report import exact, table
+from polymap.report.figures import mapping_text, roofline_text, traffic_text
+from polymap.report.text import explain, figures_text, orders_text, space_text, status_text
+from polymap.schedules import checkup
+from polymap.search.run import SearchResult
+from polymap.workload import dependences, domain_of, load_workload
 
 OUT = Path("out")
 TIME_LIMIT_S = 120

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from polymap.arch.machine import Architecture
-    from polymap.search.result import Progress, SearchResult
-    from polymap.workload.loopnest import Workload
+    from polymap.ir import Architecture, Workload
+    from polymap.search.run import Progress, SearchResult
 
 
 def explore(
@@ -37,7 +36,7 @@ def explore(
     With tiles "any" the dividing ones go first: `dividing` of the result.
     """
     # Here and not above: `import polymap` holds this function, and must not load a solver.
-    from polymap.search.search import search
+    from polymap.search.run import search
 
     return search(
         workload,

@@ -6,13 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING, cast
 
-from polymap.checker.check import FORMAT, HEAD, Verdict, digest, verify as check
+from polymap.checker import FORMAT, HEAD, Verdict, digest, verify as check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polymap.arch.machine import Architecture
-    from polymap.workload.loopnest import Workload
+    from polymap.ir import Architecture, Workload
 
 Table = dict[str, object]
 
@@ -35,12 +34,12 @@ def verify(
     if workload is None and arch is None and objective is None and constraints is None:
         return check(text, seconds)
     # Here and not above: a certificate is checked without anything of the search.
-    from polymap.errors import OptionError, Problem
-    from polymap.search.certificate import asked_head
+    from polymap.ir import Mistake, OptionError
+    from polymap.search.run import asked_head
 
     if workload is None or arch is None:
         what = f"verify needs {'a workload' if workload is None else 'an arch'} to compare the certificate with"
-        raise OptionError(Problem("PM519", what, "Give workload and arch together, or neither of them."))
+        raise OptionError(Mistake("PM519", what, "Give workload and arch together, or neither of them."))
     asked = asked_head(workload, arch, objective or "energy", constraints)
     return _compared(text, asked) or check(text, seconds)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from pycparser import c_ast, c_parser
 
-from polymap.workload.loopnest import (
+from polymap.ir.loopnest import (
     Access,
     Apply,
     Convert,

@@ -20,18 +20,18 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.codegen.elements import element_types
-from polymap.codegen.interpret import Data, UndefinedValueError
-from polymap.codegen.lower import Form
-from polymap.codegen.reference import interpreted
-from polymap.codegen.run import ORIGINAL_FLAGS, agree, generate_c, keeps_order, original_source, random_data
-from polymap.costmodel.stale import stale_copies
-from polymap.errors import PolymapError
+from polymap.codegen.execute.interpret import Data, UndefinedValueError
+from polymap.codegen.execute.reference import interpreted
+from polymap.codegen.execute.run import ORIGINAL_FLAGS, agree, generate_c, keeps_order, original_source, random_data
+from polymap.codegen.forms import Form
+from polymap.codegen.lower.elements import element_types
+from polymap.costmodel.coherence import stale_copies
+from polymap.ir.errors import PolymapError
+from polymap.ir.loopnest import Statement, Workload, written_tensors
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.c import from_c
-from polymap.workload.loopnest import Statement, Workload, written_tensors
+from polymap.workload.c.reader import from_c
 from tests.c_programs import random_program
 
 BATCH = 50

@@ -13,12 +13,12 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.arch.presets import load_arch
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.schedules.space_sample import sample_mapping
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.schedules.space.sample import sample_mapping
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.case_machines import wide_machine
 from tests.cases import Case

@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from polymap.poly.affine import Affine, dim
-from polymap.workload.loopnest import Access, Operator, Statement, Workload
+from polymap.ir.loopnest import Access, Operator, Statement, Workload
+from polymap.ir.quasi_affine import Affine, dim
 from tests import case_workloads, cases
 from tests.cases import Case
 

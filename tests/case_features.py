@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from polymap.arch.machine import Architecture, Fanout, Multicast
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Access, Apply, Expression, Operator, Statement, Workload, accesses_of
+from polymap.ir.loopnest import Access, Apply, Expression, Operator, Statement, Workload, accesses_of
+from polymap.ir.machine import Architecture, Fanout, Multicast
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 BOX_FEATURES = (
     "window", "stride", "dilation", "negative coefficient", "diagonal", "bypass", "uneven", "interleaved",

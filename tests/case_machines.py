@@ -7,9 +7,9 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.costmodel.cost import Counts
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from tests import cases
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from functools import lru_cache
 
-from polymap.errors import WorkloadError
-from polymap.workload.c import from_c
-from polymap.workload.loopnest import Workload
+from polymap.ir.errors import WorkloadError
+from polymap.ir.loopnest import Workload
+from polymap.workload.c.reader import from_c
 from tests import cases
 from tests.case_machines import wide_machine
 from tests.cases import Case

@@ -16,13 +16,13 @@ from functools import lru_cache
 from math import lcm
 from typing import TypeGuard
 
-from polymap.arch.machine import Architecture, Fanout
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Temporal
-from polymap.workload.c import from_c
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, Fanout
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Temporal
+from polymap.workload.c.reader import from_c
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.case_machines import wide_machine
 from tests.case_workloads import parallel_dims

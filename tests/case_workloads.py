@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
-from polymap.poly.affine import Affine, dim
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import (
+from polymap.ir.loopnest import (
     Access,
     Apply,
     Dim,
@@ -23,6 +21,8 @@ from polymap.workload.loopnest import (
     Workload,
     written_tensors,
 )
+from polymap.ir.quasi_affine import Affine, dim
+from polymap.workload.einsums import einsum
 
 MAX_INSTANCES = 200
 

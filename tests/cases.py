@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.costmodel.cost import Counts
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from tests.case_features import features_of, paths
 from tests.case_workloads import general_workload, parallel_dims, random_accumulation
 

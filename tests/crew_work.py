@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from polymap.errors import OptionError, Problem
+from polymap.ir.errors import Mistake, OptionError
 
 Stop = Callable[[], bool]
 
@@ -38,7 +38,7 @@ def until_stopped(state: tuple[int, Stop], _task: int) -> bool:
 def fail(_state: object, task: str) -> None:
     """Fail as the task says."""
     if task == "option":
-        raise OptionError((Problem("PM999", "a mistake", "Mend it."), Problem("PM998", "another")))
+        raise OptionError((Mistake("PM999", "a mistake", "Mend it."), Mistake("PM998", "another")))
     if task == "memory":
         raise MemoryError
     raise KeyError(task)

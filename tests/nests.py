@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from polymap.poly.affine import Affine, dim
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import (
+from polymap.ir.loopnest import (
     Access,
     Dim,
     Number,
@@ -17,6 +15,8 @@ from polymap.workload.loopnest import (
     Tensor,
     Workload,
 )
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import Affine, dim
 
 Instance = tuple[str, tuple[int, ...]]
 Pair = tuple[str, str, str, str, tuple[int, ...], tuple[int, ...]]

@@ -14,12 +14,12 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
-from polymap.arch.machine import Architecture, Fanout
-from polymap.errors import MappingError
+from polymap.ir.errors import MappingError
+from polymap.ir.loopnest import Statement, Workload, accesses_of
+from polymap.ir.machine import Architecture, Fanout
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.c import from_c
-from polymap.workload.loopnest import Statement, Workload, accesses_of
+from polymap.workload.c.reader import from_c
 from tests.case_features import features_of, paths
 from tests.case_workloads import parallel_dims
 from tests.cases import Case, random_machine

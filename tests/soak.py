@@ -33,14 +33,14 @@ from typing import Any
 import numpy as np
 
 import polymap
-from polymap.costmodel.assemble import assemble
-from polymap.costmodel.batch import evaluate_many
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.assembly import assemble
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.sets import count_with_sets
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.errors import BudgetError
-from polymap.schedules.mapping import Spatial, Temporal
+from polymap.costmodel.sets.counts import count_with_sets
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.tables.cost_arrays import evaluate_many
+from polymap.ir.errors import BudgetError
+from polymap.ir.mapping import Spatial, Temporal
 from tests.case_chains import input_window_case, output_window_case, random_chain_case
 from tests.case_crossed import random_crossed_case
 from tests.case_features import BOX_FEATURES, GENERAL_FEATURES, LONG_FEATURES, features_of

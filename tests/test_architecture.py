@@ -10,34 +10,50 @@ from pathlib import Path
 
 import pytest
 
+from polymap.faces import names_of_face
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "polymap"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# Rooms from top to bottom; rooms of one row do not know each other.
+# Packages (and the modules of polymap itself) from top to bottom; those of one row do not know each other. What a
+# package holds may import the rooms of the packages around it, and the face of any package in a row below.
 ROWS = (
-    ("demo",),
+    ("demo", "__main__"),
     ("cli",),
-    ("explore", "proofs", "studies"),
+    ("explore", "proofs", "buffer_sweep"),
+    ("report.page",),
+    ("report.text",),
+    ("report.figures",),
     ("report",),
-    ("codegen", "search"),
+    ("codegen.execute", "search.run"),
+    ("codegen", "search.any_size"),
+    ("codegen.native", "search.heuristics"),
+    ("codegen.faithful", "search.dividing", "search.enumeration"),
+    ("codegen.lower", "search.objective"),
+    ("codegen.c", "search.problem"),
+    ("search.resources",),
+    ("costmodel.tables", "costmodel.analysis"),
     ("costmodel",),
+    ("costmodel.symbolic", "costmodel.sets", "costmodel.simulator"),
+    ("costmodel.closed_form",),
+    ("schedules.space",),
     ("schedules",),
     ("arch", "workload"),
-    ("poly",),
-    ("parsing",),
-    ("inputs", "display", "first_interrupt"),
-    ("texts",),
-    ("errors",),
-    ("checker",),
+    ("workload.c",),
+    ("poly", "inputs", "arithmetic", "referees"),
+    ("ir", "checker"),
+    ("search",),
+    ("faces",),
 )
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
+MOST_MODULES = 12  # of a package, `__init__.py` aside
 
 # Who may import what from outside the standard library.
 HOME_OF = {
     "islpy": ("polymap.poly.", "polymap.codegen."),
-    "ortools": ("polymap.search.",),
-    "sympy": ("polymap.costmodel.symbolic", "polymap.poly."),
+    "ortools": ("polymap.search.", "polymap.referees."),
+    "sympy": ("polymap.costmodel.symbolic.", "polymap.poly."),
     "pycparser": ("polymap.workload.",),
     "numpy": ("polymap.",),
     "matplotlib": ("polymap.report.",),
@@ -51,25 +67,44 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def room_of(module: str) -> str:
-    """Return the room of a module: its first part below polymap, the command line's modules as one."""
-    room = module.split(".")[1]
-    return "cli" if room == "__main__" or room.startswith("cli_") else "demo" if room.startswith("demo_") else room
+def package_of(module: str) -> str:
+    """Return the package that holds a module, or the module itself where that is polymap: a room of ROWS."""
+    parts = module.split(".")[1:]
+    return ".".join(parts[:-1]) if len(parts) > 1 else parts[0]
 
 
 @cache
 def imports_of(path: Path) -> tuple[str, ...]:
-    """Return every module that the file imports, anywhere in it, as full dotted names."""
-    found: dict[str, None] = {}
+    """Return every module that the file imports, anywhere in it; names of faces count as their modules."""
+    return tuple(dict.fromkeys(target for _, target in written_imports(path)))
+
+
+@cache
+def written_imports(path: Path) -> tuple[tuple[str, str], ...]:
+    """Return what the file imports as it is written (a package, a module), and the module that is behind it."""
+    found: dict[tuple[str, str], None] = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found.update(dict.fromkeys(alias.name for alias in node.names))
+            found.update(dict.fromkeys((alias.name, alias.name) for alias in node.names))
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
             for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                found[inner if is_module(inner) else str(node.module)] = None
+                source = str(node.module)
+                inner = f"{source}.{alias.name}"
+                found[inner if is_module(inner) else source, behind(source, alias.name)] = None
     return tuple(found)
+
+
+def behind(source: str, name: str) -> str:
+    """Return the module that `from source import name` reaches."""
+    inner = f"{source}.{name}"
+    return inner if is_module(inner) else face_of(source).get(name, source)
+
+
+@cache
+def face_of(package: str) -> dict[str, str]:
+    stub = ROOT.joinpath(*package.split("."), "__init__.pyi")
+    return names_of_face(stub) if package.startswith("polymap") and stub.exists() else {}
 
 
 def is_module(name: str) -> bool:
@@ -77,24 +112,57 @@ def is_module(name: str) -> bool:
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
-INSIDE = tuple(path for path in FILES if module_name(path) != "polymap")
+PACKAGES = tuple(sorted(module_name(path) for path in FILES if path.name == "__init__.py" and path.parent != PACKAGE))
+INSIDE = tuple(path for path in FILES if path.name != "__init__.py")
 
 
 def test_every_room_is_known() -> None:
-    rooms = {room_of(module_name(path)) for path in INSIDE}
-    assert rooms <= set(ROW_OF), f"rooms without a place in the house: {sorted(rooms - set(ROW_OF))}"
+    rooms = {package_of(module_name(path)) for path in INSIDE} | {name.removeprefix("polymap.") for name in PACKAGES}
+    assert rooms == set(ROW_OF), f"without a place in the house, or gone: {sorted(rooms ^ set(ROW_OF))}"
+
+
+def is_around(package: str, room: str) -> bool:
+    return f"{room}.".startswith(f"{package}.")
 
 
 @pytest.mark.parametrize("path", INSIDE, ids=module_name)
 def test_modules_import_only_from_rooms_below(path: Path) -> None:
-    room = room_of(module_name(path))
-    for target in imports_of(path):
+    room = package_of(module_name(path))
+    for written, target in written_imports(path):
         if not target.startswith("polymap."):
             # The command line asks for the version; else the module that has a name is the one to import it from.
             assert target != "polymap" or room == "cli", f"{path} imports the public names"
             continue
-        other = room_of(target)
-        assert other == room or ROW_OF[other] > ROW_OF[room], f"{module_name(path)} imports {target}"
+        other = package_of(target)
+        below = is_around(other, room) or ROW_OF[other] > ROW_OF[room]
+        assert below or is_around(room, other), f"{module_name(path)} imports {target}"
+        inside = is_around(other, room) or other not in {name.removeprefix("polymap.") for name in PACKAGES}
+        assert inside or written in PACKAGES, f"{module_name(path)} imports {written}, not the face of {other}"
+
+
+@pytest.mark.parametrize("package", ("polymap", *PACKAGES))
+def test_faces_name_what_others_use_and_packages_are_small(package: str) -> None:
+    folder = ROOT.joinpath(*package.split("."))
+    modules = sorted(path.stem for path in folder.glob("*.py") if path.name != "__init__.py")
+    assert len(modules) <= MOST_MODULES, f"{package} holds {len(modules)} modules"
+    inner = set(modules) | {path.parent.name for path in folder.glob("*/__init__.py")}
+    names = face_of(package)
+    assert package == "polymap" or not inner & set(names), "a name of a face that is also a module's is ambiguous"
+    for name, module in names.items():
+        assert is_module(module), f"{package}: {name} comes from {module}, which does not exist"
+        assert package == "polymap" or module.rpartition(".")[0] == package, f"{package}: {name} is not its own"
+    if package != "polymap":
+        text = folder.joinpath("__init__.py").read_text(encoding="utf-8")
+        own = [node for node in ast.parse(text).body if not isinstance(node, ast.Expr)]
+        assert len(own) == (2 if names else 0), f"{package}/__init__.py holds more than its face"
+    used = {
+        name
+        for path in INSIDE
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == package
+        for name in (alias.name for alias in node.names)
+    }
+    assert package == "polymap" or set(names) <= used, f"nobody uses {sorted(set(names) - used)} of {package}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
@@ -134,14 +202,6 @@ def test_modules_and_functions_are_short(path: Path) -> None:
             assert lines <= 50, f"{path}:{node.lineno} {node.name} has {lines} lines"
 
 
-@pytest.mark.parametrize("path", [path for path in INSIDE if path.name == "__init__.py"], ids=module_name)
-def test_rooms_open_with_a_docstring_only(path: Path) -> None:
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    assert len(body) == 1, f"{path} holds more than a docstring"
-    assert isinstance(body[0], ast.Expr)
-    assert isinstance(body[0].value, ast.Constant)
-
-
 def test_every_folder_is_a_package() -> None:
     missing = {str(path.parent) for path in FILES if not (path.parent / "__init__.py").exists()}
     assert not missing
@@ -161,15 +221,15 @@ def inner_imports(module: str, within: str) -> set[str]:
     return reached
 
 
-SHARED = {"polymap.costmodel.cost", "polymap.costmodel.symbolic_formula"}  # data
+SHARED = {"polymap.costmodel.cost", "polymap.costmodel.symbolic.formulas"}  # data
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("polymap.costmodel.simulate", "polymap.costmodel.closed_form"),
-        ("polymap.costmodel.simulate", "polymap.costmodel.sets"),
-        ("polymap.costmodel.closed_form", "polymap.costmodel.sets"),
+        ("polymap.costmodel.simulator.walk", "polymap.costmodel.closed_form.counts"),
+        ("polymap.costmodel.simulator.walk", "polymap.costmodel.sets.counts"),
+        ("polymap.costmodel.closed_form.counts", "polymap.costmodel.sets.counts"),
     ],
 )
 def test_counters_share_no_code(one: str, other: str) -> None:
@@ -177,32 +237,35 @@ def test_counters_share_no_code(one: str, other: str) -> None:
     assert common <= SHARED, f"{one} and {other} share {sorted(common - SHARED)}"
 
 
-def test_the_exhaustive_referee_stands_apart_from_the_search() -> None:
-    reached = inner_imports("polymap.search.exhaustive", "polymap.search.")
-    own = {name for name in reached if name.startswith("polymap.search.exhaustive")}
-    assert reached - own <= {"polymap.search.objective"}
-    # Both engines are compared with it; spaces small enough are walked by it (any_search), and say so.
-    for engine in ("engine", "any_engine", "certificate", "second_prover"):
-        assert not own & inner_imports(f"polymap.search.{engine}", "polymap.search.")
+def test_the_enumeration_stands_apart_from_the_search() -> None:
+    reached = inner_imports("polymap.search.enumeration.trees", "polymap.search.")
+    assert all(name.startswith("polymap.search.enumeration.") for name in reached)
+    # Both engines are compared with it; small spaces are walked by it (any_size.phases), and say so.
+    for engine in ("dividing.engine", "any_size.engine", "run.certificate"):
+        assert not reached & inner_imports(f"polymap.search.{engine}", "polymap.search.")
 
 
 def test_the_second_prover_stands_apart_from_the_search() -> None:
-    reached = inner_imports("polymap.search.second_prover", "polymap.search.")
-    assert all(name.startswith("polymap.search.second_prover") for name in reached)
-    assert not reached & inner_imports("polymap.search.search", "polymap.search.")
+    reached = inner_imports("polymap.referees.second_prover", "polymap.")
+    assert all(name.startswith(("polymap.referees.", "polymap.ir.")) for name in reached)
+    users = [path for path in INSIDE if any(name.startswith("polymap.referees.") for name in imports_of(path))]
+    assert {path.parent.name for path in users} == {"referees"}
 
 
 def test_the_checker_of_certificates_knows_nothing_of_the_rest() -> None:
     files = sorted(PACKAGE.glob("checker/*.py"))
     for path in files:
         for target in imports_of(path):
-            own = target.startswith("polymap.checker.") or target.split(".")[0] in sys.stdlib_module_names
+            own = (
+                target.startswith(("polymap.checker.", "polymap.faces"))
+                or target.split(".")[0] in sys.stdlib_module_names
+            )
             assert own or target.split(".")[0] == "numpy", f"{path} imports {target}"
 
 
 def test_code_is_emitted_without_the_cost_model() -> None:
-    for path in PACKAGE.glob("codegen/*.py"):
-        if not path.stem.startswith("run"):
+    for path in PACKAGE.glob("codegen/**/*.py"):
+        if path.parent.name != "execute":
             assert not [name for name in imports_of(path) if name.startswith("polymap.costmodel")], path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import polymap as pm
-from polymap.cli import main
+from polymap.cli.command_line import main
 
 GEMM = ("C[m,n] += A[m,k] * B[k,n]", "m=4", "n=4", "k=4")
 NODES = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 4096}, {"compute": "MAC"}]
@@ -253,7 +253,7 @@ def test_what_cannot_be_written_is_told_before_the_work(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     place({"a file": ""})
-    monkeypatch.setattr("polymap.cli_commands.explore", lambda *_, **__: pytest.fail("the search began"))
+    monkeypatch.setattr("polymap.cli.commands.explore", lambda *_, **__: pytest.fail("the search began"))
     command, tiles = ("codegen", ()) if option == "-o" else ("explore", ("--tiles", "divide"))
     assert main((command, *GEMM, "--arch", "flat3", *tiles, option, where)) == 4
     assert "PM701" in capsys.readouterr().err

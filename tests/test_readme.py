@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from polymap.cli_arguments import parse
+from polymap.cli.arguments import parse
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"

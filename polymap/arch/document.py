@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import assert_never
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
-from polymap.errors import ArchError, Problem
 from polymap.inputs import Fields, as_fraction, is_list, is_table, kinds_found, shown
+from polymap.ir import ArchError, Architecture, ComputeUnit, Fanout, MemoryLevel, Mistake, Multicast, Node
 
 ROLE_WORDS = ("@input", "@weight", "@output")
 KINDS = ("level", "fanout", "compute")
@@ -44,55 +43,55 @@ def arch_from_document(document: object, where: str = "machine") -> Architecture
     units, half a pair of bandwidths, names used twice, a first node that is no unlimited level, a last one that is no
     compute unit.
     """
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     if is_table(document) and "einsum" in document and "nodes" not in document:
         hint = "It stands where WORKLOAD does; a machine has the field 'nodes'."
-        raise ArchError(Problem("PM313", f"{where} is a workload: it has the field 'einsum'", hint))
-    fields = Fields.of(document, where, problems, known=_ARCH_FIELDS, required=("nodes",))
+        raise ArchError(Mistake("PM313", f"{where} is a workload: it has the field 'einsum'", hint))
+    fields = Fields.of(document, where, mistakes, known=_ARCH_FIELDS, required=("nodes",))
     items = fields.items("nodes")
     if len(items) > _MAX_NODES:
-        problems.append(Problem("PM301", f"{where} has {len(items)} nodes", f"At most {_MAX_NODES} are read."))
+        mistakes.append(Mistake("PM301", f"{where} has {len(items)} nodes", f"At most {_MAX_NODES} are read."))
         items = ()
-    nodes = [_node(item, f"nodes[{index}]", problems) for index, item in enumerate(items)]
+    nodes = [_node(item, f"nodes[{index}]", mistakes) for index, item in enumerate(items)]
     if is_list(fields.table.get("nodes")):
-        problems.extend(structure_problems(nodes, where))
+        mistakes.extend(structure_problems(nodes, where))
     arch = Architecture(
         name=fields.label("name", "machine"),
         nodes=tuple(node for node in nodes if node is not None),
         overlap=fields.flag("overlap", default=True),
         source=fields.text("source", ""),
     )
-    if problems:
-        raise ArchError(problems)
+    if mistakes:
+        raise ArchError(mistakes)
     return arch
 
 
-def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> list[Problem]:
+def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> list[Mistake]:
     """Return what is wrong with the sequence of nodes as a machine: its ends, and names used twice.
 
     None stands for a node that could not be read: nothing is said of it.
     """
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     if not nodes:
-        return [Problem("PM302", f"{where} has no nodes", "The least machine is a level and a compute unit.")]
+        return [Mistake("PM302", f"{where} has no nodes", "The least machine is a level and a compute unit.")]
     first, last = nodes[0], nodes[-1]
     if isinstance(first, Fanout | ComputeUnit):
         what = f"{where} lacks an outermost level: its first node is {_kind(first)}"
-        problems.append(Problem("PM302", what, "Start with a level without capacity, such as DRAM."))
+        mistakes.append(Mistake("PM302", what, "Start with a level without capacity, such as DRAM."))
     elif first is not None and first.capacity_bits is not None:
         what = f"nodes[0], the outermost level '{first.name}', has a capacity of {shown(first.capacity_bits)} bits"
-        problems.append(Problem("PM303", what, "It must hold the whole workload: leave its capacity out."))
+        mistakes.append(Mistake("PM303", what, "It must hold the whole workload: leave its capacity out."))
     if isinstance(last, MemoryLevel | Fanout):
         what = f"{where} lacks a compute unit: its last node is {_kind(last)}"
-        problems.append(Problem("PM304", what, 'End with a node such as {"compute": "MAC"}.'))
+        mistakes.append(Mistake("PM304", what, 'End with a node such as {"compute": "MAC"}.'))
     for index, node in enumerate(nodes[:-1]):
         if isinstance(node, ComputeUnit):
             what = f"nodes[{index}] is the compute unit '{node.name}', and nodes follow it"
-            problems.append(Problem("PM305", what, "The one compute unit is the last node."))
-    return [*problems, *_names_used_twice(nodes)]
+            mistakes.append(Mistake("PM305", what, "The one compute unit is the last node."))
+    return [*mistakes, *_names_used_twice(nodes)]
 
 
-def _names_used_twice(nodes: Sequence[Node | None]) -> Iterator[Problem]:
+def _names_used_twice(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
     places: dict[str, list[str]] = {}
     for index, node in enumerate(nodes):
         if node is not None:
@@ -101,10 +100,10 @@ def _names_used_twice(nodes: Sequence[Node | None]) -> Iterator[Problem]:
         if len(users) > 1 and name != UNREADABLE:
             times = "twice" if len(users) == 2 else f"{len(users)} times"
             what = f"the name '{name}' occurs {times}: {', '.join(users[:-1])} and {users[-1]} have it"
-            yield Problem("PM306", what, "Levels, fan-outs and the compute unit need names of their own.")
+            yield Mistake("PM306", what, "Levels, fan-outs and the compute unit need names of their own.")
 
 
-def warnings_of(arch: Architecture) -> tuple[str, ...]:
+def arch_warnings(arch: Architecture) -> tuple[str, ...]:
     """Return what is odd about a machine but no mistake, one sentence each: an inner level dearer than an outer one.
 
     Compared per bit, between levels that may hold the same tensor.
@@ -138,29 +137,29 @@ def _kind(node: Node) -> str:
             assert_never(node)
 
 
-def _node(item: object, where: str, problems: list[Problem]) -> Node | None:
+def _node(item: object, where: str, mistakes: list[Mistake]) -> Node | None:
     """Return the node that a table describes, or None where it does not say what it is."""
     kinds = [kind for kind in KINDS if kind in item] if is_table(item) else []
     if not is_table(item) or len(kinds) != 1:
         found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item)
         hint = "A node is a table with one of 'level', 'fanout' and 'compute', which gives its name."
-        problems.append(Problem("PM307", f"{where} {found}", hint))
+        mistakes.append(Mistake("PM307", f"{where} {found}", hint))
         return None
     if isinstance(item[kinds[0]], str):
         where = f"{where} ({kinds[0]} {shown(item[kinds[0]])})"
     match kinds[0]:
         case "level":
-            return _level(item, where, problems)
+            return _level(item, where, mistakes)
         case "fanout":
-            return _fanout(item, where, problems)
+            return _fanout(item, where, mistakes)
         case _:
-            return _compute(item, where, problems)
+            return _compute(item, where, mistakes)
 
 
-def _level(item: Mapping[str, object], where: str, problems: list[Problem]) -> MemoryLevel:
+def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> MemoryLevel:
     others = tuple(key for key in item if key.startswith("capacity") and key != "capacity_bits")
-    _check_capacity_units(item, others, where, problems)
-    fields = Fields.of(item, where, problems, known=(*_LEVEL_FIELDS, *others))
+    _check_capacity_units(item, others, where, mistakes)
+    fields = Fields.of(item, where, mistakes, known=(*_LEVEL_FIELDS, *others))
     shared = fields.number("bandwidth_bits_per_cycle", None, positive=True, null=True)
     reading = fields.number("read_bandwidth_bits_per_cycle", None, positive=True, null=True)
     writing = fields.number("write_bandwidth_bits_per_cycle", None, positive=True, null=True)
@@ -182,7 +181,7 @@ def _level(item: Mapping[str, object], where: str, problems: list[Problem]) -> M
 
 
 def _check_capacity_units(
-    item: Mapping[str, object], others: tuple[str, ...], where: str, problems: list[Problem]
+    item: Mapping[str, object], others: tuple[str, ...], where: str, mistakes: list[Mistake]
 ) -> None:
     """Note a capacity in two units, or in a unit that is not bits; with the bits where the unit is known."""
     if not others:
@@ -195,9 +194,9 @@ def _check_capacity_units(
         f" ({others[0]} {shown(item[others[0]])} is capacity_bits {shown(_number(bits))})" if bits is not None else ""
     )
     if len(given) > 1:
-        problems.append(Problem("PM308", f"{where}: capacity in two units, {text}", f"Keep capacity_bits alone{same}."))
+        mistakes.append(Mistake("PM308", f"{where}: capacity in two units, {text}", f"Keep capacity_bits alone{same}."))
     else:
-        problems.append(Problem("PM309", f"{where}: {text}", f"Capacities are given as capacity_bits{same}."))
+        mistakes.append(Mistake("PM309", f"{where}: {text}", f"Capacities are given as capacity_bits{same}."))
 
 
 def _check_bandwidths(fields: Fields) -> None:
@@ -206,15 +205,15 @@ def _check_bandwidths(fields: Fields) -> None:
     shared, reading, writing = (fields.table.get(name) is not None for name in names)
     if shared and (reading or writing):
         what = f"{fields.where}: bandwidth_bits_per_cycle stands beside a read or write bandwidth"
-        fields.problems.append(Problem("PM310", what, "Give the shared one, or the two separate ones."))
+        fields.mistakes.append(Mistake("PM310", what, "Give the shared one, or the two separate ones."))
     elif reading != writing:
         given, lacking = ("read", "write") if reading else ("write", "read")
         what = f"{fields.where}: {given}_bandwidth_bits_per_cycle stands without {lacking}_bandwidth_bits_per_cycle"
-        fields.problems.append(Problem("PM311", what, "Give both, or bandwidth_bits_per_cycle for the two together."))
+        fields.mistakes.append(Mistake("PM311", what, "Give both, or bandwidth_bits_per_cycle for the two together."))
 
 
-def _fanout(item: Mapping[str, object], where: str, problems: list[Problem]) -> Fanout:
-    fields = Fields.of(item, where, problems, known=_FANOUT_FIELDS, required=("size",))
+def _fanout(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> Fanout:
+    fields = Fields.of(item, where, mistakes, known=_FANOUT_FIELDS, required=("size",))
     return Fanout(
         name=fields.name("fanout", UNREADABLE),
         size=fields.integer("size", 1),
@@ -224,8 +223,8 @@ def _fanout(item: Mapping[str, object], where: str, problems: list[Problem]) -> 
     )
 
 
-def _compute(item: Mapping[str, object], where: str, problems: list[Problem]) -> ComputeUnit:
-    fields = Fields.of(item, where, problems, known=_COMPUTE_FIELDS)
+def _compute(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> ComputeUnit:
+    fields = Fields.of(item, where, mistakes, known=_COMPUTE_FIELDS)
     return ComputeUnit(
         name=fields.name("compute", UNREADABLE),
         pj=fields.number("pj", Fraction(0)),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 
 LANE_BITS = 32
 ASSUMED_CACHE_BYTES: Mapping[int, int] = {1: 32 * 1024, 2: 512 * 1024, 3: 8 * 1024 * 1024}

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from polymap.arch.document import arch_from_document
 from polymap.arch.host import host_cpu
-from polymap.arch.machine import Architecture
-from polymap.errors import ArchError, Problem, did_you_mean
-from polymap.inputs import read_text, refuse_yaml, shown
-from polymap.parsing import mistakes_in, parse_json, parse_toml
+from polymap.inputs import mistakes_in, parse_json, parse_toml, read_text, refuse_yaml, shown
+from polymap.ir import ArchError, Architecture, Mistake, did_you_mean
 
 HOST = "host_cpu"
 
@@ -38,7 +36,7 @@ def load_arch(name_or_path: str | Path) -> Architecture:
         refuse_yaml(path, "machine")
         what = f"there is no machine {shown(str(name_or_path))}"
         hint = f"{did_you_mean(str(name_or_path)[:64], preset_names())} A file's name ends in .json or .toml."
-        raise ArchError(Problem("PM312", what, hint))
+        raise ArchError(Mistake("PM312", what, hint))
     where = shown(path.name)
     text = read_text(path)
     document = parse(text, where)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.costmodel.symbolic_formula import Formula
-from polymap.display import Shown
-from polymap.errors import BudgetError, Problem
-from polymap.schedules.violation import Violation
+from polymap.costmodel.symbolic import Formula
+from polymap.ir import BudgetError, Mistake, Shown, Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +80,5 @@ class Cost(Shown):
         """
         if self.formulas is None:
             what = "this cost does not know its mapping"
-            raise BudgetError(Problem("PM496", what, "Use the cost that evaluate() or simulate() returned."))
+            raise BudgetError(Mistake("PM496", what, "Use the cost that evaluate() or simulate() returned."))
         return self.formulas(level, tensor)

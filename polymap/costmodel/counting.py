@@ -10,12 +10,22 @@ from __future__ import annotations
 import time
 from math import prod
 
-from polymap.arch.machine import Architecture
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.cost import Counts
-from polymap.errors import BudgetError, Problem
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload, accesses_of
+from polymap.ir import (
+    Architecture,
+    Branch,
+    BudgetError,
+    Compute,
+    Mapping,
+    MappingNode,
+    Mistake,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+)
 
 COUNT_LIMIT_S = 30.0
 FEW_MOVES = 20_000  # a walk of so many takes 0.05 to 0.4 s
@@ -35,7 +45,7 @@ def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds
         return counts, "closed form"
     moves = moves_of(workload, mapping)
     if moves <= FEW_MOVES:
-        from polymap.costmodel.simulate import count_by_simulation
+        from polymap.costmodel.simulator import count_by_simulation
 
         return count_by_simulation(workload, arch, mapping), "steps"
     return _by_sets_or_steps(workload, arch, mapping, moves, (seconds, until))
@@ -46,9 +56,8 @@ def _by_sets_or_steps(
 ) -> tuple[Counts, str]:
     """limit: the seconds allowed, and when they are over."""
     from polymap.costmodel.sets import counts_of_sets  # isl is loaded where it is needed
-    from polymap.costmodel.simulate import count_by_simulation
-    from polymap.poly.budget import budget, is_exhausted
-    from polymap.poly.within import FIRST_OPERATIONS, FIRST_SECONDS, in_a_process
+    from polymap.costmodel.simulator import count_by_simulation
+    from polymap.poly import FIRST_OPERATIONS, FIRST_SECONDS, budget, in_a_process, is_exhausted
 
     seconds, until = limit
     what = "counting this mapping"
@@ -81,7 +90,7 @@ def not_counted(seconds: float) -> BudgetError:
         "A longer time limit, tiles that divide, fewer loops, fewer tensors stored, or smaller extents would help; "
         "what is small is counted step by step."
     )
-    return BudgetError(Problem("PM490", what, hint))
+    return BudgetError(Mistake("PM490", what, hint))
 
 
 def moves_of(workload: Workload, mapping: Mapping) -> int:

@@ -1,1 +1,5 @@
 """The door to isl: named constructors and operations, counting, budgets, error translation."""
+
+from polymap.faces import face
+
+__getattr__, __dir__ = face(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from polymap.poly.affine import Affine, Floor, affine, bounds
+from polymap.ir import Affine, Floor, affine, bounds
 
 MAX_CASES = 64
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import islpy as isl
 
-from polymap.errors import Problem, SolverError
-from polymap.poly.budget import integer
+from polymap.ir import Mistake, SolverError
+from polymap.poly.budgets import integer
 
 
 def count(points: isl.Set) -> int:
@@ -16,7 +16,7 @@ def count(points: isl.Set) -> int:
     if points.is_empty():
         return 0
     if not points.is_bounded():
-        raise SolverError(Problem("PM512", f"A set without bounds cannot be counted: {points}", "Bound every dim."))
+        raise SolverError(Mistake("PM512", f"A set without bounds cannot be counted: {points}", "Bound every dim."))
     box = _box_count(points)
     if box is not None:
         return box

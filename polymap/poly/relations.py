@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from polymap.poly.affine import Affine
+from polymap.ir import Affine
 from polymap.poly.sets import dim_bounds, function, later, same_value, value
 
 _SET = isl.dim_type.set

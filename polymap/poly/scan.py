@@ -14,8 +14,8 @@ import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.errors import BudgetError, Problem
-from polymap.poly.budget import check_clock, integer
+from polymap.ir import BudgetError, Mistake
+from polymap.poly.budgets import check_clock, integer
 
 _SET = isl.dim_type.set
 MAX_POINTS = 12_000_000
@@ -279,9 +279,9 @@ def _as_one(columns: list[Integers]) -> Integers:
 
 def _too_wide() -> BudgetError:
     what = "dims that interact have coordinates beyond what is listed"
-    return BudgetError(Problem("PM497", what, "Smaller extents would help."))
+    return BudgetError(Mistake("PM497", what, "Smaller extents would help."))
 
 
 def _too_many(length: int) -> BudgetError:
     what = f"dims that interact have {length:,} points together, more than the {MAX_POINTS:,} that are listed"
-    return BudgetError(Problem("PM498", what, "Smaller extents, or constraints that join fewer dims, would help."))
+    return BudgetError(Mistake("PM498", what, "Smaller extents, or constraints that join fewer dims, would help."))

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import islpy as isl
 
-from polymap.poly.affine import Affine
-from polymap.poly.budget import CONTEXT, check_clock, has_run_out, integer
+from polymap.ir import Affine
+from polymap.poly.budgets import CONTEXT, check_clock, has_run_out, integer
 from polymap.poly.cases import pieces_of
 
 Set = isl.Set

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from polymap.poly.affine import Affine, dim
-from polymap.poly.budget import check_clock, has_run_out
+from polymap.ir import Affine, dim
+from polymap.poly.budgets import check_clock, has_run_out
 from polymap.poly.factors import Tally as Tally, tally_of, terms_of
 from polymap.poly.sets import coalesced, function, integer_set, tuple_space, value
 

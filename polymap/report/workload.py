@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from polymap.poly.affine import Affine, Floor
+from polymap.ir import Access, Affine, Apply, Convert, Expression, Floor, Index, Number, Read, Statement, Workload
 from polymap.report.numbers import exact, size, table
-from polymap.workload.loopnest import Access, Apply, Convert, Expression, Index, Number, Read, Statement, Workload
-from polymap.workload.notation import access_text
+from polymap.workload import access_text
 
 _INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "<": 0, "<=": 0, "==": 0, "!=": 0, "&&": 0, "||": 0}
 

@@ -9,12 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from polymap.arch.machine import Architecture
-from polymap.errors import ArchError, MappingError, Problem, did_you_mean
 from polymap.inputs import as_integer, shown
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.schedules.violation import Violation
-from polymap.workload.loopnest import Role, Statement, Workload
+from polymap.ir import (
+    ArchError,
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingError,
+    MappingNode,
+    Mistake,
+    Role,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Violation,
+    Workload,
+    did_you_mean,
+)
 
 _ROLES = tuple(f"@{role.value}" for role in Role)
 _MAX_DEPTH = 100
@@ -23,16 +36,16 @@ _MAX_DEPTH = 100
 def check_machine(workload: Workload, arch: Architecture) -> None:
     """Raise ArchError where `holds` or `must_hold` names a tensor that the workload lacks; roles are always known."""
     names = tuple(tensor.name for tensor in workload.tensors)
-    problems = [
-        Problem("PM390", f"{word} of the level '{level.name}' names {shown(name)}, which the workload lacks", hint)
+    mistakes = [
+        Mistake("PM390", f"{word} of the level '{level.name}' names {shown(name)}, which the workload lacks", hint)
         for level in arch.levels
         for word, listed in (("holds", level.holds or ()), ("must_hold", level.must_hold))
         for name in listed
         if name not in _ROLES and name not in names
         for hint in (did_you_mean(name, (*names, *_ROLES)),)
     ]
-    if problems:
-        raise ArchError(problems)
+    if mistakes:
+        raise ArchError(mistakes)
 
 
 def check_mapping(workload: Workload, arch: Architecture, mapping: Mapping) -> None:
@@ -46,8 +59,8 @@ def check_mapping(workload: Workload, arch: Architecture, mapping: Mapping) -> N
     checker = _Checker(workload, arch)
     checker.sequence(mapping.nodes, "nodes", _Way.start(workload))
     checker.every_statement_once()
-    if checker.problems:
-        raise MappingError(checker.problems)
+    if checker.mistakes:
+        raise MappingError(checker.mistakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +91,7 @@ class _Checker:
     tensors: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
     fanouts: tuple[str, ...] = ()
-    problems: list[Problem] = field(default_factory=list[Problem])
+    mistakes: list[Mistake] = field(default_factory=list[Mistake])
     places: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     computed: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -89,7 +102,7 @@ class _Checker:
         self.fanouts = tuple(fanout.name for fanout in self.arch.fanouts)
 
     def note(self, code: str, what: str, hint: str = "") -> None:
-        self.problems.append(Problem(code, what, hint))
+        self.mistakes.append(Mistake(code, what, hint))
 
     def unknown(self, code: str, where: str, kind: str, word: object, known: Sequence[str]) -> None:
         hint = did_you_mean(word[:64], known) if isinstance(word, str) else f"Known: {', '.join(known[:20])}."
@@ -279,7 +292,7 @@ def idle_fanouts(workload: Workload, arch: Architecture) -> tuple[str, ...]:
     )
 
 
-def warnings_of(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[str, ...]:
+def mapping_warnings(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[str, ...]:
     """Return what is odd about a readable tree but no mistake: nodes of the outermost level inside a loop."""
     found: dict[str, None] = {}
     outermost = arch.levels[0].name

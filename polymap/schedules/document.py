@@ -5,9 +5,8 @@ Whether the names exist and the tree can be read as a program is `check_mapping`
 
 from __future__ import annotations
 
-from polymap.errors import MappingError, Problem
 from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, is_list, is_name, is_table, kinds_found, shown
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import Branch, Compute, Mapping, MappingError, MappingNode, Mistake, Spatial, Storage, Temporal
 
 _FIELDS = {
     "store": ("store", "tensors"),
@@ -30,23 +29,23 @@ def mapping_from_document(document: object, where: str = "mapping") -> Mapping:
             return _from_answer(document["mapping"], where)
         if "front" in document:
             what = f"{where} holds a front of mappings"
-            raise MappingError(Problem("PM451", what, "Save the `mapping` of the entry that you want as its own file."))
-    problems: list[Problem] = []
-    fields = Fields.of(document, where, problems, known=("nodes",), required=("nodes",))
-    reader = _Reader(problems)
+            raise MappingError(Mistake("PM451", what, "Save the `mapping` of the entry that you want as its own file."))
+    mistakes: list[Mistake] = []
+    fields = Fields.of(document, where, mistakes, known=("nodes",), required=("nodes",))
+    reader = _Reader(mistakes)
     nodes = reader.sequence(fields.items("nodes"), "nodes", 0)
-    if problems:
-        raise MappingError(problems)
+    if mistakes:
+        raise MappingError(mistakes)
     return Mapping(nodes)
 
 
 def _from_answer(mapping: object, where: str) -> Mapping:
     if mapping is None:
         what = f"{where} holds the answer of a search that found no mapping"
-        raise MappingError(Problem("PM452", what, "Search again with more time, or loosen what it must meet."))
+        raise MappingError(Mistake("PM452", what, "Search again with more time, or loosen what it must meet."))
     if not is_table(mapping) or "nodes" not in mapping:
         what = f"{where}: mapping is {shown(mapping)}"
-        raise MappingError(Problem("PM112", what, "A table with the field 'nodes' is wanted."))
+        raise MappingError(Mistake("PM112", what, "A table with the field 'nodes' is wanted."))
     return mapping_from_document(mapping, where)
 
 
@@ -72,21 +71,21 @@ def _node_to_document(node: MappingNode) -> dict[str, object]:
 class _Reader:
     """Reads nodes and collects what is wrong with them."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        self._problems = problems
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        self._mistakes = mistakes
         self._nodes = 0
 
     def sequence(self, items: object, where: str, depth: int) -> tuple[MappingNode, ...]:
         if not is_list(items):
-            self._problems.append(Problem("PM112", f"{where} is {shown(items)}", "A list of nodes is wanted."))
+            self._mistakes.append(Mistake("PM112", f"{where} is {shown(items)}", "A list of nodes is wanted."))
             return ()
         if depth > MAX_DEPTH:
-            self._problems.append(Problem("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))
+            self._mistakes.append(Mistake("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))
             return ()
         before, self._nodes = self._nodes, self._nodes + len(items)
         if self._nodes > _MAX_NODES:
             if before <= _MAX_NODES:
-                self._problems.append(Problem("PM453", f"the loop tree has more than {_MAX_NODES:,} nodes"))
+                self._mistakes.append(Mistake("PM453", f"the loop tree has more than {_MAX_NODES:,} nodes"))
             return ()
         nodes = [self._node(item, f"{where}[{index}]", depth) for index, item in enumerate(items)]
         return tuple(node for node in nodes if node is not None)
@@ -97,10 +96,10 @@ class _Reader:
         if len(kinds) != 1:
             found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item)
             hint = "A node is a table with one of 'store', 'for', 'par', 'branch' and 'compute'."
-            self._problems.append(Problem("PM454", f"{where} {found}", hint))
+            self._mistakes.append(Mistake("PM454", f"{where} {found}", hint))
             return None
         kind = kinds[0]
-        fields = Fields.of(item, where, self._problems, known=_FIELDS[kind], required=_FIELDS[kind])
+        fields = Fields.of(item, where, self._mistakes, known=_FIELDS[kind], required=_FIELDS[kind])
         match kind:
             case "store":
                 return Storage(fields.name("store", "_"), fields.names("tensors", ()))

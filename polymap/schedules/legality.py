@@ -11,12 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 
-from polymap.errors import BudgetError, Problem
-from polymap.poly.budget import budget, is_exhausted, is_open
-from polymap.poly.relations import Clock, at_same_time, not_in_order
-from polymap.poly.sets import Map, first_pair
-from polymap.poly.within import within
-from polymap.schedules.mapping import Mapping
+from polymap.ir import BudgetError, InstancePoint, Mapping, Mistake, Violation, Workload
+from polymap.poly import Clock, Map, at_same_time, budget, first_pair, is_exhausted, is_open, not_in_order, within
 from polymap.schedules.relation import Schedule, order_schedule, schedule_of
 from polymap.schedules.signs import (
     band,
@@ -26,9 +22,7 @@ from polymap.schedules.signs import (
     permutation_is_legal,
     sign_vectors,
 )
-from polymap.schedules.violation import InstancePoint, Violation
-from polymap.workload.dependences import Dependence, Kind, dependence_relations, dependences
-from polymap.workload.loopnest import Workload
+from polymap.workload import Dependence, Kind, dependence_relations, dependences
 
 SECONDS = 20.0
 PLACES_OPERATIONS = 5_000_000
@@ -95,7 +89,7 @@ def schedule_violations(
         if is_open() or not is_exhausted(error):
             raise
         hint = "Smaller extents, or fewer floors and modulos in subscripts and tiles that divide, would help."
-        raise BudgetError(Problem("PM518", f"{what} takes more than {seconds:.3g} s to decide", hint)) from None
+        raise BudgetError(Mistake("PM518", f"{what} takes more than {seconds:.3g} s to decide", hint)) from None
 
 
 def _schedule_violations(workload: Workload, schedule: Schedule, *, strict: bool) -> tuple[Violation, ...]:

@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import dataclass
 
-from polymap.poly.affine import Affine, Floor, affine, dim
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
+from polymap.ir import (
+    Affine,
+    Branch,
+    Compute,
+    Floor,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    affine,
+    dim,
+)
 
 Schedule = Table[str, tuple[Affine, ...]]
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import factorial
 
-from polymap.errors import BudgetError, Problem
-from polymap.workload.loopnest import Operator, Statement, Workload
+from polymap.ir import BudgetError, Mistake, Operator, Statement, Workload
 
 Vectors = Sequence[Sequence[int]]
 
@@ -52,7 +51,7 @@ def _shared_loops(first: Statement, second: Statement) -> int:
 
 @lru_cache(maxsize=128)
 def _vectors(workload: Workload, relaxed: int) -> tuple[tuple[int, ...], ...]:
-    from polymap.workload.dependences import Kind, dependences
+    from polymap.workload import Kind, dependences
 
     width = len(band(workload))
     found = {
@@ -113,7 +112,7 @@ def count_legal_permutations(vectors: Vectors, length: int) -> int:
     entangled = [position for position in range(length) if any(vector[position] for vector in vectors)]
     if len(entangled) > MAX_ENTANGLED_LOOPS:
         raise BudgetError(
-            Problem(
+            Mistake(
                 "PM514",
                 f"{len(entangled)} loops with dependences have too many orders to count.",
                 f"Up to {MAX_ENTANGLED_LOOPS} are counted.",

@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from polymap.errors import MappingError, Problem
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
+from polymap.ir import (
+    Branch,
+    Compute,
+    Mapping,
+    MappingError,
+    MappingNode,
+    Mistake,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 
 Nodes = tuple[MappingNode, ...]
 Place = int | tuple[int, ...]
@@ -187,7 +196,7 @@ _ASK = "places(mapping) lists the nodes and their places."
 
 
 def _impossible(what: str, hint: str) -> MappingError:
-    return MappingError(Problem("PM420", what, hint))
+    return MappingError(Mistake("PM420", what, hint))
 
 
 def _inserting(new: MappingNode) -> Edit:

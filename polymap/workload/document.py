@@ -6,12 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from polymap.errors import Problem, WorkloadError
-from polymap.inputs import Fields, is_table, parse_integer, read_text, refuse_yaml, shown
-from polymap.parsing import mistakes_in, parse_json
-from polymap.poly.affine import Affine
-from polymap.workload.einsum import Extras, build
-from polymap.workload.loopnest import Workload
+from polymap.inputs import Fields, is_table, mistakes_in, parse_integer, parse_json, read_text, refuse_yaml, shown
+from polymap.ir import Affine, Mistake, Workload, WorkloadError
+from polymap.workload.einsums import Extras, build
 from polymap.workload.networks import builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index
 
@@ -26,11 +23,11 @@ def workload_from_document(document: object) -> Workload:
     Beyond the fields of an einsum, `constraints` lists expressions of its dims, each >= 0 at every statement instance
     (a convolution that skips its padding is written so).
     """
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     if is_table(document) and "nodes" in document and "einsum" not in document:
         hint = "Machines are given to --arch, mappings to --mapping; a workload has the field 'einsum'."
-        raise WorkloadError(Problem("PM234", "the workload is a machine or a mapping: it has the field 'nodes'", hint))
-    fields = Fields.of(document, "the workload", problems, known=FIELDS, required=("einsum",))
+        raise WorkloadError(Mistake("PM234", "the workload is a machine or a mapping: it has the field 'nodes'", hint))
+    fields = Fields.of(document, "the workload", mistakes, known=FIELDS, required=("einsum",))
     table = fields.table
     for name in ("name", "bits", "types", "roles"):
         if name in table and table[name] is None:
@@ -38,9 +35,9 @@ def workload_from_document(document: object) -> Workload:
     sizes = table.get("sizes", {})
     if not is_table(sizes):
         fields.refuse("PM112", "sizes", "A table from dim to integer is wanted.")
-    constraints = _constraints(fields.items("constraints"), problems)
+    constraints = _constraints(fields.items("constraints"), mistakes)
     if "einsum" not in table:
-        raise WorkloadError(problems)
+        raise WorkloadError(mistakes)
     extras = Extras(
         bits=table.get("bits"),
         types=table.get("types"),
@@ -50,7 +47,7 @@ def workload_from_document(document: object) -> Workload:
         associative=table.get("associative", True),
         name=table.get("name"),
     )
-    return build(table["einsum"], sizes if is_table(sizes) else {}, extras, problems, constraints)
+    return build(table["einsum"], sizes if is_table(sizes) else {}, extras, mistakes, constraints)
 
 
 def workload_to_document(workload: Workload) -> dict[str, object]:
@@ -59,7 +56,7 @@ def workload_to_document(workload: Workload) -> dict[str, object]:
     Raises WorkloadError for a workload that is no einsum (a C program).
     """
     refusal = WorkloadError(
-        Problem(
+        Mistake(
             "PM231", f"the workload {shown(workload.name)} cannot be written as JSON", "Only einsums and layers can."
         )
     )
@@ -99,43 +96,43 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
     sizes: dim or C parameter -> size, or texts such as "m=512"; for einsums and C only. Raises InputError where a file
     cannot be read and WorkloadError where it makes no sense, with every mistake.
     """
-    problems: list[Problem] = []
-    given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, problems)
+    mistakes: list[Mistake] = []
+    given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
     suffix = PurePath(word).suffix.lower()
     refuse_yaml(word, "workload")
     if suffix == ".c":
-        return _from_c_file(word, given, problems)
+        return _from_c_file(word, given, mistakes)
     if suffix != ".json" and ("=" in word or "[" in word):
-        return build(word, given, Extras(), problems)
+        return build(word, given, Extras(), mistakes)
     if given:
         names = ", ".join(shown(name) for name in given)
-        problems.append(Problem("PM205", f"{shown(word)} has its sizes, but {names} is given", "Leave the sizes out."))
-    if problems:
-        raise WorkloadError(problems)
+        mistakes.append(Mistake("PM205", f"{shown(word)} has its sizes, but {names} is given", "Leave the sizes out."))
+    if mistakes:
+        raise WorkloadError(mistakes)
     if suffix == ".json":
         return _from_json_file(word)
     if suffix in _OTHER_FILES or "/" in word:
         hint = "A workload is a .json or a .c file, an einsum, or a built-in name."
-        raise WorkloadError(Problem("PM232", f"{shown(word)} is no workload file", hint))
+        raise WorkloadError(Mistake("PM232", f"{shown(word)} is no workload file", hint))
     return builtin_workload(word)
 
 
-def _constraints(items: Sequence[object], problems: list[Problem]) -> tuple[Affine, ...]:
-    read = [read_index(item, f"constraints[{place}]", problems) for place, item in enumerate(items)]
+def _constraints(items: Sequence[object], mistakes: list[Mistake]) -> tuple[Affine, ...]:
+    read = [read_index(item, f"constraints[{place}]", mistakes) for place, item in enumerate(items)]
     return tuple(constraint for constraint in read if constraint is not None)
 
 
-def _sizes(words: Sequence[str], problems: list[Problem]) -> dict[str, object]:
+def _sizes(words: Sequence[str], mistakes: list[Mistake]) -> dict[str, object]:
     """Return dim -> size of texts such as "m=512"; what is no such text, or given twice, is noted."""
     sizes: dict[str, object] = {}
     for word in words:
         match = _SIZE.fullmatch(word)
         if match is None:
-            problems.append(Problem("PM233", f"{shown(word)} is no size", "Write it as m=512."))
+            mistakes.append(Mistake("PM233", f"{shown(word)} is no size", "Write it as m=512."))
             continue
         name, text = match.groups()
         if name in sizes:
-            problems.append(Problem("PM206", f"the size of {shown(name)} is given twice"))
+            mistakes.append(Mistake("PM206", f"the size of {shown(name)} is given twice"))
         number = parse_integer(text)
         sizes[name] = text if number is None else number
     return sizes
@@ -149,14 +146,14 @@ def _from_json_file(path: str) -> Workload:
         return workload_from_document(document)
 
 
-def _from_c_file(path: str, sizes: Mapping[str, object], problems: list[Problem]) -> Workload:
+def _from_c_file(path: str, sizes: Mapping[str, object], mistakes: list[Mistake]) -> Workload:
     wrong = {name: size for name, size in sizes.items() if not isinstance(size, int) or isinstance(size, bool)}
-    problems += [
-        Problem("PM207", f"the size of {shown(name)} is {shown(size)}", "An integer is wanted.")
+    mistakes += [
+        Mistake("PM207", f"the size of {shown(name)} is {shown(size)}", "An integer is wanted.")
         for name, size in wrong.items()
     ]
-    if problems:
-        raise WorkloadError(problems)
+    if mistakes:
+        raise WorkloadError(mistakes)
     from polymap.workload.c import from_c
 
     numbers = {name: size for name, size in sizes.items() if isinstance(size, int)}

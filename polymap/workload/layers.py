@@ -12,11 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from polymap.errors import Problem, did_you_mean
 from polymap.inputs import MAX_INTEGER, as_integer, is_list, shown
-from polymap.poly.affine import Affine, bounds, dim
-from polymap.workload.einsum import Extras, build
-from polymap.workload.loopnest import Workload
+from polymap.ir import Affine, Mistake, Workload, bounds, did_you_mean, dim
+from polymap.workload.einsums import Extras, build
 
 ALIASES = {"M": "K", "Co": "K", "Ci": "C", "B": "N", "Hk": "R", "Wk": "S", "Ho": "E", "Wo": "F"}
 EXTENTS = ("N", "K", "C", "H", "W", "R", "S", "E", "F", "groups")
@@ -78,22 +76,22 @@ def conv2d(
     skip_padding: leave out the taps that fall on padding, and read the bare input.
     Raises WorkloadError with every mistake.
     """
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     named = {"K": K, "C": C, "H": H, "W": W, "R": R, "S": S, "E": E, "F": F, "N": N}
     given: dict[str, object] = {key: value for key, value in named.items() if value is not None}
-    numbers = _numbers({**given, "groups": groups}, aliases, problems)
-    steps = _pair("stride", stride, 1, problems)
-    rings = _pair("padding", padding, 0, problems)
-    spreads = _pair("dilation", dilation, 1, problems)
-    skip = _flag("skip_padding", skip_padding, problems)
-    _check_groups(numbers, problems)
-    vertical = _axis("HRE", numbers, (steps[0], rings[0], spreads[0]), problems)
-    horizontal = _axis("WSF", numbers, (steps[1], rings[1], spreads[1]), problems)
+    numbers = _numbers({**given, "groups": groups}, aliases, mistakes)
+    steps = _pair("stride", stride, 1, mistakes)
+    rings = _pair("padding", padding, 0, mistakes)
+    spreads = _pair("dilation", dilation, 1, mistakes)
+    skip = _flag("skip_padding", skip_padding, mistakes)
+    _check_groups(numbers, mistakes)
+    vertical = _axis("HRE", numbers, (steps[0], rings[0], spreads[0]), mistakes)
+    horizontal = _axis("WSF", numbers, (steps[1], rings[1], spreads[1]), mistakes)
     extras = Extras(bits, types, None, initial, temporary, associative, "conv2d" if name is None else name)
-    if problems or vertical is None or horizontal is None:
-        assert problems
+    if mistakes or vertical is None or horizontal is None:
+        assert mistakes
         # What is wrong with the other arguments is told in the same breath.
-        return build("O[n] += I[n] * W[n]", {"n": 1}, extras, problems)
+        return build("O[n] += I[n] * W[n]", {"n": 1}, extras, mistakes)
     return _convolution(numbers, vertical, horizontal, extras, skip=skip)
 
 
@@ -147,21 +145,21 @@ def _inside(window: Affine, dims: tuple[str, str], axis: _Axis) -> tuple[Affine,
     return below + above
 
 
-def _flag(name: str, value: object, problems: list[Problem]) -> bool:
+def _flag(name: str, value: object, mistakes: list[Mistake]) -> bool:
     if not isinstance(value, bool):
-        problems.append(Problem("PM112", f"{name} is {shown(value)}", "True or False is wanted."))
+        mistakes.append(Mistake("PM112", f"{name} is {shown(value)}", "True or False is wanted."))
     return value is True
 
 
-def _numbers(given: dict[str, object], aliases: Mapping[str, object], problems: list[Problem]) -> dict[str, int]:
+def _numbers(given: dict[str, object], aliases: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:
     """Return the extents under their first names; what is wrong or missing is noted and left out."""
     written = {key: key for key in given}
     for alias, value in aliases.items():
         key = ALIASES.get(alias)
         if key is None:
-            problems.append(Problem("PM220", f"conv2d has no argument {shown(alias)}", _closest(alias)))
+            mistakes.append(Mistake("PM220", f"conv2d has no argument {shown(alias)}", _closest(alias)))
         elif key in given:
-            problems.append(Problem("PM206", f"{written[key]} and {alias} are the same number, given twice"))
+            mistakes.append(Mistake("PM206", f"{written[key]} and {alias} are the same number, given twice"))
         elif value is not None:
             given[key], written[key] = value, alias
     given.setdefault("N", 1)
@@ -171,16 +169,16 @@ def _numbers(given: dict[str, object], aliases: Mapping[str, object], problems: 
         if number is None or number > MAX_INTEGER or (number < 1 and key not in "HWEF"):
             large = "too large: " if number is not None and number > MAX_INTEGER else ""
             what = f"{written.get(key, key)} is {large}{shown(value)}"
-            problems.append(Problem("PM222", what, "An integer >= 1 (at most 10^100) is wanted."))
+            mistakes.append(Mistake("PM222", what, "An integer >= 1 (at most 10^100) is wanted."))
         else:
             numbers[key] = number
     for size, out in (("H", "E"), ("W", "F")):
         if size not in given and out not in given:
             what = f"conv2d lacks {size} (the input's extent) or {out} (the output's)"
-            problems.append(Problem("PM221", what, f"Add {size}=..., an integer >= 1."))
+            mistakes.append(Mistake("PM221", what, f"Add {size}=..., an integer >= 1."))
     for key in ("K", "C", "R", "S"):
         if key not in given:
-            problems.append(Problem("PM221", f"conv2d lacks {key}", f"Add {key}=..., an integer >= 1."))
+            mistakes.append(Mistake("PM221", f"conv2d lacks {key}", f"Add {key}=..., an integer >= 1."))
     return numbers
 
 
@@ -192,7 +190,7 @@ def _closest(word: str) -> str:
     return f"Did you mean '{same[0]}'?" if same else did_you_mean(word[:64], known)
 
 
-def _pair(name: str, value: object, least: int, problems: list[Problem]) -> tuple[int, int]:
+def _pair(name: str, value: object, least: int, mistakes: list[Mistake]) -> tuple[int, int]:
     """Return (vertical, horizontal) of an integer or a pair of integers; `least` twice where it is neither."""
     items = value if is_list(value) else (value, value)
     numbers = [as_integer(item) for item in items]
@@ -202,18 +200,18 @@ def _pair(name: str, value: object, least: int, problems: list[Problem]) -> tupl
         case _:
             texts = f"({', '.join(shown(item) for item in items[:4])})" if is_list(value) else shown(value)
             hint = f"An integer >= {least}, or a pair (vertical, horizontal) of them, is wanted."
-            problems.append(Problem("PM222", f"{name} is {texts}", hint))
+            mistakes.append(Mistake("PM222", f"{name} is {texts}", hint))
             return least, least
 
 
-def _check_groups(numbers: dict[str, int], problems: list[Problem]) -> None:
+def _check_groups(numbers: dict[str, int], mistakes: list[Mistake]) -> None:
     for key in ("K", "C"):
         if key in numbers and "groups" in numbers and numbers[key] % numbers["groups"]:
             what = f"groups={shown(numbers['groups'])} does not divide {key}={shown(numbers[key])}"
-            problems.append(Problem("PM225", what, "K and C are totals over all groups."))
+            mistakes.append(Mistake("PM225", what, "K and C are totals over all groups."))
 
 
-def _axis(names: str, numbers: dict[str, int], moves: tuple[int, int, int], problems: list[Problem]) -> _Axis | None:
+def _axis(names: str, numbers: dict[str, int], moves: tuple[int, int, int], mistakes: list[Mistake]) -> _Axis | None:
     """Return one spatial axis from the input's size or the output's; None where a number lacks or they do not fit.
 
     names: the letters of the size, the kernel and the output; moves: stride, padding and dilation.
@@ -224,7 +222,7 @@ def _axis(names: str, numbers: dict[str, int], moves: tuple[int, int, int], prob
     formula = FORMULA.format(out=out_name, size=size_name, kernel=kernel_name)
     wrong = [f"{key}={shown(numbers[key])}" for key in (size_name, out_name) if numbers.get(key, 1) < 1]
     if wrong:
-        problems.append(Problem("PM222", f"{' and '.join(wrong)} is not positive", f"It is >= 1: {formula}"))
+        mistakes.append(Mistake("PM222", f"{' and '.join(wrong)} is not positive", f"It is >= 1: {formula}"))
         return None
     if kernel is None or (size is None and out is None):
         return None
@@ -235,10 +233,10 @@ def _axis(names: str, numbers: dict[str, int], moves: tuple[int, int, int], prob
     given = f"{size_name}={size}, {kernel_name}={kernel}, padding={padding}, stride={stride}, dilation={dilation}"
     if made < 1:
         what = f"the output's extent {out_name} is {made}: {given}"
-        problems.append(Problem("PM224", what, f"{formula}. The window covers {reach} of {size + 2 * padding}."))
+        mistakes.append(Mistake("PM224", what, f"{formula}. The window covers {reach} of {size + 2 * padding}."))
         return None
     if out is not None and out != made:
         what = f"{out_name} is {out}, but {given} makes it {made}"
-        problems.append(Problem("PM223", what, f"{formula}. Give {size_name} or {out_name}."))
+        mistakes.append(Mistake("PM223", what, f"{formula}. Give {size_name} or {out_name}."))
         return None
     return _Axis(size, kernel, stride, padding, dilation, made)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.errors import Problem, WorkloadError, did_you_mean
 from polymap.inputs import shown
-from polymap.workload.einsum import einsum
+from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
-from polymap.workload.loopnest import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ def builtin_workload(name: str) -> Workload:
     hint = did_you_mean(name[:100], inside or names)
     if not hint.startswith("Did"):
         hint = f"Networks: {', '.join(NETWORKS)}; `polymap list` shows every layer." if not inside else hint
-    raise WorkloadError(Problem("PM230", f"there is no built-in workload {shown(name)}", hint))
+    raise WorkloadError(Mistake("PM230", f"there is no built-in workload {shown(name)}", hint))
 
 
 def _workload(name: str, shape: Conv | Product | Heads) -> Workload:

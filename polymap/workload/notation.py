@@ -13,10 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from polymap.errors import Problem, WorkloadError
 from polymap.inputs import MAX_INTEGER, NAME_RULE, is_name, shown
-from polymap.poly.affine import Affine, affine
-from polymap.workload.loopnest import Access, Operator, Statement
+from polymap.ir import Access, Affine, Mistake, Operator, Statement, WorkloadError, affine
 
 MAX_TEXT = 20_000
 TERM_RULE = "An index is a signed sum of dim, int*dim, dim*int, 2p and int."
@@ -47,19 +45,19 @@ class Reading:
     dims: dict[str, str]
 
 
-def read_einsum(text: object, problems: list[Problem]) -> Reading | None:
+def read_einsum(text: object, mistakes: list[Mistake]) -> Reading | None:
     """Return what an einsum says; every mistake is added to `problems`.
 
     Indices that cannot be read are left out (their dims are kept); None where the text as a whole makes no sense.
     """
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         what = shown(text) if not isinstance(text, str) else f"{len(text):,} characters long"
-        problems.append(
-            Problem("PM201", f"the einsum is {what}", f"A text of at most {MAX_TEXT:,} characters is wanted.")
+        mistakes.append(
+            Mistake("PM201", f"the einsum is {what}", f"A text of at most {MAX_TEXT:,} characters is wanted.")
         )
         return None
     tokens = [token for token in _tokens(text) if token.kind != "space"]
-    reader = _Reader(text, tokens, problems)
+    reader = _Reader(text, tokens, mistakes)
     try:
         return reader.einsum()
     except WorkloadError:  # what follows makes no sense; the problem is noted
@@ -78,15 +76,15 @@ def access_text(access: Access) -> str:
     return f"{access.tensor}[{indices}]" if access.index else access.tensor
 
 
-def read_index(text: object, where: str, problems: list[Problem]) -> Affine | None:
+def read_index(text: object, where: str, mistakes: list[Mistake]) -> Affine | None:
     """Return what one index expression says, or None with the mistakes noted; `where` names it in messages."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:
-        problems.append(Problem("PM201", f"{where} is {shown(text)}", TERM_RULE))
+        mistakes.append(Mistake("PM201", f"{where} is {shown(text)}", TERM_RULE))
         return None
-    before = len(problems)
+    before = len(mistakes)
     tokens = [token for token in _tokens(text) if token.kind != "space"]
-    index = _Reader(text, tokens, problems).index(tokens, where)
-    return index if len(problems) == before else None
+    index = _Reader(text, tokens, mistakes).index(tokens, where)
+    return index if len(mistakes) == before else None
 
 
 def affine_text(index: Affine) -> str:
@@ -101,10 +99,10 @@ def _tokens(text: str) -> list[Token]:
 class _Reader:
     """A recursive-descent reader over the tokens; depth two, whatever the text."""
 
-    def __init__(self, text: str, tokens: list[Token], problems: list[Problem]) -> None:
+    def __init__(self, text: str, tokens: list[Token], mistakes: list[Mistake]) -> None:
         self.text = text
         self.tokens = tokens
-        self.problems = problems
+        self.mistakes = mistakes
         self.place = 0
         self.dims: dict[str, str] = {}
 
@@ -188,7 +186,7 @@ class _Reader:
     def refuse_term(self, term: list[Token], piece: list[Token], where: str) -> None:
         if not term:
             what = "a term is missing" if piece else "an index is empty"
-            self.problems.append(Problem("PM201", f"{what} in {where}", TERM_RULE))
+            self.mistakes.append(Mistake("PM201", f"{what} in {where}", TERM_RULE))
             return
         text = self.text[term[0].column - 1 : term[-1].column - 1 + len(term[-1].text)]
         where = f"{where} (column {term[0].column})"
@@ -196,23 +194,23 @@ class _Reader:
         kinds = {token.text for token in term if token.kind not in ("name", "integer")}
         if "[" in kinds:
             what = f"{shown(text)} in {where} reads a tensor inside an index"
-            self.problems.append(Problem("PM202", what, TERM_RULE))
+            self.mistakes.append(Mistake("PM202", what, TERM_RULE))
             return
         for token in names:
             self.dim(token, where)
         if kinds <= {"*"} and len(names) > 1:
             what = f"the product {_short(text)} in {where} is not affine: it multiplies dims"
-            self.problems.append(Problem("PM202", what, TERM_RULE))
+            self.mistakes.append(Mistake("PM202", what, TERM_RULE))
         elif kinds & {"/", "%"}:
             what = f"{shown(text)} in {where} divides"
-            self.problems.append(Problem("PM202", what, "/ and % by constants are read in C programs only."))
+            self.mistakes.append(Mistake("PM202", what, "/ and % by constants are read in C programs only."))
         else:
-            self.problems.append(Problem("PM201", f"{shown(text)} in {where} cannot be read", TERM_RULE))
+            self.mistakes.append(Mistake("PM201", f"{shown(text)} in {where} cannot be read", TERM_RULE))
 
     def number(self, token: Token, where: str) -> int:
         if len(token.text) <= 101 and int(token.text) <= MAX_INTEGER:
             return int(token.text)
-        self.problems.append(Problem("PM201", f"an integer in {where} (column {token.column}) is larger than 10^100"))
+        self.mistakes.append(Mistake("PM201", f"an integer in {where} (column {token.column}) is larger than 10^100"))
         return 1
 
     def dim(self, token: Token, where: str) -> str:
@@ -222,16 +220,16 @@ class _Reader:
 
     def check_name(self, token: Token) -> None:
         if not is_name(token.text):
-            self.problems.append(
-                Problem("PM114", f"the name in column {token.column} is {shown(token.text)}", NAME_RULE)
+            self.mistakes.append(
+                Mistake("PM114", f"the name in column {token.column} is {shown(token.text)}", NAME_RULE)
             )
 
     def peek(self, text: str) -> bool:
         return self.place < len(self.tokens) and self.tokens[self.place].text == text
 
     def stop(self, what: str, hint: str) -> WorkloadError:
-        self.problems.append(Problem("PM201", what, hint))
-        return WorkloadError(self.problems)
+        self.mistakes.append(Mistake("PM201", what, hint))
+        return WorkloadError(self.mistakes)
 
 
 def _short(text: str) -> str:

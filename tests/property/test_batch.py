@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.costmodel.batch import CostArrays, evaluate_many
-from polymap.costmodel.batch_cost import Batch, batch_of
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import evaluate, simulate
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.evaluation import evaluate, simulate
+from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
+from polymap.costmodel.tables.cost_columns import Batch, batch_of
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.cases import Case, random_case
 

@@ -8,23 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from polymap.costmodel.batch_digits import digits_of, first_back
-from polymap.costmodel.batch_factors import (
-    FirstTile,
-    Judged,
-    Kept,
-    Places,
-    WindowAll,
-    WindowDistinct,
-    WindowFirst,
-    WindowKept,
-    WindowSum,
-    times_of,
-)
-from polymap.costmodel.batch_loops import Integers
-from polymap.costmodel.batch_rows import Factor
-from polymap.costmodel.batch_sliding import is_in_reach
-from polymap.costmodel.digits import (
+from polymap.costmodel.closed_form.carries import Axes, Judge, always, none_starts, none_stops
+from polymap.costmodel.closed_form.digits import (
     Chain,
     Clock,
     Cut,
@@ -37,9 +22,24 @@ from polymap.costmodel.digits import (
     siblings,
     spread,
 )
-from polymap.costmodel.messages import Sums, distinct_elements, sums_of_window
-from polymap.costmodel.scene import Axes, Judge, always, none_starts, none_stops
-from polymap.costmodel.window_sums import all_elements, first_tile, kept_elements
+from polymap.costmodel.closed_form.multicast_reads import Sums, distinct_elements, sums_of_window
+from polymap.costmodel.closed_form.window_sums import all_elements, first_tile, kept_elements
+from polymap.costmodel.tables.digits import digits_of, first_back
+from polymap.costmodel.tables.factors import (
+    FirstTile,
+    Judged,
+    Kept,
+    Places,
+    WindowAll,
+    WindowDistinct,
+    WindowFirst,
+    WindowKept,
+    WindowSum,
+    times_of,
+)
+from polymap.costmodel.tables.loops import Integers
+from polymap.costmodel.tables.rows import Factor
+from polymap.costmodel.tables.sliding import is_in_reach
 
 ROWS = 6
 

@@ -13,26 +13,26 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel, Node
-from polymap.costmodel import bounds, footprint
-from polymap.costmodel.bounds import compulsory_traffic
-from polymap.costmodel.buffer_bound import least_traffic_bits
+from polymap.buffer_sweep import buffer_curve
+from polymap.costmodel.analysis import bounds, footprint
+from polymap.costmodel.analysis.bounds import compulsory_traffic
+from polymap.costmodel.analysis.buffer_bound import least_traffic_bits
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import simulate
+from polymap.costmodel.evaluation import simulate
 from polymap.explore import explore
-from polymap.report.explain import explain
-from polymap.schedules.mapping import Mapping
-from polymap.search import fallback
-from polymap.search.exhaustive import scored_trees
-from polymap.search.fallback import program_order
-from polymap.search.floor import floor_of
-from polymap.search.goals import parse_objective
-from polymap.search.infeasible import clashes
-from polymap.search.objective import objective_values
-from polymap.search.search import search
-from polymap.studies import buffer_curve
-from polymap.workload.c import from_c
-from polymap.workload.loopnest import Operator, Workload, is_plain
+from polymap.ir.loopnest import Operator, Workload, is_plain
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
+from polymap.ir.mapping import Mapping
+from polymap.report.text.explanation import explain
+from polymap.search.enumeration.trees import scored_trees
+from polymap.search.objective.floors import floor_of
+from polymap.search.objective.measure import objective_values
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.word_clashes import clashes
+from polymap.search.run import programs as fallback
+from polymap.search.run.programs import program_order
+from polymap.search.run.stages import search
+from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload
 from tests.cases import random_case, random_general_case

@@ -7,8 +7,8 @@ from itertools import product
 
 import islpy as isl
 
-from polymap.poly.affine import Affine
-from polymap.poly.budget import budget
+from polymap.ir.quasi_affine import Affine
+from polymap.poly.budgets import budget
 from polymap.poly.sets import Set, dim_bounds, first_point, integer_set, nonnegative, value
 from tests.property.test_schedule_violations import random_affine
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import event, given, settings, strategies as st
 
-from polymap.errors import WorkloadError
+from polymap.ir.errors import WorkloadError
 from polymap.schedules.legality import schedule_violations
 from polymap.schedules.relation import original_schedule
-from polymap.workload.c import from_c
+from polymap.workload.c.reader import from_c
 from tests.c_interpreter import CProgram, run_workload
 
 pytestmark = pytest.mark.slow
@@ -104,7 +104,7 @@ def test_workload_computes_what_the_text_computes(body: str) -> None:
     try:
         work = from_c(text.replace("int a[], int b[][100]", ""))
     except WorkloadError as error:
-        refused = {problem.code for problem in error.problems}
+        refused = {problem.code for problem in error.mistakes}
         event("refused")
         if refused != {"PM271"} and "!=" not in body and "!(" not in body and "||" not in body:
             raise

@@ -8,16 +8,16 @@ from itertools import product
 
 import pytest
 
-from polymap.costmodel.busiest import Instances, _works, busiest_of_levels
-from polymap.costmodel.closed_form import count_closed_form, counts_of
-from polymap.costmodel.groups import workload_model
-from polymap.costmodel.nest import machine_model, nest_of
-from polymap.costmodel.ragged import Counter
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.costmodel.uniform import count_uniform
-from polymap.errors import BudgetError
-from polymap.schedules.mapping import Compute, Mapping
-from polymap.workload.einsum import einsum
+from polymap.costmodel.closed_form.busiest import Instances, _works, busiest_of_levels
+from polymap.costmodel.closed_form.counts import count_closed_form, counts_of
+from polymap.costmodel.closed_form.dividing_tiles import count_uniform
+from polymap.costmodel.closed_form.groups import workload_model
+from polymap.costmodel.closed_form.nest import machine_model, nest_of
+from polymap.costmodel.closed_form.partial_tiles import Counter
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.errors import BudgetError
+from polymap.ir.mapping import Compute, Mapping
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.case_features import BOX_FEATURES
 from tests.cases import random_case, random_general_case

@@ -10,16 +10,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.costmodel import batch
-from polymap.costmodel.batch import evaluate_many
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.evaluate import evaluate, simulate
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.evaluation import evaluate, simulate
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.tables import cost_arrays as batch
+from polymap.costmodel.tables.cost_arrays import evaluate_many
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.workload.einsums import einsum
 from tests.case_chains import chain_case, input_window_case, output_window_case, tower_case, transposed_case
 from tests.cases import Case, as_it_is
 from tests.property.test_batch import figures, figures_at, random_tiles, with_tiles

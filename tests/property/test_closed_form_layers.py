@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch
-from polymap.costmodel.closed_form import count_closed_form
-from polymap.costmodel.sets import count_with_sets
-from polymap.schedules.mapping import Mapping
-from polymap.schedules.space_sample import sample_mapping
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.closed_form.counts import count_closed_form
+from polymap.costmodel.sets.counts import count_with_sets
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
+from polymap.schedules.space.sample import sample_mapping
 from polymap.workload.networks import builtin_names, builtin_workload
 
 pytestmark = pytest.mark.slow

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polymap.poly.affine import Affine, Floor, affine, dim
+from polymap.ir.loopnest import Operator, Workload
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Temporal
+from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.schedules.legality import dependence_violations, legal_orders
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Temporal
 from polymap.schedules.relation import original_schedule
-from polymap.workload.dependences import dependence_relations, dependences, value_based_flow
-from polymap.workload.loopnest import Operator, Workload
+from polymap.workload.dependence_analysis import dependence_relations, dependences, value_based_flow
 from tests.nests import (
     at,
     broken_pairs,
@@ -121,7 +121,7 @@ def test_signs_and_distances_are_those_of_the_pairs(work: Workload) -> None:
 @given(programs())
 @settings(max_examples=100)
 def test_value_based_flow_names_the_last_writer_of_each_value_read(work: Workload) -> None:
-    from polymap.poly.budget import budget
+    from polymap.poly.budgets import budget
     from polymap.poly.sets import Map
 
     found = set()
@@ -133,7 +133,7 @@ def test_value_based_flow_names_the_last_writer_of_each_value_read(work: Workloa
 
 
 def _context() -> object:
-    from polymap.poly.budget import CONTEXT
+    from polymap.poly.budgets import CONTEXT
 
     return CONTEXT
 

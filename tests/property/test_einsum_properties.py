@@ -8,11 +8,11 @@ from itertools import product
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.errors import Problem, WorkloadError
-from polymap.poly.affine import Affine, affine
+from polymap.ir.errors import Mistake, WorkloadError
+from polymap.ir.loopnest import Access, Operator, Role, Workload
+from polymap.ir.quasi_affine import Affine, affine
 from polymap.workload.document import workload_from_document, workload_to_document
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Access, Operator, Role, Workload
+from polymap.workload.einsums import einsum
 from polymap.workload.notation import access_text, affine_text, einsum_text, read_einsum, read_index
 
 DIMS = ("m", "n2", "_k", "max", "int", "A")
@@ -59,7 +59,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 @given(indices)
 def test_an_index_that_is_printed_is_read_back(index: Affine) -> None:
-    problems: list[Problem] = []
+    problems: list[Mistake] = []
     assert read_index(affine_text(index), "here", problems) == index
     assert not problems
 

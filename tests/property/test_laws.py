@@ -14,15 +14,15 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.costmodel.bounds import compulsory_traffic
+from polymap.costmodel.analysis.bounds import compulsory_traffic
 from polymap.costmodel.cost import Cost, Traffic
-from polymap.costmodel.evaluate import evaluate
-from polymap.poly.affine import Affine
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.exhaustive import exhaustive
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Access, Statement, Workload, accesses_of
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.loopnest import Access, Statement, Workload, accesses_of
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import Affine
+from polymap.search.enumeration.trees import exhaustive
+from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case
 
 SEEDS = st.integers(0, 10**6)

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from polymap.poly.affine import Affine, Floor, affine, dim
+from polymap.ir.loopnest import Operator, Statement, Workload
+from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.schedules.legality import schedule_violations
 from polymap.schedules.relation import Schedule
-from polymap.workload.loopnest import Operator, Statement, Workload
 from tests.nests import NESTS, Pair, at, referee_pairs, statement, workload
 
 SMALL = tuple(name for name in NESTS if "depthwise" not in name)

@@ -9,11 +9,11 @@ from math import prod
 
 from hypothesis import given, settings, strategies as st
 
-from polymap.arch.machine import Architecture, Fanout, Multicast
 from polymap.costmodel.cost import Counts, Traffic
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.schedules.mapping import Spatial
-from polymap.workload.loopnest import Workload, accesses_of, written_tensors
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import Workload, accesses_of, written_tensors
+from polymap.ir.machine import Architecture, Fanout, Multicast
+from polymap.ir.mapping import Spatial
 from tests.case_features import paths
 from tests.cases import Case, random_case, random_general_case
 

@@ -14,10 +14,10 @@ from itertools import islice, product
 import pytest
 
 import polymap as pm
-from polymap.costmodel.stale import stale_copies
+from polymap.costmodel.coherence import stale_copies
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
 
 ARCH = pm.Architecture(
     "private",

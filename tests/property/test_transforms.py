@@ -8,9 +8,10 @@ from itertools import pairwise
 from hypothesis import given, settings, strategies as st
 
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.schedules.transforms import (
     bypass,
     interchange,
@@ -22,7 +23,6 @@ from polymap.schedules.transforms import (
     store,
     without_trivial_loops,
 )
-from polymap.workload.loopnest import Workload
 from tests.cases import Case, random_case, random_general_case
 
 SEEDS = st.integers(0, 10**6)

@@ -7,9 +7,9 @@ from math import prod
 from typing import Any
 
 from polymap.arch.document import arch_from_document
-from polymap.costmodel.evaluate import evaluate, simulate
+from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.schedules.document import mapping_from_document
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.walker import Form, Question, Walk
 
 CASES = 300

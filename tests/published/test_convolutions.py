@@ -10,12 +10,12 @@ from itertools import product
 
 import pytest
 
-from polymap.costmodel.footprint import touched_elements
-from polymap.poly.budget import budget
+from polymap.costmodel.analysis.footprint import touched_elements
+from polymap.ir.loopnest import Workload
+from polymap.poly.budgets import budget
 from polymap.poly.counting import count
 from polymap.poly.sets import integer_set
 from polymap.workload.layers import conv2d
-from polymap.workload.loopnest import Workload
 
 
 def points(workload: Workload) -> list[dict[str, int]]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
 from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Compute, Mapping, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.workload.einsums import einsum
 
 PRIVATE = Architecture(
     "private", (MemoryLevel("DRAM"), MemoryLevel("ZREG"), MemoryLevel("WREG"), MemoryLevel("XREG"), ComputeUnit("MAC"))

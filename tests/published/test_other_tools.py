@@ -14,8 +14,8 @@ import pytest
 
 import polymap as pm
 from polymap.costmodel.cost import Cost
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 PAGE = Path(__file__).parents[2] / "docs" / "other_tools.md"
 

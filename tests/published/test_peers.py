@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from polymap.arch.document import arch_from_document
-from polymap.arch.machine import Architecture
-from polymap.costmodel.evaluate import evaluate
+from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
-from polymap.inputs import read_text
-from polymap.parsing import parse_json
-from polymap.search.goals import parse_objective
-from polymap.search.objective import objective_value
-from polymap.search.result import SearchResult
+from polymap.inputs.parsing import parse_json
+from polymap.inputs.reading import read_text
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.search.objective.measure import objective_value
+from polymap.search.problem.goals import parse_objective
+from polymap.search.run.result import SearchResult
 from polymap.workload.document import workload_from_document
-from polymap.workload.loopnest import Workload
 
 PEERS = Path(__file__).parents[2] / "benchmarks" / "peers" / "peers.json"
 

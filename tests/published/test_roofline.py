@@ -10,15 +10,15 @@ from itertools import pairwise
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.costmodel.bounds import array_tiling, compulsory_bits, energy_per_operation, im2col, unfused_bits
-from polymap.costmodel.evaluate import evaluate
-from polymap.costmodel.footprint import touched_elements
-from polymap.costmodel.roofline import arithmetic_intensity, attainable, ridge_point, roofline
-from polymap.poly.affine import dim
-from polymap.schedules.mapping import Compute, Mapping, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Access, Dim, Operator, Read, Role, Statement, Tensor, Workload
+from polymap.costmodel.analysis.bounds import array_tiling, compulsory_bits, energy_per_operation, im2col, unfused_bits
+from polymap.costmodel.analysis.footprint import touched_elements
+from polymap.costmodel.analysis.rooflines import arithmetic_intensity, attainable, ridge_point, roofline
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.loopnest import Access, Dim, Operator, Read, Role, Statement, Tensor, Workload
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
+from polymap.ir.quasi_affine import dim
+from polymap.workload.einsums import einsum
 
 
 def instances(workload: Workload) -> int:

@@ -12,13 +12,13 @@ from itertools import permutations
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 LAYER = einsum("O[m,h,w] += I[h+r,w+s] * W[m,r,s]", m=16, h=6, w=6, r=3, s=3)
 PRIVATE = Architecture(

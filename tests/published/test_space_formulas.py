@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.schedules.chapter_estimates import loop_orders, mappings, parallel_choices, tilings
-from polymap.schedules.space import legal_count
-from polymap.workload.einsum import einsum
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.schedules.space.size import legal_count
+from polymap.schedules.space.textbook_estimates import loop_orders, mappings, parallel_choices, tilings
+from polymap.workload.einsums import einsum
 
 
 def test_s1_orders_of_seven_loops() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import permutations, product
 from math import prod
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 Loop = tuple[str, ...]  # ("for", dim) or ("par", dim, fanout)
 

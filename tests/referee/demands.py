@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from polymap.arch.machine import Architecture, Fanout
-from polymap.schedules.mapping import Mapping, Spatial, Storage, Temporal
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, Fanout
+from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 
 Table = dict[str, object]
 KINDS = ("order", "outermost", "innermost", "forbid", "require", "factors", "must", "never", "intrinsic", "share")

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from hashlib import sha256
 
-from polymap.arch.machine import Architecture
 from polymap.checker.check import label
 from polymap.checker.model import Problem as Checked, parsed
 from polymap.checker.prover import Prover
-from polymap.costmodel.evaluate import evaluate
-from polymap.errors import PolymapError
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.errors import PolymapError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_from_document, mapping_to_document
-from polymap.schedules.mapping import Mapping
-from polymap.schedules.space_sample import sample_mapping
-from polymap.search.goals import parse_single
-from polymap.search.objective import objective_value
-from polymap.workload.loopnest import Workload
+from polymap.schedules.space.sample import sample_mapping
+from polymap.search.objective.measure import objective_value
+from polymap.search.problem.goals import parse_single
 
 HEAD = ("workload", "machine", "constraints", "objective")
 

@@ -14,12 +14,12 @@ from fractions import Fraction
 from itertools import islice, pairwise
 from statistics import median
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
-from polymap.search.exhaustive_counts import Nest
-from polymap.search.exhaustive_places import Arrangements
-from polymap.search.exhaustive_words import Words
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.search.enumeration.counts import Nest
+from polymap.search.enumeration.places import Arrangements
+from polymap.search.enumeration.words import Words
+from polymap.workload.einsums import einsum
 
 LARGE = 10_000  # trees; at least half of the problems have more
 _MOST_WORDS = 500  # sequences of loops; what the time of an enumeration grows with

@@ -1,7 +1,7 @@
 """The bound over tiles of any size exceeds nothing that walking every legal tree finds, and mappings are as it says.
 
 The search itself walks small spaces tree by tree; here its regions and cells are asked directly, so that the walk
-(polymap/search/exhaustive.py, which shares no code with them) is their referee.
+(polymap/search/enumeration/trees.py, which shares no code with them) is their referee.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 
 from polymap.arch.document import arch_from_document
-from polymap.arch.machine import Architecture, MemoryLevel, Node
-from polymap.costmodel.evaluate import evaluate, simulate
-from polymap.inputs import read_text
-from polymap.parsing import parse_json
-from polymap.search.any_engine import AnySearch
-from polymap.search.exhaustive import exhaustive
-from polymap.search.goals import parse_objective
-from polymap.search.objective import measure_of, objective_values
-from polymap.search.problem import analyse
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.evaluation import evaluate, simulate
+from polymap.inputs.parsing import parse_json
+from polymap.inputs.reading import read_text
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, MemoryLevel, Node
+from polymap.search.any_size.engine import AnySearch
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.objective.measure import measure_of, objective_values
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
+from polymap.workload.einsums import einsum
 from tests.referee.problems import random_problem
 
 PEERS = Path(__file__).parents[2] / "benchmarks" / "peers" / "peers.json"

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.codegen import elements, expressions, steps
-from polymap.codegen.ast import Expr
-from polymap.codegen.elements import ElementType, Registers
-from polymap.codegen.run import generate_c, run_c
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.workload import c_assign, c_values
-from polymap.workload.c import from_c
-from polymap.workload.c_tree import Choice
-from polymap.workload.c_values import Typed, ValueReader
-from polymap.workload.loopnest import Convert, Statement, Workload
+from polymap.codegen.c.ast import Expr
+from polymap.codegen.execute.run import generate_c, run_c
+from polymap.codegen.faithful import steps
+from polymap.codegen.lower import elements, expressions
+from polymap.codegen.lower.elements import ElementType, Registers
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import Convert, Statement, Workload
+from polymap.workload.c import assign as c_assign, values as c_values
+from polymap.workload.c.reader import from_c
+from polymap.workload.c.tree import Choice
+from polymap.workload.c.values import Typed, ValueReader
 from tests.c_probes import PROBES
 from tests.c_tally import MACHINE, Tally, check, program_order, run
 

@@ -14,18 +14,18 @@ from polymap import explore, verify
 from polymap.checker.model import Problem as Checked, Rows, cost, parsed, read_mapping, rows_of
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
-from polymap.costmodel.evaluate import evaluate
-from polymap.errors import OptionError
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.errors import OptionError
+from polymap.ir.mapping import Mapping
 from polymap.schedules.document import mapping_to_document
-from polymap.schedules.mapping import Mapping
-from polymap.schedules.space_sample import sample_mapping
-from polymap.search.certificate import certificate
-from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table
-from polymap.search.constraints import AtMost
-from polymap.search.constraints_read import rules_from_document
-from polymap.search.exhaustive import exhaustive, scored_trees
-from polymap.search.goals import parse_single
-from polymap.search.objective import objective_value
+from polymap.schedules.space.sample import sample_mapping
+from polymap.search.enumeration.trees import exhaustive, scored_trees
+from polymap.search.objective.measure import objective_value
+from polymap.search.problem.goals import parse_single
+from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rules import AtMost
+from polymap.search.run.certificate import certificate
+from polymap.search.run.certificate_head import canonical, constraints_table, machine_table, workload_table
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import Problem, random_problem
 

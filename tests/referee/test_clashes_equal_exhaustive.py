@@ -15,11 +15,11 @@ from math import prod
 
 import pytest
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel, Node
 from polymap.explore import explore
-from polymap.search.exhaustive import ScoredTree, scored_trees
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
+from polymap.search.enumeration.trees import ScoredTree, scored_trees
+from polymap.workload.einsums import einsum
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import random_problem
 

@@ -17,8 +17,8 @@ from functools import cache
 import pytest
 
 from polymap import conv2d, einsum, explore, load_arch, matmul, verify
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from tests.referee.forgeries import Forger, finished
 
 

@@ -1,6 +1,6 @@
 """Fronts, orders and weighted sums are what walking every legal tree finds: 200 random small problems.
 
-The walk (polymap/search/exhaustive.py) reads the objectives itself and shares no code with the search.
+The walk (polymap/search/enumeration/trees.py) reads the objectives itself and shares no code with the search.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.search.exhaustive import exhaustive
-from polymap.search.result import SearchResult
-from polymap.search.search import search
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.run.result import SearchResult
+from polymap.search.run.stages import search
 from tests.referee.problems import Problem, joined_objective, random_problem
 
 _BATCHES, _BATCH = 20, 10

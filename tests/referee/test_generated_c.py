@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.arch.presets import load_arch
-from polymap.codegen.ast import Array, Block, Copy, Count, For, Function, If, Name, Program, Scope, Stmt, Text
-from polymap.codegen.compile import Limits, compile_c
-from polymap.codegen.emit_c import emit
-from polymap.codegen.lower import Form, lower
-from polymap.codegen.run import generate_c, run_c, run_program, run_source
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.codegen.c.ast import Array, Block, Copy, Count, For, Function, If, Name, Program, Scope, Stmt, Text
+from polymap.codegen.c.printer import emit
+from polymap.codegen.execute.compile import Limits, compile_c
+from polymap.codegen.execute.run import generate_c, run_c, run_program, run_source
+from polymap.codegen.forms import Form, lower
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.schedules.space_chains import TileRule
-from polymap.schedules.space_sample import sample_mapping
-from polymap.workload.einsum import einsum
+from polymap.schedules.space.chains import TileRule
+from polymap.schedules.space.sample import sample_mapping
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from polymap.workload.networks import builtin_workload
 from tests.cases import Case, random_case, random_general_case

@@ -15,24 +15,24 @@ from math import prod
 import pytest
 
 from polymap import verify
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
-from polymap.costmodel.evaluate import evaluate
-from polymap.errors import OptionError, PolymapError
-from polymap.search import bound
-from polymap.search.answer import number_of
-from polymap.search.descent import view_of
-from polymap.search.goals import parse_objective
-from polymap.search.limits import OutOfTime
-from polymap.search.objective import measure_of, objective_value
-from polymap.search.problem import analyse
-from polymap.search.result import SearchResult
-from polymap.search.search import search
-from polymap.search.second_prover import second_proof
-from polymap.search.spread import root_context
-from polymap.search.structure import enumerate_structures
-from polymap.search.tables import build_tables
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.errors import OptionError, PolymapError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.referees.second_prover import second_proof
+from polymap.search.dividing import bounds as bound
+from polymap.search.dividing.branch_and_bound import view_of
+from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.spread import root_context
+from polymap.search.objective.measure import measure_of, objective_value
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.structures import enumerate_structures
+from polymap.search.resources.limits import OutOfTime
+from polymap.search.run.answer import number_of
+from polymap.search.run.result import SearchResult
+from polymap.search.run.stages import search
+from polymap.workload.einsums import einsum
 from tests.referee.problems import lengthened, scaled
 
 _EXTENTS = (1, 2, 2, 3, 5, 7, 7, 9, 12, 16, 97, 1009, 65_536, 999_983, 2**61 - 1, 10**30 + 57)
@@ -166,11 +166,11 @@ def test_long_steps_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return len(looks) == 3
 
     tables = build_tables(problem, structure, measure, root_context(problem, structure), stop)
-    view_of(tables, None)
+    view_of(tables, ())
     assert looks == []
     monkeypatch.setattr(bound, "LONG_STEP", 0)
     with pytest.raises(OutOfTime):
-        view_of(tables, None)
+        view_of(tables, ())
     assert len(looks) == 3
 
 

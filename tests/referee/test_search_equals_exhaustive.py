@@ -15,12 +15,12 @@ from statistics import median
 
 import pytest
 
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.search import run
-from polymap.search.exhaustive import ExhaustiveResult, exhaustive, scored_trees
-from polymap.search.result import SearchResult
-from polymap.search.search import search
+from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive, scored_trees
+from polymap.search.run import phases as run
+from polymap.search.run.result import SearchResult
+from polymap.search.run.stages import search
 from tests.referee.problems import LARGE, Problem, random_problem
 from tests.search_tally import Tally, check
 

@@ -9,15 +9,15 @@ from fractions import Fraction
 import pytest
 from ortools.sat.python import cp_model
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.errors import OptionError, SolverError
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.errors import OptionError, SolverError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.referees.second_prover import second_proof
+from polymap.referees.second_prover_form import Form
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.search.exhaustive import exhaustive
-from polymap.search.search import search
-from polymap.search.second_prover import second_proof
-from polymap.search.second_prover_form import Form
-from polymap.workload.einsum import einsum
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.run.stages import search
+from polymap.workload.einsums import einsum
 from tests.referee.problems import Problem, random_problem
 
 _BATCH = 5

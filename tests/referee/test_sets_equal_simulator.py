@@ -8,13 +8,13 @@ from types import ModuleType
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
-from polymap.costmodel import sets, sets_rules
-from polymap.costmodel.sets import count_with_sets
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.c import from_c
-from polymap.workload.einsum import einsum
+from polymap.costmodel.sets import counts as sets, rules as sets_rules
+from polymap.costmodel.sets.counts import count_with_sets
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.workload.c.reader import from_c
+from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case, random_general_case
 from tests.programs import KERNELS, random_program_case
 

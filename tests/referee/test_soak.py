@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.costmodel.assemble import assemble
-from polymap.costmodel.batch import evaluate_many
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.assembly import assemble
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.tables.cost_arrays import evaluate_many
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests import soak
 from tests.case_chains import input_window_case, output_window_case, random_chain_case
 from tests.case_crossed import random_crossed_case

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.errors import InputError, Problem
-from polymap.inputs import (
+from polymap.inputs.parsing import located, parse_json, parse_toml
+from polymap.inputs.reading import (
     MAX_FILE_BYTES,
     Fields,
     as_fraction,
@@ -24,8 +24,8 @@ from polymap.inputs import (
     read_text,
     shown,
 )
-from polymap.parsing import located, parse_json, parse_toml
-from polymap.texts import json_entries
+from polymap.inputs.texts import json_entries
+from polymap.ir.errors import InputError, Mistake
 
 BAD_JSON = [
     ("[" * 3000, "PM104 .* more than 100 levels"),
@@ -129,7 +129,7 @@ def test_mistakes_in_a_file_are_told_with_its_name_and_their_lines() -> None:
         "machine: overlap is bad": ", line 7",
         "something else is bad": "",
     }
-    found = located([Problem("PM1", what, "hint") for what in whats], "'a.json'", text)
+    found = located([Mistake("PM1", what, "hint") for what in whats], "'a.json'", text)
     assert [each.what for each in found] == [f"{what} ('a.json'{line})" for what, line in whats.items()]
     assert {each.hint for each in found} == {"hint"}
 
@@ -137,13 +137,13 @@ def test_mistakes_in_a_file_are_told_with_its_name_and_their_lines() -> None:
 def test_the_lines_of_a_toml_file_are_found_by_its_headers() -> None:
     text = 'overlap = 1\n[[nodes]]\nlevel = "D"\n\n[[nodes]]\nfanout = "X"\nsize = 0\n'
     whats = {"nodes[1] (fanout 'X'): size is 0": 7, "nodes[0] (level 'D') is bad": 2, "machine: overlap is 1": 1}
-    found = located([Problem("PM1", what) for what in whats], "'a.toml'", text)
+    found = located([Mistake("PM1", what) for what in whats], "'a.toml'", text)
     assert [each.what for each in found] == [f"{what} ('a.toml', line {line})" for what, line in whats.items()]
 
 
 def test_the_mapping_in_an_answer_is_found() -> None:
     text = '{"status": "OPTIMAL",\n"mapping": {"nodes": [\n{"for": "m",\n"tile": 0}]}}'
-    (found,) = located([Problem("PM1", "nodes[0]: tile is 0")], "'m.json'", text)
+    (found,) = located([Mistake("PM1", "nodes[0]: tile is 0")], "'m.json'", text)
     assert found.what == "nodes[0]: tile is 0 ('m.json', line 4)"
 
 
@@ -298,7 +298,7 @@ def test_values_are_shown_short_and_on_one_line() -> None:
 
 
 def test_fields_are_read_with_their_rules() -> None:
-    problems: list[Problem] = []
+    problems: list[Mistake] = []
     table = {"n": 3, "e": 0.5, "f": True, "t": "x", "c": None, "l": ["A", "@input"], "o": "union", "i": [1]}
     fields = Fields.of(table, "node", problems, known=tuple(table), required=("n",))
     assert fields.integer("n", 1) == 3
@@ -315,7 +315,7 @@ def test_fields_are_read_with_their_rules() -> None:
 
 
 def test_fields_tell_every_mistake_at_once() -> None:
-    problems: list[Problem] = []
+    problems: list[Mistake] = []
     table: dict[str, object] = {
         "size": True,
         "pj": -1,
@@ -375,14 +375,14 @@ def test_fields_tell_every_mistake_at_once() -> None:
 
 
 def test_what_is_no_table_has_no_fields() -> None:
-    problems: list[Problem] = []
+    problems: list[Mistake] = []
     fields = Fields.of([1], "the machine", problems, known=("a",), required=("a",))
     assert fields.integer("a", 4) == 4
     assert [str(problem) for problem in problems] == ["PM112 the machine is a list\n      A table of fields is wanted."]
 
 
 def test_very_many_unknown_fields_are_counted_not_listed() -> None:
-    problems: list[Problem] = []
+    problems: list[Mistake] = []
     Fields.of({f"x{number}": 0 for number in range(5000)}, "t", problems, known=("a",))
     assert len(problems) == 21
     assert problems[-1].what == "t has 4980 more unknown fields"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import polymap as pm
+from polymap.faces import names_of_face
 
-TREE = ast.parse(Path(inspect.getfile(pm)).read_text(encoding="utf-8"))
+STUB = Path(inspect.getfile(pm)).with_suffix(".pyi")
 INTERFACE = [
     "conv2d",
     "einsum",
@@ -44,9 +45,17 @@ def test_the_interface_is_there(name: str) -> None:
 
 
 def test_what_type_checkers_see_is_what_is_loaded() -> None:
-    (block,) = [node for node in TREE.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert seen == vars(pm)["_MODULE_OF"]
+    seen = names_of_face(STUB)
+    assert set(dir(pm)) == {"__version__", *seen}
+    for name, module in seen.items():
+        assert getattr(pm, name) is getattr(import_module(module), name)
+
+
+def test_names_of_before_are_deprecated_aliases() -> None:
+    with pytest.warns(DeprecationWarning, match=r"polymap\.Problem is now polymap\.Mistake"):
+        assert pm.__getattr__("Problem") is pm.Mistake
+    error = pm.OptionError(pm.Mistake("PM500", "what"))
+    assert error.problems == error.mistakes
 
 
 def test_unknown_names_are_refused() -> None:
@@ -55,7 +64,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_explore_is_the_function_whatever_is_imported_first() -> None:
-    program = "import polymap.explore, polymap, polymap.search.result; print(callable(polymap.explore))"
+    program = "import polymap.explore, polymap, polymap.search.run.result; print(callable(polymap.explore))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
 

@@ -9,19 +9,19 @@ from math import sqrt
 import pytest
 
 import polymap as pm
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.costmodel.bounds import compulsory_bits
-from polymap.costmodel.buffer_bound import Proven, least_traffic_bits
-from polymap.costmodel.evaluate import evaluate
-from polymap.errors import MappingError, OptionError
-from polymap.report.buffer_curve import buffer_curve_svg, buffer_curve_text, buffer_figure
+from polymap.buffer_sweep import buffer_curve
+from polymap.costmodel.analysis.bounds import compulsory_bits
+from polymap.costmodel.analysis.buffer_bound import Proven, least_traffic_bits
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.errors import MappingError, OptionError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_text, buffer_figure
+from polymap.report.figures.plots import buffer_curve_plot
 from polymap.report.numbers import size
-from polymap.report.plots import buffer_curve_plot
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.exhaustive import exhaustive
-from polymap.studies import buffer_curve
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.search.enumeration.trees import exhaustive
+from polymap.workload.einsums import einsum
 from tests import cases
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.cli import ANSWERED, BAD_INPUT, NO_ANSWER, main
+from polymap.cli.command_line import ANSWERED, BAD_INPUT, NO_ANSWER, main
 
 WORKLOAD = {
     "name": "w",

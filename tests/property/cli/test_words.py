@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import example, given, strategies as st
 
-from polymap.cli_arguments import Options, parse, wanted_help
-from polymap.errors import OptionError
+from polymap.cli.arguments import Options, parse, wanted_help
+from polymap.ir.errors import OptionError
 
 WORDS = st.lists(
     st.one_of(

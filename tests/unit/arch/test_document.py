@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.document import arch_from_document, arch_to_document, warnings_of
-from polymap.arch.machine import ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.arch.document import arch_from_document, arch_to_document, arch_warnings
 from polymap.arch.presets import load_arch
-from polymap.errors import ArchError, InputError
+from polymap.ir.errors import ArchError, InputError
+from polymap.ir.machine import ComputeUnit, Fanout, MemoryLevel, Multicast
 
 DRAM = {"level": "DRAM"}
 MAC = {"compute": "MAC"}
@@ -23,7 +23,7 @@ def machine(*middle: dict[str, object]) -> dict[str, object]:
 def codes(document: object) -> list[str]:
     with pytest.raises(ArchError, match=r"^PM\d{3} ") as caught:
         arch_from_document(document)
-    return [problem.code for problem in caught.value.problems]
+    return [problem.code for problem in caught.value.mistakes]
 
 
 def test_defaults_are_those_of_the_interface() -> None:
@@ -166,7 +166,7 @@ def test_an_inner_level_dearer_than_an_outer_one_is_a_warning() -> None:
     outer = {"level": "A", "read_pj": 1, "write_pj": 1}
     inner = {"level": "B", "read_pj": 2, "write_pj": 1}
     arch = arch_from_document({"nodes": [{**DRAM, "read_pj": 9, "write_pj": 9}, outer, inner, MAC]})
-    (warning,) = warnings_of(arch)
+    (warning,) = arch_warnings(arch)
     assert warning == "level 'B' is dearer than 'A' outside it: it reads at 2 pJ per 8-bit word, 'A' 1 per 8"
 
 
@@ -175,9 +175,9 @@ def test_dearer_is_judged_per_bit_and_only_where_a_tensor_could_pass() -> None:
     wide = {"level": "A", "word_bits": 32, "read_pj": 4, "write_pj": 4, "holds": ["@output"]}
     same = {"level": "B", "word_bits": 8, "read_pj": 1, "write_pj": 1, "holds": ["@output"]}
     apart = {"level": "C", "word_bits": 8, "read_pj": 5, "write_pj": 5, "holds": ["@input"]}
-    assert warnings_of(arch_from_document({"nodes": [top, wide, same, apart, MAC]})) == ()
+    assert arch_warnings(arch_from_document({"nodes": [top, wide, same, apart, MAC]})) == ()
     named = {**apart, "holds": ["C"]}  # a tensor of any role
-    assert len(warnings_of(arch_from_document({"nodes": [top, wide, named, MAC]}))) == 1
+    assert len(arch_warnings(arch_from_document({"nodes": [top, wide, named, MAC]}))) == 1
 
 
 def test_files_are_read_by_their_ending(tmp_path: Path) -> None:

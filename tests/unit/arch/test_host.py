@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from polymap.arch.host import host_architecture, host_cpu, read_host
-from polymap.arch.machine import Multicast
+from polymap.ir.machine import Multicast
 
 
 def write_host(root: Path, flags: str, caches: list[tuple[int, str, str]], processors: int) -> Path:

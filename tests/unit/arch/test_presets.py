@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from polymap.arch.document import arch_from_document, arch_to_document, warnings_of
+from polymap.arch.document import arch_from_document, arch_to_document, arch_warnings
 from polymap.arch.presets import load_arch, preset_names
 
 # name -> per level (capacity in bits, read pJ per word), fan-out sizes, compute pJ
@@ -41,5 +41,5 @@ def test_presets_have_their_numbers(name: str) -> None:
 @pytest.mark.parametrize("name", [*sorted(TABLE), "host_cpu"])
 def test_presets_are_without_warning_and_survive_writing(name: str) -> None:
     arch = load_arch(name)
-    assert warnings_of(arch) == ()
+    assert arch_warnings(arch) == ()
     assert arch_from_document(arch_to_document(arch)) == arch

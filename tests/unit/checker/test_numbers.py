@@ -12,16 +12,16 @@ from math import prod
 import pytest
 
 from polymap import Architecture, Mapping, Temporal, Workload, einsum, evaluate, explore, load_arch, matmul, verify
-from polymap.arch.machine import MemoryLevel
 from polymap.checker.grids import Grid, divisors, is_prime, primes
 from polymap.checker.model import DEADLINE, OutOfTime, Problem, cost, parsed, spread, sums
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.checker.windows import axis
+from polymap.ir.machine import MemoryLevel
+from polymap.ir.mapping import Compute, Storage
 from polymap.schedules.document import mapping_to_document
-from polymap.schedules.mapping import Compute, Storage
-from polymap.search.certificate import certificate
-from polymap.search.certificate_head import canonical, machine_table, workload_table
+from polymap.search.run.certificate import certificate
+from polymap.search.run.certificate_head import canonical, machine_table, workload_table
 
 LONG = Fraction("1234.567891234")
 

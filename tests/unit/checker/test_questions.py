@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import polymap as pm
-from polymap.cli import main
-from polymap.errors import OptionError
+from polymap.cli.command_line import main
+from polymap.ir.errors import OptionError
 
 DEMANDS = {
     "order": ["m", "k"],

@@ -12,9 +12,9 @@ import pytest
 from polymap import conv2d, explore, load_arch, matmul, verify
 from polymap.checker.grids import divisors, primes
 from polymap.checker.model import spread, sums
-from polymap.cli import main
-from polymap.errors import OptionError
-from polymap.search.certificate import check_certifiable
+from polymap.cli.command_line import main
+from polymap.ir.errors import OptionError
+from polymap.search.run.certificate import check_certifiable
 
 SMALL = ("C[m,n] += A[m,k] * B[k,n]", "m=8", "n=8", "k=4")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from polymap.cli_arguments import Options, parse, wanted_help
-from polymap.errors import OptionError
+from polymap.cli.arguments import Options, parse, wanted_help
+from polymap.ir.errors import OptionError
 
 
 def test_defaults_of_explore() -> None:
@@ -31,7 +31,7 @@ def test_short_output_option() -> None:
 def problems_of(*words: str) -> list[str]:
     with pytest.raises(OptionError, match="PM55") as caught:
         parse(words)
-    return [str(problem) for problem in caught.value.problems]
+    return [str(problem) for problem in caught.value.mistakes]
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from polymap import cli_commands
-from polymap.cli import main
-from polymap.cli_progress import ProgressLine, progress_text
-from polymap.search.result import Progress
+from polymap.cli import commands as cli_commands
+from polymap.cli.command_line import main
+from polymap.cli.progress import ProgressLine, progress_text
+from polymap.search.run.result import Progress
 
 GEMM = ("C[m,n] += A[m,k] * B[k,n]", "m=512", "n=256", "k=32")
 SMALL = ("C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=2")

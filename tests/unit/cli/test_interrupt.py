@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from polymap.cli_interrupt import interrupts_wait
+from polymap.cli.interrupt import interrupts_wait
 
 
 def test_an_interrupt_is_raised_when_the_block_is_done() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from polymap.cli_output import Document, check_writable, print_text, warnings_said, write_documents
-from polymap.errors import OutputError
+from polymap.cli.output import Document, check_writable, print_text, warnings_said, write_documents
+from polymap.ir.errors import OutputError
 
 
 def test_files_and_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

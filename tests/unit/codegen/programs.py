@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.workload.einsums import einsum
 
 Program = tuple[Workload, Architecture, Mapping]
 

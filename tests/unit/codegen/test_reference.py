@@ -7,14 +7,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from polymap.codegen.elements import element_types
-from polymap.codegen.interpret import Data
-from polymap.codegen.reference import reference
-from polymap.codegen.run import random_data, rounding_bound
-from polymap.workload.c import from_c
-from polymap.workload.einsum import einsum
+from polymap.codegen.execute.interpret import Data
+from polymap.codegen.execute.reference import reference
+from polymap.codegen.execute.run import random_data, rounding_bound
+from polymap.codegen.lower.elements import element_types
+from polymap.ir.loopnest import Access, Workload
+from polymap.workload.c.reader import from_c
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
-from polymap.workload.loopnest import Access, Workload
 
 WORKLOADS = {
     "matmul": einsum("C[m,n] += A[m,k] * B[k,n]", m=3, n=4, k=5),

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.machine import Architecture, Fanout, MemoryLevel
-from polymap.codegen.lower import Form
-from polymap.codegen.run import generate_c, run_c, run_source
-from polymap.costmodel.simulate import count_by_simulation
+from polymap.codegen.execute.run import generate_c, run_c, run_source
+from polymap.codegen.forms import Form
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.c import from_c
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.workload.c.reader import from_c
+from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case, random_general_case
 from tests.programs import random_program_case
 from tests.unit.codegen.programs import cpu_matmul, machine, matmul, window

@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.codegen.ast import Binary, Choice, Element, Expr, Int, Invoke, Name, add, minimum, modulo, multiply
-from polymap.codegen.elements import c_name
-from polymap.codegen.emit_c import expression
-from polymap.codegen.lower import Form
-from polymap.codegen.run import generate_c, run_source
-from polymap.errors import BudgetError, MappingError
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.codegen.c.ast import Binary, Choice, Element, Expr, Int, Invoke, Name, add, minimum, modulo, multiply
+from polymap.codegen.c.printer import expression
+from polymap.codegen.execute.run import generate_c, run_source
+from polymap.codegen.forms import Form
+from polymap.codegen.lower.elements import c_name
+from polymap.ir.errors import BudgetError, MappingError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.workload.einsums import einsum
 from tests.unit.codegen.programs import cpu_matmul, machine, matmul, window
 
 STRICT = ("-std=c99", "-pedantic", "-O1", "-Wall", "-Wextra", "-Werror")

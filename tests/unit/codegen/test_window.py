@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from itertools import product
 
-from polymap.arch.machine import Architecture
-from polymap.codegen.nest import Place, read_nest
-from polymap.codegen.window import moduli
-from polymap.costmodel.simulate_tree import executions, resolve
-from polymap.schedules.mapping import Mapping
-from polymap.workload.loopnest import Workload, accesses_of
+from polymap.codegen.lower.nest import Place, read_nest
+from polymap.codegen.lower.window import moduli
+from polymap.costmodel.simulator.tree import executions, resolve
+from polymap.ir.loopnest import Workload, accesses_of
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
 from tests.cases import random_case, random_general_case
 from tests.unit.codegen.programs import window
 

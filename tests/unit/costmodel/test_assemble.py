@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.costmodel.assemble import assemble, capacity_violations, energy_pj_exact, latency_cycles
+from polymap.costmodel.assembly import assemble, capacity_violations, energy_pj_exact, latency_cycles
 from polymap.costmodel.cost import Counts, LevelUse, Traffic
-from polymap.errors import BudgetError
-from polymap.schedules.violation import Violation
-from polymap.workload.einsum import einsum
+from polymap.ir.errors import BudgetError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.violation import Violation
+from polymap.workload.einsums import einsum
 
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=512, n=256, k=32)
 FLAT3 = Architecture(

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.costmodel.batch import evaluate_many
-from polymap.costmodel.evaluate import evaluate
-from polymap.errors import MappingError, OptionError
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.tables.cost_arrays import evaluate_many
+from polymap.ir.errors import MappingError, OptionError
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.workload.einsums import einsum
 
 ARCH = load_arch("flat3")
 

@@ -8,15 +8,15 @@ from math import prod, sqrt
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.costmodel.bounds import compulsory_bits
-from polymap.costmodel.buffer_bound import least_traffic_bits, schedule_bits
-from polymap.costmodel.evaluate import evaluate
-from polymap.costmodel.groups import workload_model
-from polymap.schedules.mapping import Compute, Mapping, Storage, Temporal
-from polymap.search.exhaustive import exhaustive
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.analysis.bounds import compulsory_bits
+from polymap.costmodel.analysis.buffer_bound import least_traffic_bits, schedule_bits
+from polymap.costmodel.closed_form.groups import workload_model
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
+from polymap.search.enumeration.trees import exhaustive
+from polymap.workload.einsums import einsum
 
 
 def least_of_all_schedules(workload: Workload, slots: int) -> int:

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.costmodel import counting
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
+from polymap.costmodel.closed_form.groups import axis_forms
 from polymap.costmodel.cost import Counts, LevelUse
-from polymap.costmodel.evaluate import evaluate, simulate, violations
-from polymap.costmodel.groups import axis_forms
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.poly.affine import Affine, dim
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Access, Workload
+from polymap.costmodel.evaluation import evaluate, simulate, violations
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import Access, Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import Affine, dim
+from polymap.workload.einsums import einsum
 
 HUGE = 10**12
 GLB, RF = MemoryLevel("GLB"), MemoryLevel("RF")

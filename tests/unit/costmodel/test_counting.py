@@ -7,17 +7,16 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.costmodel import counting
 from polymap.costmodel.counting import counted, moves_of
-from polymap.costmodel.evaluate import evaluate, simulate, violations
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.errors import BudgetError
-from polymap.poly import within
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.c import from_c
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.evaluation import evaluate, simulate, violations
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.errors import BudgetError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.workload.c.reader import from_c
+from polymap.workload.einsums import einsum
 
 ONE = Fraction(1)
 GRID = Architecture(
@@ -61,7 +60,7 @@ def test_all_ways_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = count_by_simulation(*question)
     monkeypatch.setattr(counting, "FEW_MOVES", 0)
     assert counted(*question, seconds=60) == (truth, "sets")
-    monkeypatch.setattr(within, "FIRST_OPERATIONS", 1)  # sets come to no end here
+    monkeypatch.setattr("polymap.poly.FIRST_OPERATIONS", 1)  # sets come to no end here
     assert counted(*question, seconds=60) == (truth, "steps")  # few enough, walked in a process that can be ended
     monkeypatch.setattr(counting, "MANY_MOVES", 0)
     assert counted(*question, seconds=60) == (truth, "sets")

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.costmodel.crossover import Family, crossover, family, placements, tilings
-from polymap.costmodel.evaluate import evaluate
-from polymap.errors import OptionError
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.costmodel.analysis.crossovers import Family, crossover, family, placements, tilings
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.errors import OptionError
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
+from polymap.workload.einsums import einsum
 
 LAYER = einsum("O[m,h,w] += I[h+r,w+s] * W[m,r,s]", m=16, h=6, w=6, r=3, s=3)
 PRIVATE = Architecture(

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.costmodel.dataflow import Dataflow, dataflow, reuse_counts, window_dims
-from polymap.workload.einsum import einsum
+from polymap.costmodel.analysis.dataflows import Dataflow, dataflow, reuse_counts, window_dims
+from polymap.workload.einsums import einsum
 from tests.unit.report.shared import CONVOLUTION, FLAT, OUTPUTS_STAY, PRODUCT, TUTORIAL, WEIGHTS_STAY, cost_of, nest
 
 MATRIX = einsum("Z[i,j] += W[i,k] * X[k,j]", i=3, j=4, k=5, bits=32, roles={"W": "weight", "X": "input", "Z": "output"})

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.costmodel.bounds import compulsory_traffic
-from polymap.costmodel.footprint import axis_groups, footprints, touched_elements
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.poly.affine import dim
+from polymap.costmodel.analysis.bounds import compulsory_traffic
+from polymap.costmodel.analysis.footprint import axis_groups, footprints, touched_elements
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.quasi_affine import dim
 from polymap.schedules.check import check_mapping
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from tests.unit.report.shared import FLAT, nest
 
 WINDOW = einsum("O[p,q] += I[2*p+r,q+3*s] * W[r,s]", p=4, q=5, r=3, s=2, bits={"O": 16, "I": 8, "W": 8})

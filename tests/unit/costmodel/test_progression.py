@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from polymap.costmodel.progression import (
+from polymap.arithmetic.progression import (
     Nest,
     Placed,
     Scattered,
@@ -19,7 +19,7 @@ from polymap.costmodel.progression import (
     translated_sum,
     union,
 )
-from polymap.errors import BudgetError
+from polymap.ir.errors import BudgetError
 
 Step = tuple[int, int]
 

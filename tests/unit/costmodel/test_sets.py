@@ -9,18 +9,18 @@ from itertools import product
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.costmodel import sets, sets_peak
-from polymap.costmodel.closed_form import count_closed_form
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Counts, Traffic
-from polymap.costmodel.sets import count_with_sets
-from polymap.costmodel.sets_join import SumTerm, largest_sum
-from polymap.errors import BudgetError
-from polymap.poly.affine import dim
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.c import from_c
-from polymap.workload.einsum import einsum
+from polymap.costmodel.sets import counts as sets, peak as sets_peak
+from polymap.costmodel.sets.counts import count_with_sets
+from polymap.costmodel.sets.maximum import SumTerm, largest_sum
+from polymap.ir.errors import BudgetError
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import dim
+from polymap.workload.c.reader import from_c
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
-from polymap.workload.loopnest import Workload
 from tests.cases import random_case
 
 SIMPLE = load_arch("simple3")

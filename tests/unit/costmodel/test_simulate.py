@@ -6,14 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.costmodel.cost import Counts, LevelUse
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.poly.affine import Affine, dim
-from polymap.schedules.check import check_mapping
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import (
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import (
     Access,
     Dim,
     Index,
@@ -24,6 +19,11 @@ from polymap.workload.loopnest import (
     Tensor,
     Workload,
 )
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import Affine, dim
+from polymap.schedules.check import check_mapping
+from polymap.workload.einsums import einsum
 
 X = Fanout("X", 8)
 

@@ -16,13 +16,13 @@ import sympy
 
 import polymap as pm
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.costmodel.symbolic import formula
-from polymap.errors import BudgetError, OptionError
-from polymap.report.answers import cost_document
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.symbolic.derivation import formula
+from polymap.ir.errors import BudgetError, OptionError
+from polymap.ir.loopnest import Workload
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.report.text.answers import cost_document
+from polymap.workload.einsums import einsum
 from tests import cases
 from tests.cases import Case
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from polymap.poly.affine import Affine, Floor, affine, dim
+from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.poly.cases import pieces_of
 
 EXTENTS = {"i": 5, "j": 6}

@@ -7,9 +7,9 @@ from itertools import product
 import islpy as isl
 import pytest
 
-from polymap.errors import BudgetError, SolverError
-from polymap.poly.affine import Affine, Floor, affine, dim
-from polymap.poly.budget import CONTEXT, budget
+from polymap.ir.errors import BudgetError, SolverError
+from polymap.ir.quasi_affine import Affine, Floor, affine, dim
+from polymap.poly.budgets import CONTEXT, budget
 from polymap.poly.counting import count
 from polymap.poly.sets import (
     dim_bounds,

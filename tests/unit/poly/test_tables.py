@@ -8,10 +8,10 @@ from itertools import pairwise, product
 import islpy as isl
 import pytest
 
-from polymap.errors import BudgetError
+from polymap.ir.errors import BudgetError
+from polymap.ir.quasi_affine import Affine, Floor, dim
 from polymap.poly import scan
-from polymap.poly.affine import Affine, Floor, dim
-from polymap.poly.budget import CONTEXT, budget
+from polymap.poly.budgets import CONTEXT, budget
 from polymap.poly.tables import Table
 
 A, B, C = dim("a"), dim("b"), dim("c")

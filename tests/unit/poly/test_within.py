@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from polymap.errors import BudgetError, SolverError, WorkloadError
-from polymap.poly import within as module
-from polymap.poly.affine import dim
-from polymap.poly.budget import budget, check_clock, is_exhausted
+from polymap.ir.errors import BudgetError, SolverError, WorkloadError
+from polymap.ir.quasi_affine import dim
+from polymap.poly import deadlines as module
+from polymap.poly.budgets import budget, check_clock, is_exhausted
+from polymap.poly.deadlines import at_first, in_a_process, within
 from polymap.poly.tables import Table
-from polymap.poly.within import at_first, in_a_process, within
-from polymap.workload.dependences import dependence_relations, dependences
-from polymap.workload.einsum import einsum
+from polymap.workload.dependence_analysis import dependence_relations, dependences
+from polymap.workload.einsums import einsum
 from tests.nests import NESTS
 
 SIDE = 60
@@ -59,7 +59,7 @@ def test_mistakes_cross_from_the_process() -> None:
         einsum("C[i] += A[i")
     with pytest.raises(WorkloadError) as there:
         in_a_process(60, "an einsum", einsum, "C[i] += A[i")
-    assert there.value.problems == here.value.problems
+    assert there.value.mistakes == here.value.mistakes
 
 
 def test_a_process_that_dies_is_told() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from polymap.arch.machine import Architecture
 from polymap.arch.presets import load_arch
-from polymap.costmodel.assemble import assemble, capacity_violations
+from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.workload.einsums import einsum
 
 CONVOLUTION = einsum("O[m,h,w] += I[h+r,w+s] * W[m,r,s]", m=4, h=3, w=4, r=3, s=2, bits=32, name="small convolution")
 PRODUCT = einsum("C[m,n] += A[m,k] * B[k,n]", m=8, n=4, k=6, bits={"A": 8, "B": 8, "C": 16}, name="small product")

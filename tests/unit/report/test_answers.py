@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.report.answers import json_text, number, violation_document
-from polymap.schedules.violation import InstancePoint, Violation
+from polymap.ir.violation import InstancePoint, Violation
+from polymap.report.text.answers import json_text, number, violation_document
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polymap.report.explain import compare, explain
-from polymap.report.reuse import Loop, stays
+from polymap.report.text.explanation import compare, explain
+from polymap.report.text.reuse import Loop, stays
 from tests.unit.report.shared import (
     CONVOLUTION,
     FLAT,

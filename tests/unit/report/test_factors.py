@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from polymap.report.factors import factor_table, factors_text
+from polymap.report.text.factors import factor_table, factors_text
 from tests.unit.report.shared import FLAT, PRODUCT, SPREAD, nest
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from polymap.arch.document import arch_from_document
 from polymap.arch.presets import load_arch
-from polymap.report.machine import machine_rows, machine_text
+from polymap.report.figures.machine import machine_rows, machine_text
 
 
 def test_the_text(golden: Callable[[str, str], None]) -> None:

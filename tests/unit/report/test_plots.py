@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from polymap.errors import MissingPackageError
-from polymap.report.plots import roofline_plot, traffic_plot
-from polymap.report.roofline import roofline_figure
-from polymap.report.traffic import traffic_figure
+from polymap.ir.errors import MissingPackageError
+from polymap.report.figures.plots import roofline_plot, traffic_plot
+from polymap.report.figures.roofline import roofline_figure
+from polymap.report.figures.traffic import traffic_figure
 from tests.unit.report.shared import FLAT, PRODUCT, SPREAD, cost_of
 
 COST = cost_of(PRODUCT, FLAT, SPREAD)

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from polymap import display
-from polymap.codegen.run import CRun
-from polymap.schedules.mapping import Mapping
-from polymap.schedules.violation import Violation
-from polymap.search.result import SearchResult, SpaceCount
+from polymap.codegen.execute.run import CRun
+from polymap.ir import display
+from polymap.ir.mapping import Mapping
+from polymap.ir.violation import Violation
+from polymap.search.run.result import SearchResult, SpaceCount
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, cost_of
 
 
@@ -57,8 +57,8 @@ def test_a_run_prints_what_it_found() -> None:
 
 def test_the_first_print_loads_the_reports() -> None:
     program = (
-        "import sys, polymap\nfrom polymap.schedules.mapping import *\n"
-        "assert 'polymap.report.shown' not in sys.modules\n"
+        "import sys, polymap\nfrom polymap.ir.mapping import *\n"
+        "assert 'polymap.report.page.shown' not in sys.modules\n"
         "print(Mapping((Temporal('i', 1), Compute('S'))))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 from polymap.arch.presets import load_arch, preset_names
-from polymap.report.machine import machine_svg
-from polymap.report.nest_svg import bare_svg, mapping_svg
-from polymap.report.roofline import roofline_svg
-from polymap.report.svg import Picture, fitted, shade, tensor_colours, tint
-from polymap.report.traffic import traffic_svg
-from polymap.schedules.mapping import Mapping
-from polymap.workload.einsum import einsum
+from polymap.ir.mapping import Mapping
+from polymap.report.figures.machine import machine_svg
+from polymap.report.figures.nest_svg import bare_svg, mapping_svg
+from polymap.report.figures.roofline import roofline_svg
+from polymap.report.figures.svg import Picture, fitted, shade, tensor_colours, tint
+from polymap.report.figures.traffic import traffic_svg
+from polymap.workload.einsums import einsum
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, TUTORIAL, WEIGHTS_STAY, cost_of
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.report.traffic import traffic_figure, traffic_html, traffic_text
+from polymap.report.figures.traffic import traffic_figure, traffic_html, traffic_text
 from tests.unit.report.shared import FLAT, PRODUCT, SPREAD, cost_of
 
 COST = cost_of(PRODUCT, FLAT, SPREAD)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from polymap.poly.affine import dim
+from polymap.ir.loopnest import Access, Apply, Index, Number, Operator, Read
+from polymap.ir.quasi_affine import dim
 from polymap.report.workload import expression_text, statement_text, workload_text
-from polymap.workload.c import from_c
-from polymap.workload.loopnest import Access, Apply, Index, Number, Operator, Read
+from polymap.workload.c.reader import from_c
 from tests.unit.report.shared import CONVOLUTION
 
 

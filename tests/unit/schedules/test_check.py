@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.errors import ArchError, MappingError
+from polymap.ir.errors import ArchError, MappingError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_machine, check_mapping, placement_violations
-from polymap.schedules.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=4, n=2, k=1)
 LEVELS = (

@@ -7,15 +7,15 @@ from math import factorial
 
 import pytest
 
-from polymap.errors import BudgetError, MappingError
-from polymap.poly import within
-from polymap.report.answers import checkup_document
-from polymap.schedules.checkup import checkup
+from polymap.ir.errors import BudgetError, MappingError
+from polymap.ir.loopnest import Operator
+from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.poly import deadlines as within
+from polymap.report.text.answers import checkup_document
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.c import from_c
-from polymap.workload.dependences import dependence_relations
-from polymap.workload.loopnest import Operator
+from polymap.schedules.legality_report import checkup
+from polymap.workload.c.reader import from_c
+from polymap.workload.dependence_analysis import dependence_relations
 from tests.nests import NESTS, at, convolution, cube, floyd_warshall, matmul, statement, stencil, workload
 
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from polymap.errors import MappingError
-from polymap.parsing import parse_json
+from polymap.inputs.parsing import parse_json
+from polymap.ir.errors import MappingError
+from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.document import mapping_from_document, mapping_to_document
-from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 
 # The example of the interface, word for word.
 TEXT = """{"nodes": [{"store": "DRAM", "tensors": ["A", "B", "C"]}, {"store": "GLB", "tensors": ["B"]},

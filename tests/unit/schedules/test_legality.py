@@ -7,6 +7,9 @@ from time import process_time
 
 import pytest
 
+from polymap.ir.loopnest import Operator, Workload
+from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir.violation import InstancePoint
 from polymap.schedules.legality import (
     Parallel,
     dependence_violations,
@@ -17,12 +20,9 @@ from polymap.schedules.legality import (
     parallel_places,
     schedule_violations,
 )
-from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.relation import original_schedule, schedule_of
 from polymap.schedules.signs import band, count_legal_permutations, legal_permutations, sign_vectors
-from polymap.schedules.violation import InstancePoint
-from polymap.workload.dependences import Kind, dependences
-from polymap.workload.loopnest import Operator, Workload
+from polymap.workload.dependence_analysis import Kind, dependences
 from tests.nests import (
     NESTS,
     at,
@@ -220,7 +220,7 @@ def test_schedule_of_a_tree_orders_instances_as_running_it_does(tree: Mapping) -
 
 def produced_and_consumed(shift: int) -> Workload:
     """b[i] = a[i], then c[i] = b[i - shift], in two loops of one outer loop t."""
-    from polymap.poly.affine import dim
+    from polymap.ir.quasi_affine import dim
 
     return workload(
         {"i": 4},

@@ -7,13 +7,13 @@ from math import factorial
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.arch.presets import load_arch
-from polymap.schedules import space_orders
-from polymap.schedules.space import SpaceSize, legal_count, space_size, syntactic_count
-from polymap.workload.einsum import einsum
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
+from polymap.schedules.space import orders as space_orders
+from polymap.schedules.space.size import SpaceSize, legal_count, space_size, syntactic_count
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
-from polymap.workload.loopnest import Workload
 from tests.referee.all_trees import all_trees
 
 pytestmark = pytest.mark.slow

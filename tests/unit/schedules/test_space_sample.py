@@ -6,16 +6,16 @@ from random import Random
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.arch.presets import load_arch
-from polymap.costmodel.evaluate import evaluate
-from polymap.errors import BudgetError
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.errors import BudgetError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Mapping, MappingNode, Storage
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.mapping import Mapping, MappingNode, Storage
-from polymap.schedules.space import legal_count
-from polymap.schedules.space_sample import sample_mapping
-from polymap.workload.einsum import einsum
+from polymap.schedules.space.sample import sample_mapping
+from polymap.schedules.space.size import legal_count
+from polymap.workload.einsums import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import random_problem
 

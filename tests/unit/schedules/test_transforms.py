@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from polymap.errors import MappingError
+from polymap.ir.errors import MappingError
+from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules import transforms
-from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 
 A, M, N, S = Storage("RF", ("A", "B")), Temporal("m", 1), Temporal("n", 1), Compute("S")
 TREE = Mapping((M, N, A, S))

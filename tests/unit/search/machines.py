@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 
 
 def two_levels(buffer_bits: int) -> Architecture:

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from polymap.search.apart import apart_bounds
-from polymap.search.descent import view_of
-from polymap.search.goals import parse_objective
-from polymap.search.objective import measure_of
-from polymap.search.problem import analyse
-from polymap.search.spread import root_context
-from polymap.search.steps import view_bound
-from polymap.search.structure import enumerate_structures
-from polymap.search.tables import build_tables
+from polymap.search.dividing.branch_and_bound import view_of
+from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.queue_steps import view_bound
+from polymap.search.dividing.single_tensor_bound import apart_bounds
+from polymap.search.dividing.spread import root_context
+from polymap.search.objective.measure import measure_of
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.structures import enumerate_structures
 from tests.referee.problems import random_problem
 
 
@@ -28,7 +28,7 @@ def test_the_bound_tensor_by_tensor_is_at_most_that_of_all_tensors_together(seed
     structures, _ = enumerate_structures(problem, lambda: False)
     cheap = apart_bounds(problem, measure, structures)
     for structure, bound in zip(structures, cheap, strict=True):
-        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure)), None)
+        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure)), ())
         together = view_bound(view)
         if together is not None:
             assert bound is not None

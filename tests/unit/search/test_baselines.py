@@ -8,23 +8,23 @@ from functools import cache
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.arch.presets import load_arch
-from polymap.costmodel.evaluate import evaluate
-from polymap.errors import OptionError
+from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
+from polymap.ir.errors import OptionError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.schedules.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.baselines import BaselineResult, Method, baseline
-from polymap.search.exhaustive import exhaustive
-from polymap.search.genome import crossed, ground_of, neighbour, plain_genome, random_genome, tree_of_genome
-from polymap.search.goals import parse_objective
-from polymap.search.objective import objective_value
-from polymap.search.rules import Dataflow, rule_of_thumb
-from polymap.workload.c import from_c
-from polymap.workload.einsum import einsum
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.heuristics.dataflow_templates import Dataflow, rule_of_thumb
+from polymap.search.heuristics.genome import crossed, ground_of, neighbour, plain_genome, random_genome, tree_of_genome
+from polymap.search.heuristics.methods import BaselineResult, Method, baseline
+from polymap.search.objective.measure import objective_value
+from polymap.search.problem.goals import parse_objective
+from polymap.workload.c.reader import from_c
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
-from polymap.workload.loopnest import Workload
 from polymap.workload.networks import builtin_workload
 
 pytestmark = pytest.mark.slow

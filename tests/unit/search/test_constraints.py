@@ -10,12 +10,12 @@ import pytest
 
 from polymap import candidates, conv2d, einsum, explore, from_c, matmul
 from polymap.arch.presets import load_arch
-from polymap.cli import main
-from polymap.errors import OptionError
-from polymap.report.summary import no_answer_text
-from polymap.schedules.mapping import Spatial, Storage, Temporal
-from polymap.search.constraints import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
-from polymap.search.constraints_read import rules_from_document
+from polymap.cli.command_line import main
+from polymap.ir.errors import OptionError
+from polymap.ir.mapping import Spatial, Storage, Temporal
+from polymap.report.text.summary import no_answer_text
+from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rules import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from tests.unit.search.machines import two_levels
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ def test_mistakes_are_named(document: object, told: str) -> None:
 def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(OptionError) as caught:
         explore(GEMM, FLAT, constraints={"order": ["q", "m", "n"], "min_utilization": -1, "fanouts": 3})
-    assert len(caught.value.problems) == 3
+    assert len(caught.value.mistakes) == 3
 
 
 def test_orders_dims_and_tensors_are_where_they_were_asked_for() -> None:

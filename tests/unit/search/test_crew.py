@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from polymap.errors import OptionError, SolverError
-from polymap.search import crew as crew_module
-from polymap.search.crew import Crew, Hands
-from polymap.search.memory import resident_mb
+from polymap.ir.errors import OptionError, SolverError
+from polymap.search.resources import worker_pool as crew_module
+from polymap.search.resources.memory import resident_mb
+from polymap.search.resources.worker_pool import Crew, Hands
 from tests import crew_work
 
 

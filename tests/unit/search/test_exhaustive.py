@@ -7,20 +7,20 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.costmodel.assemble import capacity_violations, energy_pj_exact, latency_cycles
+from polymap.costmodel.assembly import capacity_violations, energy_pj_exact, latency_cycles
 from polymap.costmodel.cost import Counts
-from polymap.costmodel.evaluate import evaluate
-from polymap.costmodel.simulate import count_by_simulation
-from polymap.errors import OptionError
+from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.errors import OptionError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Mapping, MappingNode, Spatial, Storage
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.schedules.mapping import Mapping, MappingNode, Spatial, Storage
-from polymap.schedules.space import legal_count
-from polymap.search.exhaustive import exhaustive, scored_trees
-from polymap.search.goals import parse_objective
-from polymap.search.objective import objective_value, objective_values
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.schedules.space.size import legal_count
+from polymap.search.enumeration.trees import exhaustive, scored_trees
+from polymap.search.objective.measure import objective_value, objective_values
+from polymap.search.problem.goals import parse_objective
+from polymap.workload.einsums import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import long_problem, random_problem, scaled
 

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.explore import explore
-from polymap.search.exhaustive import exhaustive
-from polymap.search.floor import floor_of
-from polymap.search.goals import parse_objective
-from polymap.workload.einsum import einsum
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.objective.floors import floor_of
+from polymap.search.problem.goals import parse_objective
+from polymap.workload.einsums import einsum
 from tests.referee.problems import random_problem
 
 

@@ -10,16 +10,16 @@ from itertools import count, pairwise
 import pytest
 
 from polymap import candidates, conv2d, einsum, evaluate, explore, matmul
-from polymap.arch.machine import Architecture, MemoryLevel
-from polymap.errors import OptionError
-from polymap.report.answers import json_text, result_document
-from polymap.report.front import front_figure, front_svg, front_text
-from polymap.report.summary import status_text
-from polymap.schedules.mapping import Temporal
-from polymap.search.answer import Question, best_so_far, front_answer
-from polymap.search.goals import parse_objective
-from polymap.search.result import Progress, SearchResult, SpaceCount
-from polymap.search.search import search
+from polymap.ir.errors import OptionError
+from polymap.ir.machine import Architecture, MemoryLevel
+from polymap.ir.mapping import Temporal
+from polymap.report.figures.front import front_figure, front_svg, front_text
+from polymap.report.text.answers import json_text, result_document
+from polymap.report.text.summary import status_text
+from polymap.search.problem.goals import parse_objective
+from polymap.search.run.answer import Question, best_so_far, front_answer
+from polymap.search.run.result import Progress, SearchResult, SpaceCount
+from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
 
 GEMM = matmul(m=8, n=8, k=8)

@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from polymap.arch.presets import load_arch
-from polymap.errors import OptionError
-from polymap.search.goals import Goal, parse_objective, parse_single
-from polymap.search.objective import packed, unpacked
+from polymap.ir.errors import OptionError
+from polymap.search.objective.measure import packed, unpacked
+from polymap.search.problem.goals import Goal, parse_objective, parse_single
 
 ARCH = load_arch("flat3")
 

@@ -9,13 +9,13 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.costmodel.footprint import bits_at_once
+from polymap.costmodel.analysis.footprint import bits_at_once
 from polymap.explore import explore
-from polymap.search.exhaustive import exhaustive
-from polymap.search.infeasible import clashes
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.problem.word_clashes import clashes
+from polymap.workload.einsums import einsum
 from tests.case_workloads import general_workload
 from tests.nests import instances, touched
 

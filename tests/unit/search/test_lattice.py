@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.search.lattice import divisors, lattice_below, minimum_below, prime_factors
+from polymap.search.problem.lattice import divisors, lattice_below, minimum_below, prime_factors
 
 EXTENTS = [(("m", 1),), (("m", 12), ("n", 1)), (("m", 6), ("n", 9), ("k", 10)), (("p", 7), ("q", 8))]
 

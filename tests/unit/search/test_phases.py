@@ -9,21 +9,22 @@ from fractions import Fraction
 import pytest
 
 from polymap import conv2d, einsum, evaluate, explore, load_arch, matmul
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.errors import OptionError
-from polymap.report.answers import result_document
-from polymap.report.summary import no_answer_text, result_text
-from polymap.search import any_search, run
-from polymap.search.exhaustive import exhaustive
-from polymap.search.floor import floor_of
-from polymap.search.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
-from polymap.search.goals import parse_objective
-from polymap.search.limits import Limits
-from polymap.search.memory import Memory, resident_mb
-from polymap.search.objective import measure_of
-from polymap.search.problem import analyse
-from polymap.search.result import Progress
-from polymap.search.search import search
+from polymap.ir.errors import OptionError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.report.text.answers import result_document
+from polymap.report.text.summary import no_answer_text, result_text
+from polymap.search.any_size import phases as any_search
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.heuristics.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
+from polymap.search.objective.floors import floor_of
+from polymap.search.objective.measure import measure_of
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
+from polymap.search.resources.limits import Limits
+from polymap.search.resources.memory import Memory, resident_mb
+from polymap.search.run import phases as run
+from polymap.search.run.result import Progress
+from polymap.search.run.stages import search
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels

@@ -8,17 +8,17 @@ from itertools import pairwise
 import pytest
 
 from polymap import conv2d, einsum, explore, load_arch, matmul
-from polymap.cli import main
-from polymap.errors import OptionError
-from polymap.report.history import history_figure, history_svg
-from polymap.search import run
-from polymap.search.any_cells import first_region
-from polymap.search.any_engine import AnyOutcome, AnySearch, Item
-from polymap.search.memory import Memory, resident_mb
-from polymap.search.problem import analyse
-from polymap.search.result import SearchResult
-from polymap.search.search import search
-from polymap.workload.loopnest import Workload
+from polymap.cli.command_line import main
+from polymap.ir.errors import OptionError
+from polymap.ir.loopnest import Workload
+from polymap.report.figures.history import history_figure, history_svg
+from polymap.search.any_size.engine import AnyOutcome, AnySearch, Item
+from polymap.search.any_size.regions import first_region
+from polymap.search.problem.problem import analyse
+from polymap.search.resources.memory import Memory, resident_mb
+from polymap.search.run import phases as run
+from polymap.search.run.result import SearchResult
+from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

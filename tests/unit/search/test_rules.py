@@ -10,21 +10,22 @@ from itertools import product
 import pytest
 
 from polymap import candidates, einsum, explore, from_c
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.arch.presets import load_arch
-from polymap.cli import BUG, main
-from polymap.costmodel.evaluate import evaluate
-from polymap.schedules.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search import demands, ranked, run
-from polymap.search.clash import clashing
-from polymap.search.constraints import Intrinsic, figure
-from polymap.search.constraints_read import rules_from_document
-from polymap.search.demands import refusals, ways
-from polymap.search.exhaustive import scored_trees
-from polymap.search.feasible import Dividing
-from polymap.search.problem import analyse
-from polymap.search.search import search
-from polymap.workload.loopnest import Workload
+from polymap.cli.command_line import BUG, main
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
+from polymap.search.enumeration.trees import scored_trees
+from polymap.search.objective import rule_checks
+from polymap.search.objective.rule_checks import refusals, ways
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rules import Intrinsic, figure
+from polymap.search.run import phases as run, ranked
+from polymap.search.run.feasible import Dividing
+from polymap.search.run.rule_clashes import clashing
+from polymap.search.run.stages import search
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels
@@ -80,7 +81,7 @@ def test_sampled_answers_meet_random_constraints() -> None:
 
 
 def test_a_rule_that_spares_nodes_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demands._Loops, "_is_inner", lambda *_: False)
+    monkeypatch.setattr(rule_checks._Loops, "_is_inner", lambda *_: False)
     with pytest.raises(AssertionError):
         test_sampled_answers_keep_the_intrinsic_of_every_tile()
 
@@ -141,7 +142,7 @@ def test_the_indices_of_a_tile_are_counted_at_ragged_ends_too() -> None:
         size = rng.choice((2, 3, 4))
         wanted = all(count % size == 0 for count in covered_by_listing(extent, above))
         (way,) = ways(workload, mapping)
-        assert demands._Loops(workload, MACHINE, way).meets(Intrinsic("i", size)) == wanted, (extent, above, size)
+        assert rule_checks._Loops(workload, MACHINE, way).meets(Intrinsic("i", size)) == wanted, (extent, above, size)
         some_pass, some_fail = some_pass + wanted, some_fail + (not wanted)
     assert min(some_pass, some_fail) > 20
 
@@ -193,7 +194,7 @@ def test_a_mapping_that_breaks_a_rule_is_no_answer_of_the_exact_search(
 
 
 def test_a_bound_above_a_mapping_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.search.answer.floor_of", lambda *_: Fraction(10**9))
+    monkeypatch.setattr("polymap.search.run.answer.floor_of", lambda *_: Fraction(10**9))
     with pytest.raises(AssertionError, match="better than what no mapping can beat"):
         explore(GEMM, FLAT, tiles="divide")
 

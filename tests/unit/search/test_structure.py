@@ -10,16 +10,16 @@ from math import prod
 
 import pytest
 
-from polymap.arch.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.explore import explore
-from polymap.search.constraints import Utilization
-from polymap.search.exhaustive import exhaustive
-from polymap.search.problem import Problem, analyse
-from polymap.search.structure import enumerate_structures
-from polymap.search.symmetry import distinct_structures, symmetries
-from polymap.workload.einsum import einsum
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.problem.problem import Problem, analyse
+from polymap.search.problem.rules import Utilization
+from polymap.search.problem.structures import enumerate_structures
+from polymap.search.problem.symmetry import distinct_structures, symmetries
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
-from polymap.workload.loopnest import Workload
 from tests.referee.problems import random_problem
 
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=12, n=4, k=6)

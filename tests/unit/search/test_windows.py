@@ -8,10 +8,10 @@ from itertools import permutations, product
 
 import pytest
 
-from polymap.search.lattice import divisors, prime_factors
-from polymap.search.problem import IndexGroup
-from polymap.search.window_paths import WindowModel, least_loads, window_model
-from polymap.search.windows import UNREACHED, Count, Crossing
+from polymap.search.dividing.window_paths import WindowModel, least_loads, window_model
+from polymap.search.dividing.windows import UNREACHED, Count, Crossing
+from polymap.search.problem.lattice import divisors, prime_factors
+from polymap.search.problem.problem import IndexGroup
 
 Loops = tuple[tuple[str, int], ...]  # (dim, trips), innermost first; "" for a dim that the tensor lacks
 

@@ -10,10 +10,11 @@ from itertools import pairwise
 import pytest
 
 from polymap import conv2d, evaluate, explore, matmul
-from polymap.search import crew, engine
-from polymap.search.result import Progress, SearchResult
-from polymap.search.search import search
-from polymap.workload.loopnest import Workload
+from polymap.ir.loopnest import Workload
+from polymap.search.dividing import engine
+from polymap.search.resources import worker_pool as crew
+from polymap.search.run.result import Progress, SearchResult
+from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 
@@ -33,7 +34,7 @@ CASES = [
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let several processes take part from the first step on, and that step come soon."""
     monkeypatch.setattr(engine, "STEPS_ALONE", 0)
-    monkeypatch.setattr(engine, "ANNEALED", 50)
+    monkeypatch.setattr(engine, "DRAWN", 50)
 
 
 def told(found: SearchResult) -> object:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from polymap.errors import InputError, PolymapError, WorkloadError
-from polymap.poly.affine import affine
+from polymap.ir.errors import InputError, PolymapError, WorkloadError
+from polymap.ir.loopnest import Apply, Convert, Index, Number, Operator, Read, Role, Workload
+from polymap.ir.quasi_affine import affine
 from polymap.schedules.legality import Parallel, legal_orders, parallel_loops
-from polymap.workload.c import from_c
-from polymap.workload.loopnest import Apply, Convert, Index, Number, Operator, Read, Role, Workload
+from polymap.workload.c.reader import from_c
 
 
 def nest(body: str, declarations: str = "", **sizes: int) -> Workload:

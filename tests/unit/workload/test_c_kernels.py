@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from polymap.ir.loopnest import Workload
 from polymap.schedules.legality import schedule_violations
 from polymap.schedules.relation import original_schedule
-from polymap.workload.c import from_c
-from polymap.workload.loopnest import Workload
+from polymap.workload.c.reader import from_c
 from tests.c_interpreter import CProgram, run_workload
 from tests.c_kernels import KERNELS
 from tests.nests import instances

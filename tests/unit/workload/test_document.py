@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from polymap.errors import InputError, WorkloadError
-from polymap.poly.affine import Floor, affine
+from polymap.ir.errors import InputError, WorkloadError
+from polymap.ir.loopnest import Access, Workload
+from polymap.ir.quasi_affine import Floor, affine
 from polymap.workload.document import load_workload, workload_from_document, workload_to_document
-from polymap.workload.einsum import einsum
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
-from polymap.workload.loopnest import Access, Workload
 from polymap.workload.networks import builtin_names, builtin_workload
 
 # The example of the interface.
@@ -32,7 +32,7 @@ GEMM = {
 def problems_of(document: object) -> list[str]:
     with pytest.raises(WorkloadError, match="PM") as caught:
         workload_from_document(document)
-    return [f"{problem.code} {problem.what}" for problem in caught.value.problems]
+    return [f"{problem.code} {problem.what}" for problem in caught.value.mistakes]
 
 
 def test_the_example_of_the_interface_is_read_and_written() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polymap.errors import WorkloadError
-from polymap.poly.affine import Affine, Floor
-from polymap.workload.einsum import einsum
-from polymap.workload.loopnest import Access, Apply, Operator, Read, Role
+from polymap.ir.errors import WorkloadError
+from polymap.ir.loopnest import Access, Apply, Operator, Read, Role
+from polymap.ir.quasi_affine import Affine, Floor
+from polymap.workload.einsums import einsum
 from polymap.workload.notation import access_text, einsum_text
 
 
@@ -20,7 +20,7 @@ def problems_of(text: object, **arguments: object) -> list[str]:
     """Return the lines "CODE what" of the error that the einsum raises."""
     with pytest.raises(WorkloadError, match="PM") as caught:
         einsum(text, **arguments)  # type: ignore[arg-type]
-    return [f"{problem.code} {problem.what}" for problem in caught.value.problems]
+    return [f"{problem.code} {problem.what}" for problem in caught.value.mistakes]
 
 
 def test_a_matrix_product_is_one_statement() -> None:

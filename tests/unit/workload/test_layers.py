@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from polymap.errors import WorkloadError
+from polymap.ir.errors import WorkloadError
+from polymap.ir.loopnest import Role, Workload
 from polymap.workload.layers import conv2d, matmul
-from polymap.workload.loopnest import Role, Workload
 from polymap.workload.notation import einsum_text
 
 
@@ -20,7 +20,7 @@ def text_of(workload: Workload) -> str:
 def problems_of(**arguments: object) -> list[str]:
     with pytest.raises(WorkloadError, match="PM") as caught:
         conv2d(**arguments)  # type: ignore[arg-type]
-    return [f"{problem.code} {problem.what}" for problem in caught.value.problems]
+    return [f"{problem.code} {problem.what}" for problem in caught.value.mistakes]
 
 
 def test_the_convolution_of_the_readme() -> None:

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from polymap.errors import WorkloadError
-from polymap.workload.loopnest import Workload
+from polymap.ir.errors import WorkloadError
+from polymap.ir.loopnest import Workload
 from polymap.workload.networks import NETWORKS, builtin_names, builtin_workload, network_layers
 from polymap.workload.notation import einsum_text
 

@@ -1,0 +1,72 @@
+from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
+from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
+from polymap.buffer_sweep import buffer_curve as buffer_curve
+from polymap.checker.check import Verdict as Verdict
+from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
+from polymap.codegen.forms import Form as Form
+from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
+from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
+from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
+from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
+from polymap.costmodel.symbolic.derivation import formula as formula
+from polymap.costmodel.symbolic.formulas import Formula as Formula
+from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
+from polymap.explore import explore as explore
+from polymap.ir.errors import (
+    ArchError as ArchError,
+    BudgetError as BudgetError,
+    CompilerError as CompilerError,
+    InputError as InputError,
+    MappingError as MappingError,
+    MissingPackageError as MissingPackageError,
+    Mistake as Mistake,
+    OptionError as OptionError,
+    OutputError as OutputError,
+    PolymapError as PolymapError,
+    SolverError as SolverError,
+    WorkloadError as WorkloadError,
+)
+from polymap.ir.loopnest import Role as Role, Workload as Workload
+from polymap.ir.machine import (
+    Architecture as Architecture,
+    ComputeUnit as ComputeUnit,
+    Fanout as Fanout,
+    MemoryLevel as MemoryLevel,
+    Multicast as Multicast,
+)
+from polymap.ir.mapping import (
+    Branch as Branch,
+    Compute as Compute,
+    Mapping as Mapping,
+    Spatial as Spatial,
+    Storage as Storage,
+    Temporal as Temporal,
+)
+from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
+from polymap.proofs import verify as verify
+from polymap.report.figures.front import front_svg as front_svg
+from polymap.report.figures.history import history_svg as history_svg
+from polymap.report.figures.machine import machine_svg as machine_svg
+from polymap.report.figures.nest import mapping_text as mapping_text
+from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
+from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
+from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
+from polymap.report.text.explanation import explain as explain
+from polymap.schedules.document import (
+    mapping_from_document as mapping_from_document,
+    mapping_to_document as mapping_to_document,
+)
+from polymap.search.run.result import SearchResult as SearchResult
+from polymap.search.run.stages import candidates as candidates
+from polymap.workload.c.reader import from_c as from_c
+from polymap.workload.dependence_analysis import Dependence as Dependence, dependences as dependences
+from polymap.workload.document import (
+    load_workload as load_workload,
+    workload_from_document as workload_from_document,
+    workload_to_document as workload_to_document,
+)
+from polymap.workload.einsums import einsum as einsum
+from polymap.workload.layers import conv2d as conv2d, matmul as matmul
+from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
+
+__version__: str

@@ -1,0 +1,20 @@
+from polymap.checker.bounds import Places as Places
+from polymap.checker.check import (
+    FORMAT as FORMAT,
+    HEAD as HEAD,
+    Verdict as Verdict,
+    digest as digest,
+    label as label,
+    verify as verify,
+)
+from polymap.checker.grids import FITS as FITS
+from polymap.checker.model import (
+    DEADLINE as DEADLINE,
+    OutOfTime as OutOfTime,
+    Problem as Problem,
+    Rows as Rows,
+    cost as cost,
+    parsed as parsed,
+)
+from polymap.checker.prover import Prover as Prover
+from polymap.checker.rules import Refused as Refused

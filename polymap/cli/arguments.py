@@ -1,0 +1,389 @@
+"""The words of the command line as one frozen value, every mistake found before anything is read or run."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NoReturn, TypeVar
+
+from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
+from polymap.ir import Mistake, OptionError, did_you_mean
+
+MAX_WORKERS = 256
+Default = TypeVar("Default")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for. proof: the file to verify. sizes: as given, each name once. json and output: a path, "-"
+    for stdout, or None."""
+
+    command: str
+    workload: str = ""
+    sizes: tuple[tuple[str, int], ...] = ()
+    arch: str = ""
+    mapping: str | None = None
+    constraints: str | None = None
+    objective: str = "energy"
+    tiles: str = "any"
+    time_limit_s: float = 60
+    memory_limit_mb: int | None = None
+    work_limit: int | None = None
+    workers: int = 1
+    seed: int = 0
+    simulate: bool = False
+    run: bool = False
+    output: str | None = None
+    json: str | None = None
+    certificate: str | None = None
+    accept_word: bool = False
+    proof: str = ""
+
+
+class MisreadOptions(OptionError):
+    """Mistakes in the words; `options` holds what could be read, so that the inputs' own are told with them.
+
+    WORKLOAD is left out where it or its sizes are in doubt.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake], options: Options) -> None:
+        super().__init__(mistakes)
+        in_doubt = any(mistake.code in ("PM552", "PM553", "PM557", "PM558", "PM559") for mistake in mistakes)
+        self.options = replace(options, workload="") if in_doubt else options
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    value: str  # the word for its value in the help; "" for a switch
+    help: str
+
+
+_OPTIONS = {
+    "--arch": _Option("ARCH", "the machine: a preset's name (see `polymap list`), or a .json or .toml file"),
+    "--objective": _Option(
+        "OBJECTIVE",
+        "energy (default), latency, edp, traffic:LEVEL, capacity:LEVEL, or several of them (below)",
+    ),
+    "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
+    "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
+    "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
+    "--memory-limit": _Option("MB", "memory of all processes at which the best so far is the answer (default: none)"),
+    "--work-limit": _Option(
+        "N", "structures and regions bounded, nodes visited, mappings scored until it ends (default: any)"
+    ),
+    "--workers": _Option("N", "processes that share a long search (default 1)"),
+    "--seed": _Option("I", "the seed of every random choice (default 0)"),
+    "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),
+    "--simulate": _Option("", "count by walking every step instead of the closed form"),
+    "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each"),
+    "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
+    "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
+    "--certificate": _Option("FILE", "write the proof of the optimum, which `polymap verify` checks (--tiles divide)"),
+    "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
+    "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
+}
+_TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
+_SEARCH = (
+    "--objective",
+    "--constraints",
+    "--tiles",
+    "--time-limit",
+    "--memory-limit",
+    "--work-limit",
+    "--workers",
+    "--seed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    help: str
+    words: str
+    options: tuple[str, ...] = ()
+
+
+_COMMANDS = {
+    "explore": _Command(
+        "find the best mapping of a workload on a machine, with its proof",
+        "WORKLOAD --arch ARCH",
+        ("--arch", *_SEARCH, "--size", "--certificate", "--json"),
+    ),
+    "evaluate": _Command(
+        "tell what a mapping costs: traffic, energy, latency, legality",
+        "WORKLOAD --arch ARCH --mapping FILE",
+        ("--arch", "--mapping", "--simulate", "--time-limit", "--size", "--json"),
+    ),
+    "codegen": _Command(
+        "write the C program of a mapping (the given one, or the best)",
+        "WORKLOAD --arch ARCH [--mapping FILE]",
+        ("--arch", "--mapping", *_SEARCH, "--size", "--output", "--run", "--json"),
+    ),
+    "check": _Command(
+        "tell the dependences of a workload, its legal loop orders and parallel loops",
+        "WORKLOAD",
+        ("--mapping", "--size", "--json"),
+    ),
+    "verify": _Command(
+        "check the certificate of an optimum, sharing no code with the search",
+        "FILE [WORKLOAD --arch ARCH]",
+        ("--arch", "--objective", "--constraints", "--size", "--time-limit", "--accept-word", "--json"),
+    ),
+    "list": _Command("print the built-in workloads and machines", ""),
+}
+
+_WORKLOAD_HELP = """\
+WORKLOAD is one of
+  resnet50.conv2_x                                     a built-in name (see `polymap list`)
+  layer.json                                           a workload file
+  kernel.c --size N=8 --size M=9                       a C loop nest
+  'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
+"""
+_OBJECTIVE_HELP = """\
+several objectives:
+  pareto:energy,latency                                the exact front: every mapping that none beats in both
+  lex:latency,energy                                   the least energy among the least latencies
+  weighted:1*energy+0.5*latency                        a sum
+"""
+_CONSTRAINTS_HELP = """\
+constraints, each of them optional:
+  {"order": ["m","k"], "outermost": ["m"], "innermost": ["k"], "fanouts": {"X": {"forbid": ["k"],
+   "require": ["m"], "factors": {"n": 4}}}, "store": {"GLB": {"must": ["B"], "never": ["@input"]}},
+   "intrinsic": {"m": 16, "n": 16}, "min_utilization": 0.5, "limits": {"latency": 40000}}
+"""
+_EXIT_HELP = """\
+exit code: 0 answered, 1 an illegal mapping (of `check`; otherwise a bug of polymap, which is said), 2 bad input, 3 no
+answer (infeasible, out of time, a certificate that does not hold), 4 the output cannot be written, 130 interrupted (the
+best so far is printed)
+"""
+
+
+def usage() -> str:
+    """Return the help text of the whole command."""
+    lines = [f"  {name:9} {command.help}" for name, command in _COMMANDS.items()]
+    parts = ("usage: polymap COMMAND ...", "\n".join(lines), "`polymap COMMAND --help` tells more.", _EXIT_HELP)
+    return "\n\n".join(parts)
+
+
+def command_usage(name: str) -> str:
+    """Return the help text of one command."""
+    command = _COMMANDS[name]
+    head = f"usage: polymap {name} {command.words}{' [OPTIONS]' if command.options else ''}"
+    parts = [head, command.help[0].upper() + command.help[1:] + "."]
+    if command.options:
+        rows = [(f"{option} {_OPTIONS[option].value}".rstrip(), _OPTIONS[option].help) for option in command.options]
+        workload = [_WORKLOAD_HELP.rstrip()] if "WORKLOAD" in command.words else []
+        parts += [*workload, "options:\n" + "\n".join(f"  {left:24} {right}" for left, right in rows)]
+    if "--objective" in command.options:
+        parts += [_OBJECTIVE_HELP.rstrip(), _CONSTRAINTS_HELP.rstrip()]
+    return "\n\n".join((*parts, _EXIT_HELP))
+
+
+def wanted_help(words: Sequence[str]) -> str | None:
+    """Return the help text that the words ask for, None where they ask for something else."""
+    if not words or words[0] in ("--help", "-h", "help"):
+        return usage()
+    asks = any(word in ("--help", "-h") for word in words[1:])
+    return command_usage(words[0]) if asks and words[0] in _COMMANDS else None
+
+
+def parse(words: Sequence[str]) -> Options:
+    """Return the options that the words say; raises OptionError with every mistake in them."""
+    name, *rest = words
+    if name not in _COMMANDS:
+        kind = "option" if name.startswith("-") else "command"
+        raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
+    mistakes: list[Mistake] = []
+    given, others = _split(name, rest, mistakes)
+    reader = _Reader(given, mistakes)
+    proof, others = (others[0], others[1:]) if name == "verify" and others else ("", others)
+    workload, sizes = _workload_words(name, others, reader)
+    options = Options(
+        command=name,
+        proof=proof,
+        workload=workload,
+        sizes=sizes,
+        arch=reader.text("--arch") or "",
+        mapping=reader.text("--mapping"),
+        constraints=reader.text("--constraints"),
+        objective=reader.text("--objective") or "energy",
+        tiles=reader.choice("--tiles", ("any", "divide")),
+        time_limit_s=reader.seconds("--time-limit", _TIME_LIMITS_S.get(name, 60)),
+        memory_limit_mb=reader.integer("--memory-limit", None, least=1, most=2**31 - 1),
+        work_limit=reader.integer("--work-limit", None, least=1, most=2**63 - 1),
+        workers=reader.integer("--workers", 1, least=1, most=MAX_WORKERS),
+        seed=reader.integer("--seed", 0, least=0, most=2**31 - 1),
+        simulate="--simulate" in given,
+        run="--run" in given,
+        output=reader.text("--output"),
+        json=reader.text("--json"),
+        certificate=reader.text("--certificate"),
+        accept_word="--accept-word" in given,
+    )
+    if name == "verify":
+        _check_verify(options, given, mistakes)
+    _check_together(options, given, mistakes)
+    if mistakes:
+        raise MisreadOptions(mistakes, options)
+    return options
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises instead of printing and ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(Mistake("PM553", message))
+
+
+def _split(
+    name: str, words: Sequence[str], mistakes: list[Mistake]
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Return the options given, each with its values, and the other words in order."""
+    known = _COMMANDS[name].options
+    parser = _Parser(prog=f"polymap {name}", add_help=False, allow_abbrev=False)
+    for option in known:
+        flags = ("-o", option) if option == "--output" else (option,)
+        if _OPTIONS[option].value:
+            parser.add_argument(*flags, dest=option, action="append")
+        else:
+            parser.add_argument(*flags, dest=option, action="append_const", const="")
+    found, others = parser.parse_known_args(list(words))
+    given: dict[str, tuple[str, ...]] = {o: tuple(values) for o, values in vars(found).items() if values is not None}
+    for option, values in given.items():
+        if len(values) > 1 and option != "--size":
+            mistakes.append(Mistake("PM555", f"{option} is given {len(values)} times", "Give it once."))
+    unknown = [word for word in others if word.startswith("-") and word not in ("-", "--")]
+    for word in unknown:
+        option = word.split("=", 1)[0]
+        elsewhere = [command for command, its in _COMMANDS.items() if option in its.options]
+        what = f"{name} has no option {shown(option)}"
+        hint = f"It belongs to: {', '.join(elsewhere)}." if elsewhere else did_you_mean(option, known)
+        mistakes.append(Mistake("PM552", what, hint))
+    if unknown:  # the words after an unknown option may be its values: say nothing about them
+        others = others[: others.index(unknown[0])]
+    return given, tuple(word for word in others if word != "--")
+
+
+def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """Return WORKLOAD and the sizes that follow it or stand in --size."""
+    if name == "list":
+        if words:
+            reader.mistakes.append(Mistake("PM554", f"list takes no argument, found {shown(words[0])}"))
+        return "", ()
+    unknown_option = any(mistake.code == "PM552" for mistake in reader.mistakes)
+    if not words and not unknown_option and name != "verify":
+        reader.mistakes.append(Mistake("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
+    needed = {"explore": ("--arch",), "evaluate": ("--arch", "--mapping"), "codegen": ("--arch",)}.get(name, ())
+    for option in needed:
+        if option not in reader.given and not unknown_option:
+            hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
+            reader.mistakes.append(Mistake("PM553", f"{name} needs {option} {_OPTIONS[option].value}", hint))
+    return words[0] if words else "", reader.sizes((*words[1:], *reader.given.get("--size", ())))
+
+
+def _check_verify(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
+    """Note what is missing of a certificate's file, and of the question that it is compared with."""
+    compared = [option for option in ("--arch", "--objective", "--constraints", "--size") if option in given]
+    if not options.proof and not mistakes:
+        mistakes.append(Mistake("PM553", "verify needs a FILE", "The one that explore wrote with --certificate."))
+    elif options.workload and "--arch" not in given:
+        what = f"verify compares the certificate with {shown(options.workload)} on a machine"
+        mistakes.append(Mistake("PM553", what, "Add --arch ARCH."))
+    elif compared and not options.workload:
+        what = f"verify compares {', '.join(compared)} with the certificate of a workload"
+        mistakes.append(Mistake("PM553", what, "Give WORKLOAD after the FILE."))
+
+
+def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
+    """Note options that exclude each other."""
+    searching = [option for option in _SEARCH if option in given]
+    if options.command == "codegen" and options.mapping is not None and searching:
+        what = f"{', '.join(searching)} and --mapping exclude each other"
+        mistakes.append(Mistake("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
+    if options.certificate == "-":
+        mistakes.append(Mistake("PM556", "--certificate writes to a file", "Give a path."))
+    if options.certificate is not None and options.tiles != "divide":
+        hint = "Add --tiles divide: optima over any tiles are not certified."
+        mistakes.append(Mistake("PM556", "--certificate needs --tiles divide", hint))
+    if options.certificate is not None and options.certificate == options.json:
+        what = f"--certificate and --json both write to {shown(options.json)}"
+        mistakes.append(Mistake("PM556", what, "Give them different files."))
+    if options.output is not None and options.output == options.json:
+        where = "stdout" if options.json == "-" else shown(options.json)
+        mistakes.append(Mistake("PM556", f"-o and --json both write to {where}", "Give them different files."))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads values of options; mistakes go to `problems`, the default is then returned."""
+
+    given: dict[str, tuple[str, ...]]
+    mistakes: list[Mistake]
+
+    def text(self, option: str) -> str | None:
+        if option not in self.given:
+            return None
+        value = self.given[option][-1]
+        if not value:
+            self._refuse(option, value, f"{_OPTIONS[option].value} is wanted.")
+        return value or None
+
+    def choice(self, option: str, choices: tuple[str, ...]) -> str:
+        value = self.given.get(option, (choices[0],))[-1]
+        if value in choices:
+            return value
+        self._refuse(option, value, did_you_mean(value, choices))
+        return choices[0]
+
+    def integer(self, option: str, default: Default, *, least: int, most: int) -> int | Default:
+        if option not in self.given:
+            return default
+        value = parse_integer(self.given[option][-1])
+        if value is None or not least <= value <= most:
+            self._refuse(option, self.given[option][-1], f"An integer from {least} to {most} is wanted.")
+            return default
+        return value
+
+    def seconds(self, option: str, default: float) -> float:
+        if option not in self.given:
+            return default
+        value = _decimal(self.given[option][-1])
+        if value is None or not 0 < value <= 10**9:
+            self._refuse(option, self.given[option][-1], "A number of seconds above 0 is wanted.")
+            return default
+        return float(value)
+
+    def sizes(self, words: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+        sizes: dict[str, int] = {}
+        for word in words:
+            name, _, digits = word.partition("=")
+            if not is_name(name) or not digits:
+                self.mistakes.append(Mistake("PM557", f"{shown(word)} is no size", "Sizes are written like m=512."))
+                continue
+            value = parse_integer(digits)
+            if value is None or value < 1:
+                found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
+                hint = "An integer >= 1 (at most 10^100) is wanted."
+                self.mistakes.append(Mistake("PM558", f"the size of {name} is {found}", hint))
+            elif name in sizes:
+                what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"
+                self.mistakes.append(Mistake("PM559", what, "Give it once."))
+            else:
+                sizes[name] = value
+        return tuple(sizes.items())
+
+    def _refuse(self, option: str, value: str, hint: str) -> None:
+        self.mistakes.append(Mistake("PM554", f"{option} is {shown(value)}", hint))
+
+
+def _decimal(text: str) -> Fraction | None:
+    """Return the finite number that an ASCII text says, None for anything else."""
+    if not text.isascii() or "_" in text or text != text.strip():
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return as_fraction(value) if math.isfinite(value) else None

@@ -1,0 +1,120 @@
+"""The command line: words in, exit code out. No traceback ever leaves it.
+
+0 answered, 2 bad input, 3 no answer, 4 the output cannot be written, 130 interrupted; 1 an illegal mapping (check
+only), or a bug of polymap, which is said on stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+
+from polymap.cli.arguments import MisreadOptions, parse, wanted_help
+from polymap.cli.interrupt import INTERRUPTED, interrupts_wait, raise_interrupts
+from polymap.cli.output import STDOUT_FAILED, print_text, say
+from polymap.ir import BudgetError, OptionError, OutputError, PolymapError, SolverError
+
+ANSWERED = 0
+BUG = 1
+BAD_INPUT = 2
+NO_ANSWER = 3
+NOT_WRITTEN = 4
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command that the words say (those of the process by default) and return its exit code.
+
+    SIGTERM ends it as Ctrl-C does.
+    """
+    raise_interrupts()
+    return guarded(lambda: _run(tuple(sys.argv[1:] if words is None else words)))
+
+
+def guarded(run: Callable[[], int]) -> int:
+    """Return the exit code of `run`, or the one that its exception means, having said on stderr what went wrong."""
+    _prepare_streams()
+    try:
+        return run()
+    except BrokenPipeError:
+        _forget_stdout()
+        return NOT_WRITTEN
+    except OutputError as error:
+        say(f"polymap: {error}")
+        if any(problem.code == STDOUT_FAILED for problem in error.mistakes):
+            _forget_stdout()
+        return NOT_WRITTEN
+    except BudgetError as error:
+        say(f"polymap: {error}")
+        return NO_ANSWER
+    except MemoryError:
+        say("polymap: PM560 out of memory\n      Fewer --workers or a smaller workload need less.")
+        return NO_ANSWER
+    except SolverError as error:
+        return _bug(error)
+    except PolymapError as error:
+        say(f"polymap: {error}")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        say("polymap: interrupted")
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001  # the last door: what nobody foresaw becomes one line, not a traceback
+        return _bug(error)
+
+
+def _run(words: tuple[str, ...]) -> int:
+    text = wanted_help(words)
+    if text is not None:
+        if words:
+            print_text(text)
+            return ANSWERED
+        say(text)
+        return BAD_INPUT
+    if words == ("--version",):
+        from polymap import __version__
+
+        print_text(f"polymap {__version__}")
+        return ANSWERED
+    try:
+        options = parse(words)
+    except MisreadOptions as error:
+        with interrupts_wait():
+            from polymap.cli.named_inputs import mistakes_of_inputs
+        raise OptionError((*error.mistakes, *mistakes_of_inputs(error.options))) from None
+    # After the words are known to be good: this loads the rooms that do the work.
+    with interrupts_wait():
+        from polymap.cli.commands import run_command
+
+    return run_command(options)
+
+
+def _bug(error: Exception) -> int:
+    """Say in one line what broke and where; the whole traceback only where the user asks for it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    say(
+        f"polymap: internal error at {place}: {what}. This is a bug: please report it with this line and the command "
+        "(POLYMAP_TRACEBACK=1 shows the whole trace)."
+    )
+    if os.environ.get("POLYMAP_TRACEBACK"):
+        say("".join(traceback.format_exception(error)))
+    return BUG
+
+
+def _prepare_streams() -> None:
+    """Let any text be printed on any terminal."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush cannot fail once more."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)

@@ -1,0 +1,236 @@
+"""The six commands: read the inputs, call one room, give its answer as text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from polymap.arch import load_arch, preset_names
+from polymap.cli.arguments import Options
+from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
+from polymap.cli.named_inputs import Inputs, check_outputs
+from polymap.cli.output import Document, say, warnings_said, write_documents
+from polymap.cli.progress import ProgressLine
+from polymap.explore import explore
+from polymap.inputs import read_text, shown
+from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
+from polymap.report.text import (
+    checkup_document,
+    checkup_text,
+    cost_document,
+    cost_text,
+    json_text,
+    list_text,
+    mapping_document,
+    no_answer_text,
+    result_document,
+    result_text,
+    run_document,
+    run_text,
+    verdict_document,
+    verdict_text,
+)
+from polymap.workload import builtin_names, builtin_workload
+
+if TYPE_CHECKING:
+    from polymap.search.run import SearchResult
+
+ANSWERED = 0
+BUG = ILLEGAL = 1
+NO_ANSWER = 3
+
+
+def run_command(options: Options) -> int:
+    """Run one command; return its exit code. Raises PolymapError for what the user must mend."""
+    check_outputs(options)
+    commands: dict[str, Callable[[Options], int]] = {
+        "explore": _explore,
+        "evaluate": _evaluate,
+        "codegen": _codegen,
+        "check": _check,
+        "verify": _verify,
+        "list": _list,
+    }
+    return commands[options.command](options)
+
+
+def _explore(options: Options) -> int:
+    workload, arch, _ = _read(options)
+    if options.certificate is not None:
+        with interrupts_wait():
+            from polymap.search.problem import rules_from_document
+            from polymap.search.run import check_certifiable
+
+        constraints = Inputs(options).constraints()
+        rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+        check_certifiable(workload, arch, options.objective, rules)
+    result, code = _search(options, workload, arch)
+    if result is None:
+        return code
+    certificate, code = _certificate(options, result, code)
+    _answer(options, result_document(result), lambda: result_text(workload, arch, result), certificate)
+    return code
+
+
+def _certificate(options: Options, result: SearchResult, code: int) -> tuple[list[Document], int]:
+    """Return the certificate if one is asked for, and the exit code: an answer that has none is not what was asked."""
+    if options.certificate is None or code != ANSWERED:
+        return [], code
+    try:
+        return [Document(options.certificate, result.certificate())], code
+    except OptionError as error:
+        say(f"polymap: {error}")
+        return [], NO_ANSWER
+    except KeyboardInterrupt:
+        say("polymap: interrupted")
+        return [], INTERRUPTED
+
+
+def _verify(options: Options) -> int:
+    workload, arch, _ = _read(options) if options.workload else (None, None, None)
+    text = read_text(options.proof)
+    with interrupts_wait():
+        from polymap.proofs import verify, what_is_not
+
+    wrong = what_is_not(text)
+    if wrong:
+        hint = "`polymap explore ... --tiles divide --certificate FILE` writes certificates."
+        raise InputError(Mistake("PM518", f"{shown(options.proof)} is no certificate: {wrong}", hint))
+    objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
+    limit = options.time_limit_s
+    verdict = verify(text, limit, workload=workload, arch=arch, objective=objective, constraints=constraints)
+    _answer(options, verdict_document(verdict), lambda: verdict_text(verdict))
+    trusted = options.accept_word and not verdict.reason
+    return ANSWERED if verdict.proven or trusted else NO_ANSWER
+
+
+def _evaluate(options: Options) -> int:
+    workload, arch, mapping = _read(options)
+    with interrupts_wait():
+        from polymap.costmodel import evaluate, simulate
+
+    assert mapping is not None, "parse() demands --mapping"
+    if options.simulate:
+        cost = simulate(workload, arch, mapping)
+    else:
+        cost = evaluate(workload, arch, mapping, time_limit_s=options.time_limit_s)
+    _answer(options, cost_document(cost), lambda: cost_text(workload, arch, mapping, cost))
+    return ANSWERED
+
+
+def _codegen(options: Options) -> int:
+    workload, arch, mapping = _read(options)
+    with interrupts_wait():
+        from polymap.codegen.execute import generate_c, run_c
+        from polymap.costmodel import evaluate
+
+    code = ANSWERED
+    document: dict[str, object] = {}
+    if mapping is None:
+        result, code = _search(options, workload, arch)
+        if result is None or result.best is None or code != ANSWERED:
+            if result is not None:
+                _answer(options, result_document(result), lambda: result_text(workload, arch, result))
+            return code
+        mapping = result.best
+        document = result_document(result)
+    cost = evaluate(workload, arch, mapping)
+    for violation in cost.violations:
+        say(f"polymap: warning: the mapping is not legal: {violation.message}")
+    source = generate_c(workload, arch, mapping)
+    document |= {"mapping": mapping_document(mapping), "cost": cost_document(cost), "code": source}
+    run = run_c(workload, arch, mapping) if options.run else None
+    if run is not None:
+        document["run"] = run_document(run)
+    _write_code(options, source, document, None if run is None else run_text(run))
+    return BUG if run is not None and cost.legal and not (run.matches_reference and run.counts_match) else code
+
+
+def _write_code(options: Options, source: str, document: object, remark: str | None) -> None:
+    """Write the program (to stdout unless -o or JSON takes its place), the JSON, and what the run said."""
+    documents: list[Document] = []
+    if options.json is not None:
+        documents.append(Document(options.json, json_text(document)))
+    if options.output is not None or options.json != "-":
+        documents.append(Document(options.output or "-", source))
+    stdout_is_free = all(document.path != "-" for document in documents)
+    if remark is not None and stdout_is_free:
+        documents.append(Document("-", remark))
+    write_documents(documents)
+    if remark is not None and not stdout_is_free:
+        say(remark)
+
+
+def _check(options: Options) -> int:
+    inputs = Inputs(options)
+    workload = inputs.workload()
+    mapping = inputs.mapping()
+    inputs.check()
+    assert workload is not None
+    with interrupts_wait():
+        from polymap.schedules import checkup
+
+    found = checkup(workload, mapping)
+    _answer(options, checkup_document(found), lambda: checkup_text(found))
+    return ILLEGAL if found.violations else ANSWERED
+
+
+def _list(options: Options) -> int:
+    workloads = [builtin_workload(name) for name in builtin_names()]
+    machines = [load_arch(name) for name in preset_names()]
+    write_documents([Document("-", list_text(workloads, machines))])
+    return ANSWERED
+
+
+def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
+    """Return what the command works on; raises InputError with the mistakes of all of it."""
+    inputs = Inputs(options)
+    workload, arch, mapping = inputs.workload(), inputs.arch(), inputs.mapping()
+    inputs.constraints()
+    inputs.objective()
+    inputs.check()
+    assert workload is not None and arch is not None, "inputs.check() raises otherwise"
+    return workload, arch, mapping
+
+
+def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[SearchResult | None, int]:
+    """Return the result and the exit code that it means; the best so far (or None) and 130 if interrupted."""
+    with interrupts_wait():
+        import_module("polymap.search.run.stages")  # what explore() needs
+    progress = ProgressLine()
+    try:
+        with warnings_said():
+            result = explore(
+                workload,
+                arch,
+                options.objective,
+                tiles=options.tiles,
+                time_limit_s=options.time_limit_s,
+                workers=options.workers,
+                seed=options.seed,
+                on_progress=progress,
+                constraints=Inputs(options).constraints(),
+                memory_limit_mb=options.memory_limit_mb,
+                work_limit=options.work_limit,
+            )
+    except KeyboardInterrupt:
+        progress.clear()
+        say("polymap: interrupted")
+        constraints = Inputs(options).constraints()
+        return progress.best_so_far(workload, arch, options.objective, constraints), INTERRUPTED
+    progress.clear()
+    if result.best is not None:
+        return result, ANSWERED
+    say(f"polymap: {no_answer_text(result)}")
+    return result, NO_ANSWER
+
+
+def _answer(options: Options, document: object, text: Callable[[], str], others: Sequence[Document] = ()) -> None:
+    """Give the answer where it was asked for: JSON to a file or stdout, text to stdout unless JSON goes there."""
+    documents = list(others)
+    if options.json is not None:
+        documents.append(Document(options.json, json_text(document)))
+    if options.json != "-":
+        documents.append(Document("-", text()))
+    write_documents(documents)

@@ -1,0 +1,195 @@
+"""What the words of the command line name: workload, machine, mapping; the mistakes of all of them at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Mapping as Table
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TypeVar
+
+from polymap.arch import arch_warnings, load_arch
+from polymap.cli.arguments import Options
+from polymap.cli.output import check_writable, say
+from polymap.inputs import is_table, located, mistakes_in, parse_json, read_text, refuse_yaml, shown
+from polymap.ir import (
+    ArchError,
+    Architecture,
+    ComputeUnit,
+    InputError,
+    Mapping,
+    MemoryLevel,
+    Mistake,
+    OptionError,
+    OutputError,
+    PolymapError,
+    Workload,
+)
+from polymap.schedules import (
+    check_machine,
+    check_mapping,
+    check_readable,
+    idle_fanouts,
+    mapping_from_document,
+    mapping_warnings,
+)
+from polymap.search.problem import parse_objective
+from polymap.workload import load_workload
+
+Value = TypeVar("Value")
+Naming = Callable[[], AbstractContextManager[None]]  # inside it every mistake names its file
+
+
+class Inputs:
+    """Reads inputs one after the other and keeps their mistakes, which `check` raises together."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._mistakes: list[Mistake] = []
+        self._workload: Workload | None = None
+        self._arch: Architecture | None = None
+        self._mapping: Mapping | None = None
+        self._constraints: Table[str, object] | None = None
+        self._naming: dict[str, Naming] = {}
+
+    def workload(self) -> Workload | None:
+        """Return the workload that WORKLOAD and the sizes say, None where it has mistakes."""
+        self._workload = self._collect(lambda: load_workload(self._options.workload, dict(self._options.sizes)))
+        return self._workload
+
+    def arch(self) -> Architecture | None:
+        """Return the machine of --arch, None where it has mistakes; says what is odd about it on stderr."""
+        self._arch = self._collect(lambda: load_arch(self._options.arch))
+        for warning in () if self._arch is None else arch_warnings(self._arch):
+            say(f"polymap: warning: {warning}")
+        return self._arch
+
+    def mapping(self) -> Mapping | None:
+        """Return the mapping of --mapping, None where it has mistakes or is not given."""
+        path = self._options.mapping
+        self._mapping = None if path is None else self._collect(lambda: self._read_mapping(path))
+        return self._mapping
+
+    def constraints(self) -> Table[str, object] | None:
+        """Return the table of --constraints (a file, or JSON itself), None where it has mistakes or is not given."""
+        given = self._options.constraints
+        self._constraints = None if given is None else self._collect(lambda: self._read_constraints(given))
+        return self._constraints
+
+    def objective(self) -> None:
+        """Note what is wrong with --objective; its levels are judged where the machine is known."""
+        plain = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
+        arch, text = self._arch or plain, self._options.objective
+        try:
+            parse_objective(text, arch)
+        except PolymapError as error:
+            self._mistakes += [each for each in error.mistakes if self._arch is not None or each.code != "PM502"]
+
+    def check(self) -> None:
+        """Raise every mistake found so far, and what the inputs that could be read say against each other."""
+        self._collect(self._check_together)
+        if self._mistakes:
+            raise InputError(self._mistakes)
+
+    def _check_together(self) -> None:
+        workload, arch, mapping = self._workload, self._arch, self._mapping
+        if workload is None:
+            return
+        if arch is not None and self._options.arch:
+            with self._naming_arch():
+                check_machine(workload, arch)
+            for warning in idle_fanouts(workload, arch):
+                say(f"polymap: warning: {warning}")
+        if mapping is not None:
+            with self._naming["mapping"]():
+                if self._options.arch and arch is not None:
+                    check_mapping(workload, arch, mapping)
+                elif not self._options.arch:
+                    check_readable(workload, mapping)
+            if arch is not None:
+                for warning in mapping_warnings(workload, arch, mapping):
+                    say(f"polymap: warning: {warning}")
+        if arch is not None and self._constraints is not None:
+            from polymap.search.problem import rules_from_document
+
+            with self._naming["constraints"]():
+                rules_from_document(self._constraints, workload, arch)
+
+    @contextmanager
+    def _naming_arch(self) -> Generator[None, None, None]:
+        """Let mistakes raised inside name the machine's file, where it is one."""
+        try:
+            yield
+        except PolymapError as error:
+            path = Path(self._options.arch)
+            raise ArchError(located(error.mistakes, shown(path.name), "") if path.suffix else error.mistakes) from None
+
+    def _collect(self, read: Callable[[], Value]) -> Value | None:
+        try:
+            return read()
+        except PolymapError as error:
+            self._mistakes.extend(error.mistakes)
+            return None
+
+    def _read_mapping(self, path: str) -> Mapping:
+        """Return the mapping of a file: a mapping document, or an answer of explore that holds one."""
+        refuse_yaml(path, "mapping")
+        where, text = shown(Path(path).name), read_text(path)
+        document = parse_json(text, where)
+        self._naming["mapping"] = lambda: mistakes_in(where, text)
+        with mistakes_in(where, text):
+            return mapping_from_document(document)
+
+    def _read_constraints(self, given: str) -> Table[str, object]:
+        is_json = given.lstrip().startswith(("{", "["))
+        if not is_json:
+            refuse_yaml(given, "constraints")
+        where, text = ("--constraints", given) if is_json else (shown(Path(given).name), read_text(given))
+        table = parse_json(text, where)
+        self._naming["constraints"] = nullcontext if is_json else lambda: mistakes_in(where, text)
+        if not is_table(table):
+            raise InputError(Mistake("PM112", f"{where} is {shown(table)}", "A table of constraints is wanted."))
+        return table
+
+
+def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:
+    """Return what is wrong with the inputs that the options name, as far as they name them."""
+    inputs = Inputs(options)
+    if options.command not in ("verify", "list"):
+        if options.workload:
+            inputs.workload()
+        if options.arch:
+            inputs.arch()
+        inputs.mapping()
+        inputs.constraints()
+        inputs.objective()
+    try:
+        inputs.check()
+    except PolymapError as error:
+        return error.mistakes
+    return ()
+
+
+def check_outputs(options: Options) -> None:
+    """Raise OutputError where an output could clearly not be written (with the mistakes of the inputs), before any
+    work is done for it, and OptionError where it would overwrite an input.
+    """
+    keep_inputs(options)
+    outputs = (options.output, options.json, options.certificate)
+    try:
+        check_writable([path for path in outputs if path is not None])
+    except OutputError as error:
+        raise OutputError((*error.mistakes, *mistakes_of_inputs(options))) from None
+
+
+def keep_inputs(options: Options) -> None:
+    """Raise OptionError where an output would overwrite an input."""
+    given = (options.proof, options.workload, options.arch, options.mapping, options.constraints)
+    inputs = [name for name in given if name and "\0" not in name and os.path.isfile(name)]
+    for output in (options.output, options.json, options.certificate):
+        for name in inputs:
+            if output in (None, "-") or "\0" in output:
+                continue
+            if os.path.exists(output) and os.path.samefile(output, name):
+                what = f"{shown(output)} would overwrite the input {shown(name)}"
+                raise OptionError(Mistake("PM561", what, "Name another file for the output."))

@@ -1,0 +1,163 @@
+"""Where results leave: stdout, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+import warnings
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from polymap.inputs import shown
+from polymap.ir import Mistake, OutputError
+
+STDOUT_FAILED = "PM702"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text and where it goes: a path, or "-" for stdout."""
+
+    path: str
+    text: str
+
+
+@contextlib.contextmanager
+def warnings_said() -> Generator[None, None, None]:
+    """Let warnings of the library be lines of their own on stderr."""
+
+    def show(message: Warning | str, *_where: object) -> None:
+        say(f"polymap: warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = show
+        yield
+
+
+def check_writable(paths: Sequence[str]) -> None:
+    """Raise OutputError where a file could clearly not be written later, before any work is done for it."""
+    mistakes: list[Mistake] = []
+    for name in paths:
+        reason = None if name == "-" else _obstacle(name)
+        if reason is not None:
+            mistakes.append(_problem(name, reason))
+    if mistakes:
+        raise OutputError(mistakes)
+
+
+def _obstacle(name: str) -> str | None:
+    """Return why a file of this name could not be written, as far as can be seen; None where nothing speaks against."""
+    path = Path(name)
+    if "\0" in name:
+        return "its name holds a null byte"
+    try:
+        if path.is_dir() or name.endswith(("/", os.sep)):
+            return "it names a folder"
+        if not path.parent.is_dir():
+            return "its folder does not exist"
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            return "permission denied"
+    except OSError as error:  # a name that is too long
+        return error.strerror or str(error)
+    return None
+
+
+def write_documents(documents: Sequence[Document]) -> None:
+    """Write every document, or none of the files: each goes to a file beside its target, which is then renamed.
+
+    Raises OutputError where one cannot be written.
+    """
+    staged: list[tuple[Document, Path, Path]] = []
+    try:
+        for document in documents:
+            if document.path != "-" and not _is_special(Path(document.path)):
+                staged.append((document, *_stage(document)))
+        for document in documents:
+            if document.path == "-":
+                print_text(document.text)
+            elif _is_special(Path(document.path)):
+                _write_plainly(document)
+        for document, temporary, target in staged:
+            try:
+                temporary.replace(target)
+            except OSError as error:
+                raise _failure(document.path, error) from None
+    finally:
+        for _, temporary, _ in staged:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def print_text(text: str) -> None:
+    """Print a text to stdout and make sure that it arrived; raises OutputError, or BrokenPipeError as it is."""
+    stream = sys.stdout
+    if stream is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where the shell closed it (>&-)
+        raise OutputError(Mistake(STDOUT_FAILED, "stdout is closed"))
+    try:
+        stream.write(text if text.endswith("\n") else text + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(Mistake(STDOUT_FAILED, f"cannot write to stdout: {error.strerror}")) from None
+
+
+def say(text: str, *, end: str = "\n") -> None:
+    """Print a remark to stderr, where there is one."""
+    stream = sys.stderr
+    if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]  # as above (2>&-)
+        with contextlib.suppress(OSError):
+            stream.write(text + end)
+            stream.flush()
+
+
+def _stage(document: Document) -> tuple[Path, Path]:
+    """Return a finished file beside the target, and the target (the file that a symbolic link names)."""
+    target = Path(os.path.realpath(document.path))
+    try:
+        handle, name = tempfile.mkstemp(prefix=".polymap-", dir=target.parent)
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(document.text if document.text.endswith("\n") else document.text + "\n")
+            os.chmod(name, _mode(target))
+        except BaseException:  # also Ctrl-C leaves no half file behind
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise _failure(document.path, error) from None
+    return Path(name), target
+
+
+def _mode(target: Path) -> int:
+    """Return the permissions that the file has, or that a new file gets."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether the path is a device or pipe, which is written to and not replaced."""
+    return path.exists() and not path.is_file()
+
+
+def _write_plainly(document: Document) -> None:
+    try:
+        with open(document.path, "w", encoding="utf-8") as file:
+            file.write(document.text + "\n")
+    except OSError as error:
+        raise _failure(document.path, error) from None
+
+
+def _failure(path: str, error: OSError) -> OutputError:
+    return OutputError(_problem(path, error.strerror or str(error)))
+
+
+def _problem(path: str, reason: str) -> Mistake:
+    return Mistake("PM701", f"cannot write {shown(path)}: {reason}", "Nothing was written.")

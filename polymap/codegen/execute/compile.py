@@ -1,0 +1,126 @@
+"""The system's C compiler and the programs it makes: started from argument lists, within limits, never by a shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from polymap.ir import CompilerError, Mistake
+
+_MEBIBYTE = 2**20
+FLAGS = ("-std=c99", "-O2", "-fwrapv", "-Wall", "-Wextra")
+_SHOWN = 2000
+_COMPILE_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a compiled program may use at most; memory_bytes None: as much as there is."""
+
+    seconds: float = 600.0
+    memory_bytes: int | None = 4096 * _MEBIBYTE
+    output_bytes: int = 1024 * _MEBIBYTE
+
+
+def find_compiler() -> str:
+    """Return the path of the system's C compiler.
+
+    Raises CompilerError if there is none.
+    """
+    for name in ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        if path:
+            return path
+    what = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH"
+    raise CompilerError(Mistake("PM602", what, "Install one (Debian: apt install gcc), or leave out --run."))
+
+
+def compile_c(
+    source: str, directory: Path, flags: tuple[str, ...] = FLAGS, libraries: tuple[str, ...] = ("-lm",)
+) -> Path:
+    """Return the path of the program compiled from `source` inside a private directory.
+
+    Raises CompilerError with the compiler's own words where it refuses.
+    """
+    text, program = directory / "program.c", directory / "program"
+    text.write_text(source, encoding="ascii")
+    command = [find_compiler(), *flags, "-o", str(program), str(text), *libraries]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_SECONDS,
+            check=False,
+            cwd=directory,
+            env=_plain_english(),
+        )
+    except subprocess.TimeoutExpired as late:
+        raise CompilerError(Mistake("PM603", f"the C compiler did not finish within {_COMPILE_SECONDS} s")) from late
+    if done.returncode != 0:
+        what = f"the C compiler refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
+        raise CompilerError(Mistake("PM603", what, "Its output is above; please report the mapping that led here."))
+    return program
+
+
+def _plain_english() -> dict[str, str]:
+    """Return the environment, with messages in ASCII."""
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def execute(program: Path, arguments: tuple[str, ...], limits: Limits) -> tuple[str, float]:
+    """Return what the program printed, and the seconds it took.
+
+    Raises CompilerError where it ends badly or exceeds a limit.
+    """
+    printed = program.with_suffix(".out")
+    start = time.perf_counter()
+    with printed.open("wb") as output:
+        process = subprocess.Popen(
+            [str(program), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            cwd=program.parent,
+        )
+        _limit(process.pid, limits)
+        try:
+            _, complaint = process.communicate(timeout=limits.seconds)
+        except subprocess.TimeoutExpired as late:
+            process.kill()
+            process.communicate()
+            raise CompilerError(_ended(f"took more than {limits.seconds:g} s")) from late
+        except BaseException:  # also Ctrl-C leaves no program running
+            process.kill()
+            process.communicate()
+            raise
+    seconds = time.perf_counter() - start
+    if process.returncode != 0:
+        said = complaint[:_SHOWN].decode("ascii", "replace").strip()
+        raise CompilerError(_ended(f"ended with code {process.returncode} {said}".strip()))
+    return printed.read_text(encoding="ascii"), seconds
+
+
+def _ended(how: str) -> Mistake:
+    return Mistake("PM604", f"the compiled program {how}", "Try a smaller layer, or raise the limits of run_c.")
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    """Set limits on a running process where the system can (Linux); the time limit holds everywhere."""
+    try:
+        import resource
+    except ImportError:
+        return
+    if not hasattr(resource, "prlimit"):
+        return
+    pairs = ((resource.RLIMIT_AS, limits.memory_bytes), (resource.RLIMIT_FSIZE, limits.output_bytes))
+    for which, size in pairs:
+        try:
+            if size is not None:
+                resource.prlimit(pid, which, (size, size))
+        except (ProcessLookupError, PermissionError):  # it has ended already
+            return

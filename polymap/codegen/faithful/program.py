@@ -1,0 +1,250 @@
+"""The faithful program: the machine's behaviour step by step, every word that moves counted where it moves.
+
+One function per place and kind of move, called in each step in which the place's tile can have changed: leaves from
+the innermost place outwards, loads and enters from the outermost inwards, then the statement. `advanced` is the
+outermost part of the clock that moved since the last step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from polymap.codegen.c import (
+    FAITHFUL_HEAD,
+    FLOOR_DIV,
+    MACROS,
+    MESSAGES,
+    Array,
+    Assign,
+    Binary,
+    Block,
+    Count,
+    Declare,
+    For,
+    Function,
+    If,
+    Int,
+    Name,
+    Program,
+    Run,
+    Scope,
+    Stmt,
+    Text,
+    minimum,
+    prune,
+)
+from polymap.codegen.faithful.main_part import KINDS, extremes, has_floors, includes, main_text
+from polymap.codegen.faithful.residence import enter_function, leave_function, load_function
+from polymap.codegen.faithful.steps import step_arrays, step_functions, step_of, working_function
+from polymap.codegen.faithful.transfers import Needs, bus, mark
+from polymap.codegen.lower import (
+    Clock,
+    ClockBranch,
+    ClockLoop,
+    ClockStep,
+    Guard,
+    Layout,
+    Place,
+    Use,
+    buffer_arrays,
+    clock_bound,
+    counter,
+    layout_of,
+    read_nest,
+    temporal,
+    wrap,
+)
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Workload
+
+_ADVANCED = Name("advanced")
+# Static arrays beyond 2 GiB do not link in the usual memory model of x86-64.
+_LARGEST_PROGRAM_BYTES = 2**31 - 2**24
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What has been lowered so far."""
+
+    layout: Layout
+    needs: Needs = field(default_factory=Needs)
+    functions: list[Function] = field(default_factory=list[Function])
+    arrays: list[Array] = field(default_factory=list[Array])
+    leaves: dict[int, Run] = field(default_factory=dict[int, Run])
+    enters: dict[int, Run] = field(default_factory=dict[int, Run])
+
+    def keep(self, made: tuple[Function, Run]) -> Run:
+        self.functions.append(made[0])
+        return made[1]
+
+
+def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> Program:
+    """Return the faithful program of a mapping.
+
+    Raises BudgetError where it would not fit into memory or into 32-bit indices.
+    """
+    layout = layout_of(read_nest(workload, arch, mapping))
+    parts = _Parts(layout)
+    for buffer in layout.buffers:
+        parts.arrays += buffer_arrays(layout, buffer)
+        if buffer.place.level == 0:
+            continue
+        if layout.is_written(buffer.place.tensor):
+            parts.leaves[buffer.place.number] = parts.keep(leave_function(layout, parts.needs, buffer))
+            parts.enters[buffer.place.number] = parts.keep(enter_function(layout, parts.needs, buffer))
+        else:
+            parts.enters[buffer.place.number] = parts.keep(load_function(layout, parts.needs, buffer))
+    run = _run(parts)
+    _check_memory(parts)
+    return Program((*_opening(parts), *parts.functions, run, Text(main_text(layout, counted=True))))
+
+
+def _check_memory(parts: _Parts) -> None:
+    total_bytes = sum(_bytes(array) for array in parts.arrays)
+    total_bytes += sum((8 + 8) * slots for slots in parts.needs.buses.values())
+    total_bytes += 4 * (3 * parts.needs.wanted + parts.needs.message_words)
+    if total_bytes > _LARGEST_PROGRAM_BYTES:
+        what = f"the program would need {total_bytes} bytes of memory, more than {_LARGEST_PROGRAM_BYTES}"
+        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+
+
+def _bytes(array: Array) -> int:
+    size = int("".join(digit for digit in array.type if digit.isdigit()) or 64) // 8
+    for length in array.shape:
+        size *= length
+    return size
+
+
+def _run(parts: _Parts) -> Function:
+    nest = parts.layout.nest
+    body = _clock(parts, nest.clock)
+    dead = {tensor.name for tensor in nest.workload.tensors if tensor.temporary}
+    live = [place for place in nest.places if place.number in parts.leaves and place.tensor not in dead]
+    end = [_leave(parts, place, more=0) for place in reversed(live)]
+    start = (Declare("int", "advanced", Int(-1)),) if parts.enters else ()
+    return Function("run", (), prune((*start, *body, *end)), "The clock, and the end of the run: all tiles are empty.")
+
+
+def _clock(parts: _Parts, clock: Clock) -> Block:
+    match clock:
+        case ClockLoop(loop, above, body):
+            layers, stop = clock_bound(parts.layout.frame, loop, above, temporal(above))
+            inner: Block = (*_moved(parts, loop.depth), *_clock(parts, body))
+            return wrap(layers, (For(loop.name, Int(0), stop, inner),))
+        case ClockBranch(depth, _, children):
+            steps: list[Stmt] = []
+            for child in children:
+                steps += [*_moved(parts, depth), Scope(_clock(parts, child))]
+            return tuple(steps)
+        case ClockStep(use):
+            return _step(parts, use)
+    assert_never(clock)
+
+
+def _moved(parts: _Parts, depth: int) -> Block:
+    return (Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth))),) if parts.enters else ()
+
+
+def _step(parts: _Parts, use: Use) -> Block:
+    layout = parts.layout
+    step = step_of(layout, use, layout.nest.uses.index(use))
+    parts.arrays += step_arrays(step)
+    functions, calls = step_functions(step, parts.needs)
+    parts.functions += functions
+    body: Block = (
+        *_changes(parts, use),
+        *calls,
+        Count("steps"),
+        *((Assign(_ADVANCED, "=", Name("INT_MAX")),) if parts.enters else ()),
+    )
+    # Steps in which no instance has work do not exist.
+    if use.statement.constraints:
+        body = (parts.keep(working_function(step)), If(Name("working"), body))
+    foreign = (Guard(Binary("==", Name(loop.name), Int(0))) for loop in use.foreign if loop.is_temporal)
+    return wrap(foreign, body)
+
+
+def _changes(parts: _Parts, use: Use) -> Block:
+    nest = parts.layout.nest
+    changes: list[Stmt] = []
+    for place in reversed(nest.places):
+        if place.number in parts.leaves:
+            here = use.path[: len(place.path)] == place.path
+            when = _relevant_depth(nest.workload, place) if here else _parting(place, use)
+            changes.append(_when(when, _leave(parts, place, more=int(here))))
+    for place in nest.places:
+        if place.number in parts.enters and use.path[: len(place.path)] == place.path:
+            changes.append(_when(_relevant_depth(nest.workload, place), parts.enters[place.number]))
+    return tuple(changes)
+
+
+def _when(depth: int, call: Stmt) -> Stmt:
+    return If(Binary("<", _ADVANCED, Int(depth + 1)), (call,))
+
+
+def _leave(parts: _Parts, place: Place, more: int) -> Run:
+    run = parts.leaves[place.number]
+    arguments = tuple(Int(more) if argument == Name("more") else argument for argument in run.arguments)
+    if not more:
+        arguments = tuple(argument if isinstance(argument, Int) else Int(0) for argument in arguments)
+    return Run(run.function, arguments)
+
+
+def _parting(place: Place, use: Use) -> int:
+    """Return the clock depth of the branch at which the place and the statement go different ways."""
+    for i, (mine, other) in enumerate(zip(place.path, use.path, strict=False)):
+        if mine != other:
+            return place.branch_depths[i]
+    raise AssertionError("the statement is below the place")
+
+
+def _relevant_depth(workload: Workload, place: Place) -> int:
+    """Return the depth of the innermost part of the clock above the place that can change a tile; -1 for none."""
+    extents = workload.extents()
+    relevant: set[str] = set()
+    for use, access in place.accesses():
+        relevant |= {dim for index in access.index for dim in index.dims}
+        relevant |= {dim for constraint in use.statement.constraints for dim in constraint.dims}
+        relevant |= {dim for dim in use.statement.dims if _is_ragged(use, dim, extents[dim])}
+        relevant |= {loop.dim for loop in use.foreign}
+    depths = [loop.depth for loop in place.above if loop.is_temporal and loop.dim in relevant]
+    return max([*depths, *place.branch_depths], default=-1)
+
+
+def _is_ragged(use: Use, dim: str, extent: int) -> bool:
+    enclosing = extent
+    for loop in use.digits(dim):
+        if enclosing % loop.tile:
+            return True
+        enclosing = loop.tile
+    return False
+
+
+def _opening(parts: _Parts) -> list[Text | Array]:
+    """Return includes, macros, counters, buffers, and the scratch space that the transfers need."""
+    layout, needs = parts.layout, parts.needs
+    opening: list[Text | Array] = [
+        Text(FAITHFUL_HEAD + includes(layout)),
+        Text(extremes(layout) + MACROS),
+    ]
+    if has_floors(layout.nest.workload):
+        opening.append(Text(FLOOR_DIV))
+    opening += [Array("unsigned long long", name, ()) for name in ("steps", "instances")]
+    rows = dict.fromkeys(counter(kind, buffer) for buffer in layout.buffers for kind in KINDS)
+    opening += [Array("unsigned long long", name, ()) for name in rows]
+    opening += parts.arrays
+    if any(use.statement.constraints for use in layout.nest.uses):
+        opening.append(Array("int", "working", ()))
+    for tensor, slots in needs.buses.items():
+        opening.append(Array(layout.types[tensor].adder_type, bus(layout, tensor), (slots,)))
+        opening.append(Array("int64_t", mark(layout, tensor), (slots,)))
+    if needs.buses:
+        lists = ["want_from", *["want_at"] * needs.loads, *["message"] * needs.unions]
+        opening += [Array("int32_t", name, (needs.wanted,)) for name in lists]
+        names = ("wanted", "length") if needs.unions else ("wanted",)
+        opening += [*(Array("int", name, ()) for name in names), Array("int64_t", "stamp", ())]
+    if needs.messages:
+        buckets = 1 << (2 * needs.messages).bit_length()
+        sizes = {"words": needs.message_words, "messages": needs.messages, "buckets": buckets, "mask": buckets - 1}
+        opening.append(Text(MESSAGES.format(**sizes)))
+    return opening

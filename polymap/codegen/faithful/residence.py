@@ -1,0 +1,314 @@
+"""What happens at a place when its tile changes: what is given up leaves, what is new is loaded or enters.
+
+Every change has a number (epoch). While the new tile is walked, elements that are present (their key names the
+instance's last epoch) are given the new epoch: they stay. What is not present is loaded or enters; what was held and
+has not been given the new epoch leaves.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from polymap.codegen.c import (
+    Assign,
+    Binary,
+    Block,
+    Copy,
+    Count,
+    Declare,
+    Expr,
+    For,
+    Function,
+    If,
+    Int,
+    Invoke,
+    Name,
+    Run,
+    Scope,
+    add,
+    function,
+    multiply,
+    total,
+)
+from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
+from polymap.codegen.lower import (
+    Buffer,
+    Clock,
+    ClockBranch,
+    ClockLoop,
+    ClockStep,
+    Layer,
+    Layout,
+    Rule,
+    Use,
+    Values,
+    axis_values,
+    cell_of,
+    clock_below,
+    clock_bound,
+    counter,
+    instance_layers,
+    instance_number,
+    instance_order,
+    point_layers,
+    slot_of,
+    temporal,
+    wrap,
+)
+from polymap.ir import Access, Operator
+
+_INSTANCE, _ELEMENT, _SLOT, _CELL = Name("instance"), Name("element"), Name("slot"), Name("here")
+_ORIGIN, _FIRST = Name("origin"), Name("first")
+
+
+def _key(epoch: Expr, element: Expr) -> Expr:
+    return Invoke("KEY", (epoch, element))
+
+
+def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
+    """Return the function that gives every instance of a read-only place its tile of this step, and its call."""
+
+    def visit(ask: Ask) -> Block:
+        missing = If(Binary("!=", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), ask(_CELL, _ORIGIN))
+        touched: Block = (missing, _touch(buffer), Assign(buffer.array("epoch", _INSTANCE), "=", buffer.now))
+        return (_instance(buffer), _then(buffer), *tile(layout, buffer, (If(_is_unseen(buffer), touched),)))
+
+    loads = merged_reads(layout, needs, layout.parent(buffer), _child(buffer), _fill_counts(buffer), visit)
+    body: Block = (Assign(buffer.now, "+=", Int(1)), *loads)
+    return function(f"load_{buffer.name}", layout.nest.clock_names, body, f"{buffer.label}: what is new is loaded.")
+
+
+def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
+    """Return the function in which instances of a written place give up what is not in their new tile, and its call.
+
+    Its parameter `more` is 0 where the tile is empty for everyone: in another branch, or at the end of the run.
+    """
+    parent = layout.parent(buffer)
+    stays = If(Binary("==", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), (_touch(buffer),))
+    staying: Block = (_instance(buffer), _then(buffer), If(Name("more"), tile(layout, buffer, (stays,))))
+
+    def visit(bring: Bring) -> Block:
+        drain: Block = (*_drain_counts(buffer), *bring(buffer.value(_CELL), _ORIGIN))
+        return (*staying, *_give_up(buffer, drain))
+
+    if layout.rules[buffer.place.tensor] is Rule.SUMS:
+        operator = layout.operator(buffer.place.tensor)
+        body = merged_arrivals(layout, needs, parent, _child(buffer), operator, visit)
+    else:
+        there = Name("there")
+        written: Block = (
+            Declare("const int", there.text, cell_of(parent, Name("parent_instance"), _ORIGIN)),
+            Copy(parent.value(there), buffer.value(_CELL)),
+            Count(counter("writes", parent)),
+            Assign(parent.partial(there), "=", Int(1)),
+        )
+        # Only what was written here goes back.
+        dirty = If(buffer.partial(_CELL), (*_drain_counts(buffer), *written))
+        per_instance: Block = (*staying, _parent_instance(layout, buffer), *_give_up(buffer, (dirty,)))
+        body = wrap(instance_layers(buffer.place.instance_loops), per_instance)
+    names = ("more", *layout.nest.clock_names)
+    body = (Assign(buffer.now, "+=", Int(1)), *body)
+    return function(f"leave_{buffer.name}", names, body, f"{buffer.label}: what is not in the new tile leaves.")
+
+
+def _give_up(buffer: Buffer, drain: Block) -> Block:
+    """Return the loop over what an instance held: what has the new epoch stays on the list, the rest is drained."""
+    count = buffer.array("count", _INSTANCE)
+    kept = add(_FIRST, Name("kept"))
+    keep: Block = (
+        Assign(buffer.array("held", kept), "=", _SLOT),
+        Assign(buffer.array("from", kept), "=", _ORIGIN),
+        Assign(Name("kept"), "+=", Int(1)),
+    )
+    stays = Binary("==", Invoke("EPOCH", (buffer.key(_CELL),)), buffer.now)
+    each: Block = (
+        Declare("const int", _SLOT.text, buffer.array("held", add(_FIRST, Name("h")))),
+        Declare("const int", _ORIGIN.text, buffer.array("from", add(_FIRST, Name("h")))),
+        Declare("const int", _CELL.text, add(_FIRST, _SLOT)),
+        If(stays, keep, drain),
+    )
+    return (
+        _first(buffer),
+        Declare("int", "kept", Int(0)),
+        For("h", Int(0), count, each),
+        Assign(count, "=", Name("kept")),
+        Assign(buffer.array("epoch", _INSTANCE), "=", buffer.now),
+    )
+
+
+def enter_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
+    """Return the function in which elements enter a written place after the leaves of the step, and its call."""
+    if layout.rules[buffer.place.tensor] is Rule.SUMS:
+        body = _enter_sums(layout, buffer)
+    else:
+        body = _enter_plain(layout, needs, buffer)
+    return function(f"enter_{buffer.name}", layout.nest.clock_names, body, f"{buffer.label}: what is new enters.")
+
+
+def _enter_sums(layout: Layout, buffer: Buffer) -> Block:
+    """In instance order: a partial sum of the parent moves here; an element without one starts as zero."""
+    parent, there = layout.parent(buffer), Name("there")
+    moves: Block = (
+        Copy(buffer.value(_CELL), parent.value(there)),
+        Count(counter("reads", parent)),
+        *_fill_counts(buffer),
+        Assign(parent.partial(there), "=", Int(0)),
+        Assign(buffer.partial(_CELL), "=", Int(1)),
+    )
+    starts: Block = (
+        Assign(buffer.value(_CELL), "=", layout.neutral(buffer.place.tensor)),
+        Assign(buffer.partial(_CELL), "=", Int(0)),
+    )
+    new: Block = (
+        Declare("const int", there.text, cell_of(parent, Name("parent_instance"), _ORIGIN)),
+        If(parent.partial(there), moves, starts),
+        *_hold(buffer),
+    )
+    body: Block = (
+        _instance(buffer),
+        _first(buffer),
+        _parent_instance(layout, buffer),
+        *tile(layout, buffer, (If(_is_unseen(buffer), new),)),
+    )
+    return wrap(instance_layers(buffer.place.instance_loops), body)
+
+
+def _enter_plain(layout: Layout, needs: Needs, buffer: Buffer) -> Block:
+    """What is new is loaded, unless the first access of its stay overwrites it."""
+    clean = Assign(buffer.partial(_CELL), "=", Int(0))
+    targets = [use.statement for use in buffer.place.uses if use.statement.target.tensor == buffer.place.tensor]
+    overwrites = any(statement.operator is Operator.ASSIGN for statement in targets)
+    reads = any(access.tensor == buffer.place.tensor for use in buffer.place.uses for access in use.statement.reads)
+    reads = reads or any(statement.operator is not Operator.ASSIGN for statement in targets)
+
+    def visit(ask: Ask) -> Block:
+        loaded: Block = (If(_is_unseen(buffer), (*ask(_CELL, _ORIGIN), clean, *_hold(buffer))),)
+        overwritten: Block = (If(_is_unseen(buffer), (clean, *_hold(buffer))),)
+        if overwrites and reads:
+            walk = _walk(layout, buffer, clock_below(layout.nest, buffer.place), loaded, overwritten)
+        else:
+            walk = tile(layout, buffer, loaded if reads else overwritten)
+        return (_instance(buffer), _first(buffer), *walk)
+
+    return merged_reads(layout, needs, layout.parent(buffer), _child(buffer), _fill_counts(buffer), visit)
+
+
+def _walk(layout: Layout, buffer: Buffer, clock: Clock, read: Block, overwritten: Block) -> Block:
+    """Return loops over all touches of the instance in scope in the order of the clock; reads first in every step."""
+    match clock:
+        case ClockLoop(loop, above, inner):
+            layers, stop = clock_bound(layout.frame, loop, above, temporal(above))
+            body = _walk(layout, buffer, inner, read, overwritten)
+            return wrap(layers, (For(loop.name, Int(0), stop, body),))
+        case ClockBranch(_, _, children):
+            return tuple(Scope(_walk(layout, buffer, child, read, overwritten)) for child in children)
+        case ClockStep(use):
+            return _touches(layout, buffer, use, read, overwritten)
+    assert_never(clock)
+
+
+def _touches(layout: Layout, buffer: Buffer, use: Use, read: Block, overwritten: Block) -> Block:
+    statement, tensor = use.statement, buffer.place.tensor
+    below = instance_order(
+        loop for loop in use.loops if not loop.is_temporal and loop not in buffer.place.instance_loops
+    )
+    fixed = frozenset(loop.name for loop in use.loops)
+    touched = [(access, read) for access in dict.fromkeys(statement.reads) if access.tensor == tensor]
+    if statement.target.tensor == tensor:
+        touched.append((statement.target, overwritten if statement.operator is Operator.ASSIGN else read))
+    blocks: list[Block] = []
+    for access, body in touched:
+        layers, values = point_layers(layout.frame, use, fixed, _dims(access))
+        blocks.append(_located(layout, buffer, access, [*instance_layers(below), *layers], values, body))
+    return tuple(Scope(block) for block in blocks)
+
+
+def tile(layout: Layout, buffer: Buffer, body: Block) -> Block:
+    """Return loops over the tile of the instance in scope, with `element`, `slot`, `here` and `origin` declared.
+
+    here: the element's cell; origin: its slot at the parent. One nest per access; an element may come several times.
+    """
+    nests: list[Block] = []
+    for use, access in buffer.place.accesses():
+        layers, values = point_layers(layout.frame, use, buffer.place.fixed, _dims(access))
+        nests.append(_located(layout, buffer, access, layers, values, body))
+    return nests[0] if len(nests) == 1 else tuple(Scope(nest) for nest in nests)
+
+
+def _located(layout: Layout, buffer: Buffer, access: Access, layers: list[Layer], values: Values, body: Block) -> Block:
+    tensor = layout.nest.workload.tensor(access.tensor)
+    declared: Block = (
+        *axis_values(layout, access, values),
+        Declare("const int", _ELEMENT.text, _element_number(tensor.shape)),
+        Declare("const int", _SLOT.text, slot_of(buffer, tensor)),
+        Declare("const int", _CELL.text, cell_of(buffer, _INSTANCE, _SLOT)),
+        Declare("const int", _ORIGIN.text, slot_of(layout.parent(buffer), tensor)),
+    )
+    return wrap(layers, (*declared, *body))
+
+
+def _dims(access: Access) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(dim for index in access.index for dim in index.dims))
+
+
+def _element_number(shape: tuple[int, ...]) -> Expr:
+    """Return the number of the element (x0, x1, ...) in row-major order."""
+    stride = 1
+    for size in shape:
+        stride *= size
+    terms: list[Expr] = []
+    for axis, size in enumerate(shape):
+        stride //= size
+        terms.append(multiply(Name(f"x{axis}"), stride))
+    return total(terms)
+
+
+def _child(buffer: Buffer) -> Child:
+    return Child(buffer.place.instance_loops, buffer.slots, f"{buffer.name}_value")
+
+
+def _fill_counts(buffer: Buffer) -> Block:
+    return (Count(counter("writes", buffer)), Count(counter("fills", buffer)))
+
+
+def _drain_counts(buffer: Buffer) -> Block:
+    return (Count(counter("reads", buffer)), Count(counter("drains", buffer)))
+
+
+def _is_unseen(buffer: Buffer) -> Expr:
+    return Binary("!=", buffer.key(_CELL), _key(buffer.now, _ELEMENT))
+
+
+def _touch(buffer: Buffer) -> Assign:
+    return Assign(buffer.key(_CELL), "=", _key(buffer.now, _ELEMENT))
+
+
+def _hold(buffer: Buffer) -> Block:
+    """Return what notes an element as held by its instance from now on."""
+    end = Name("end")
+    return (
+        _touch(buffer),
+        Declare("const int", end.text, add(_FIRST, buffer.array("count", _INSTANCE))),
+        Assign(buffer.array("held", end), "=", _SLOT),
+        Assign(buffer.array("from", end), "=", _ORIGIN),
+        Assign(buffer.array("count", _INSTANCE), "+=", Int(1)),
+    )
+
+
+def _then(buffer: Buffer) -> Declare:
+    return Declare("const uint32_t", "then", buffer.array("epoch", _INSTANCE))
+
+
+def _first(buffer: Buffer) -> Declare:
+    """Declare the instance's first cell."""
+    return Declare("const int", _FIRST.text, cell_of(buffer, _INSTANCE, Int(0)))
+
+
+def _instance(buffer: Buffer) -> Declare:
+    return Declare("const int", _INSTANCE.text, instance_number(buffer.place.instance_loops))
+
+
+def _parent_instance(layout: Layout, buffer: Buffer) -> Declare:
+    fanouts = layout.parent(buffer).place.fanouts
+    above = tuple(loop for loop in buffer.place.instance_loops if (loop.fanout or 0) < fanouts)
+    return Declare("const int", "parent_instance", instance_number(above))

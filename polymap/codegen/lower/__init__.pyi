@@ -1,0 +1,46 @@
+from polymap.codegen.lower.buffers import (
+    Buffer as Buffer,
+    Layout as Layout,
+    Rule as Rule,
+    axis_values as axis_values,
+    buffer_arrays as buffer_arrays,
+    cell_of as cell_of,
+    combine as combine,
+    counter as counter,
+    forms_of as forms_of,
+    layout_of as layout_of,
+    slot_of as slot_of,
+)
+from polymap.codegen.lower.elements import (
+    ElementType as ElementType,
+    Registers as Registers,
+    c_name as c_name,
+    element_types as element_types,
+    has_values_at_start as has_values_at_start,
+    registers as registers,
+)
+from polymap.codegen.lower.expressions import c_expression as c_expression
+from polymap.codegen.lower.nest import (
+    Clock as Clock,
+    ClockBranch as ClockBranch,
+    ClockLoop as ClockLoop,
+    ClockStep as ClockStep,
+    Loop as Loop,
+    Place as Place,
+    Use as Use,
+    clock_below as clock_below,
+    instance_order as instance_order,
+    read_nest as read_nest,
+)
+from polymap.codegen.lower.tiles import (
+    Frame as Frame,
+    Guard as Guard,
+    Layer as Layer,
+    Values as Values,
+    clock_bound as clock_bound,
+    instance_layers as instance_layers,
+    instance_number as instance_number,
+    point_layers as point_layers,
+    temporal as temporal,
+    wrap as wrap,
+)

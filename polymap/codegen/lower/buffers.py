@@ -1,0 +1,266 @@
+"""What each place is in C: its arrays, the slot of an element, its counters, and whether its tensor is accumulated.
+
+The outermost place of a tensor is a plain array of all elements. Every other place has, per instance, `slots` cells
+(window.moduli) with a value and a key: the number of the tile change (epoch) at which the element last belonged to the
+tile, and the element. An element is present when its key names the instance's last epoch. Places of written tensors
+also know which copies are partial sums, and list the slots held with the parent's slot of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from polymap.codegen.c import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
+from polymap.codegen.lower.elements import ElementType, c_name, element_types
+from polymap.codegen.lower.nest import Nest, Place
+from polymap.codegen.lower.tiles import Frame, Values, affine_expr
+from polymap.codegen.lower.window import moduli
+from polymap.ir import (
+    Access,
+    Affine,
+    Apply,
+    BudgetError,
+    Convert,
+    Expression,
+    Index,
+    Mistake,
+    Operator,
+    Tensor,
+    Workload,
+)
+
+_LARGEST_INDEX = 2**31 - 1
+_NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
+
+
+class Rule(Enum):
+    """How a tensor's copies move (design: counting): read only; partial sums; or loaded, dirtied and drained."""
+
+    READ_ONLY = "read only"
+    SUMS = "partial sums"
+    PLAIN = "plain"
+
+
+def rules(workload: Workload) -> dict[str, Rule]:
+    """Return tensor name -> rule. Sums: arrays into which the program only accumulates, with one operator."""
+    operators: dict[str, set[Operator]] = {tensor.name: set() for tensor in workload.tensors}
+    for statement in workload.statements:
+        operators[statement.target.tensor].add(statement.operator)
+    read = {access.tensor for statement in workload.statements for access in statement.reads}
+    found: dict[str, Rule] = {}
+    for name, used in operators.items():
+        sums = len(used) == 1 and Operator.ASSIGN not in used and name not in read
+        found[name] = Rule.SUMS if sums else Rule.PLAIN if used else Rule.READ_ONLY
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A place as arrays: cell = instance * slots + slot."""
+
+    place: Place
+    name: str
+    modulus: tuple[int, ...]
+    slots: int
+    row: str
+    label: str
+
+    def value(self, cell: Expr) -> Element:
+        return Element(self.name if self.place.level == 0 else f"{self.name}_value", (cell,))
+
+    def partial(self, cell: Expr) -> Element:
+        return Element(f"{self.name}_partial", (cell,))
+
+    def key(self, cell: Expr) -> Element:
+        return Element(f"{self.name}_key", (cell,))
+
+    def array(self, suffix: str, index: Expr) -> Element:
+        return Element(f"{self.name}_{suffix}", (index,))
+
+    @property
+    def now(self) -> Name:
+        return Name(f"{self.name}_now")
+
+    @property
+    def cells(self) -> int:
+        return self.place.instances * self.slots
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All buffers of a nest, and what the lowering asks about tensors."""
+
+    nest: Nest
+    frame: Frame
+    buffers: tuple[Buffer, ...]
+    types: dict[str, ElementType]
+    rules: dict[str, Rule]
+
+    def parent(self, buffer: Buffer) -> Buffer:
+        parent = buffer.place.parent
+        assert parent is not None
+        return self.buffers[parent]
+
+    def is_written(self, tensor: str) -> bool:
+        return self.rules[tensor] is not Rule.READ_ONLY
+
+    def operator(self, tensor: str) -> Operator:
+        """Return the operator of a tensor of partial sums."""
+        assert self.rules[tensor] is Rule.SUMS
+        return next(s.operator for s in self.nest.workload.statements if s.target.tensor == tensor)
+
+    def neutral(self, tensor: str) -> Expr:
+        """Return the neutral element of the tensor's accumulation."""
+        operator, kind = self.operator(tensor), self.types[tensor]
+        if operator in _NEUTRAL:
+            return Int(_NEUTRAL[operator])
+        if kind.is_float:
+            return Name("-INFINITY" if operator is Operator.MAX else "INFINITY")
+        if kind.is_unsigned and operator is Operator.MAX:
+            return Int(0)
+        bits = kind.c_type.removesuffix("_t").upper()
+        return Name(f"{bits}_{'MIN' if operator is Operator.MAX else 'MAX'}")
+
+
+def combine(kind: ElementType, operator: Operator, left: Expr, right: Expr) -> Expr:
+    """Return the accumulation of two values onto an element of this type."""
+    if operator not in _NEUTRAL:
+        extreme = "MAX" if operator is Operator.MAX else "MIN"
+        return Invoke(f"F{extreme}" if kind.is_float and kind.sum_type else extreme, (left, right))
+    symbol = "+" if operator is Operator.ADD else "*"
+    if not kind.wraps:
+        return Binary(symbol, left, right)
+    # Unsigned integers wrap by definition, whatever the order; conversion to signed ones does in every compiler.
+    unsigned = "(uint64_t)" if kind.c_type.endswith("64_t") else "(uint32_t)"
+    whole = Binary(symbol, Invoke(unsigned, (left,)), Invoke(unsigned, (right,)))
+    return Invoke(f"({kind.c_type})", (whole,))
+
+
+def counter(what: str, buffer: Buffer) -> str:
+    """Return the name of a counter: what is reads, writes, fills or drains."""
+    return f"{what}_{buffer.row}"
+
+
+def layout_of(nest: Nest) -> Layout:
+    """Return the buffers of a nest.
+
+    Raises BudgetError where an array or an index would be too large for the generated program.
+    """
+    workload = nest.workload
+    _check_indices(workload)
+    names = {dim.name: f"d{i}" for i, dim in enumerate(workload.dims)}
+    buffers = tuple(_buffer(nest, place) for place in nest.places)
+    frame = Frame(names, workload.extents())
+    return Layout(nest, frame, buffers, element_types(workload), rules(workload))
+
+
+def _check_indices(workload: Workload) -> None:
+    """Generated code computes indices in 32 bits."""
+    extents = workload.extents()
+    largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms_of(workload))], default=0)
+    if largest > _LARGEST_INDEX:
+        what = f"an index of the program would reach {largest}, more than {_LARGEST_INDEX}"
+        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+
+
+def forms_of(workload: Workload) -> Iterator[Affine]:
+    """Yield every form of dims that the program computes: subscripts, constraints, values."""
+    for statement in workload.statements:
+        for access in (statement.target, *statement.reads):
+            yield from access.index
+        yield from statement.constraints
+        yield from _values(statement.expression)
+
+
+def _values(expression: Expression) -> Iterator[Affine]:
+    match expression:
+        case Index(form):
+            yield form
+        case Apply(_, arguments):
+            for argument in arguments:
+                yield from _values(argument)
+        case Convert(_, value):
+            yield from _values(value)
+        case _:
+            pass
+
+
+def _magnitude(form: Affine, extents: dict[str, int]) -> int:
+    """Return a bound on all values on the way to that of the form."""
+    size = abs(form.constant)
+    for coefficient, atom in form.terms:
+        inner = extents[atom] if isinstance(atom, str) else _magnitude(atom.argument, extents) + atom.divisor
+        size += abs(coefficient) * inner
+    return size
+
+
+def _buffer(nest: Nest, place: Place) -> Buffer:
+    tensor = nest.workload.tensor(place.tensor)
+    number = [t.name for t in nest.workload.tensors].index(place.tensor)
+    level = nest.arch.levels[place.level].name
+    modulus = moduli(place, tensor)
+    slots = 1
+    for size in modulus:
+        slots *= size
+    tensor_name = c_name(f"T{number}", tensor.name)
+    level_name = c_name(f"L{place.level}", level)
+    row = f"{level_name}_{tensor_name}"
+    name = tensor_name if place.level == 0 else f"N{place.number}_{tensor_name}"
+    buffer = Buffer(place, name, modulus, slots, row, f"{level_name} {tensor_name}")
+    if buffer.cells > _LARGEST_INDEX:
+        what = f"the program would need {buffer.cells} cells for {tensor.name} in '{level}', more than {_LARGEST_INDEX}"
+        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+    return buffer
+
+
+def axis_values(layout: Layout, access: Access, values: Values, prefix: str = "x") -> list[Declare]:
+    """Return the declarations of x0, x1, ... (or another prefix): the element's index along every axis, from zero."""
+    tensor = layout.nest.workload.tensor(access.tensor)
+    found: list[Declare] = []
+    for axis, form in enumerate(access.index):
+        value = affine_expr(form - tensor.origin[axis], values)
+        found.append(Declare("const int", f"{prefix}{axis}", value))
+    return found
+
+
+def slot_of(buffer: Buffer, tensor: Tensor, prefix: str = "x") -> Expr:
+    """Return the slot of the element (x0, x1, ...) in a buffer."""
+    terms: list[Expr] = []
+    stride = buffer.slots
+    for axis, size in enumerate(buffer.modulus):
+        stride //= size
+        index: Expr = Name(f"{prefix}{axis}")
+        terms.append(multiply(index if size >= tensor.shape[axis] > 1 else modulo(index, size), stride))
+    return total(terms)
+
+
+def cell_of(buffer: Buffer, instance: Expr, slot: Expr) -> Expr:
+    """Return the cell of a slot of an instance."""
+    return slot if buffer.place.instances == 1 else add(multiply(instance, buffer.slots), slot)
+
+
+def buffer_arrays(layout: Layout, buffer: Buffer) -> list[Array]:
+    """Return the arrays of a buffer."""
+    place, kind = buffer.place, layout.types[buffer.place.tensor].c_type
+    is_written = layout.is_written(place.tensor)
+    level = c_name(f"L{place.level}", layout.nest.arch.levels[place.level].name)
+    if place.level == 0:
+        arrays = [Array(kind, buffer.name, (max(1, buffer.slots),), f"in {level}")]
+        return arrays + ([Array("uint8_t", f"{buffer.name}_partial", (buffer.slots,))] if is_written else [])
+    remark = f"in {level}: {place.instances} instance{'s' * (place.instances > 1)} of {buffer.slots}"
+    arrays = [
+        Array(kind, f"{buffer.name}_value", (buffer.cells,), remark),
+        Array("uint64_t", f"{buffer.name}_key", (buffer.cells,)),
+        Array("uint32_t", f"{buffer.name}_epoch", (place.instances,)),
+        Array("uint32_t", f"{buffer.name}_now", ()),
+    ]
+    if is_written:
+        arrays += [
+            Array("uint8_t", f"{buffer.name}_partial", (buffer.cells,)),
+            Array("int32_t", f"{buffer.name}_held", (buffer.cells,)),
+            Array("int32_t", f"{buffer.name}_from", (buffer.cells,)),
+            Array("int32_t", f"{buffer.name}_count", (place.instances,)),
+        ]
+    return arrays

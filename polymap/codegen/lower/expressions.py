@@ -1,0 +1,49 @@
+"""The right side of a statement as a C expression."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from polymap.codegen.c import Binary, Choice, Expr, Invoke, Name
+from polymap.codegen.lower.elements import c_type_of
+from polymap.codegen.lower.tiles import Values, affine_expr
+from polymap.ir import Apply, Convert, Expression, Index, Number, Read
+
+_BINARY = ("+", "-", "*", "/", "%", "<", "<=", "==", "!=", "&&", "||")
+
+
+def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Values) -> Expr:
+    """Return the C expression of a value.
+
+    operands: the values of the statement's reads; values: C expressions of its dims.
+    """
+    match expression:
+        case Read(number):
+            return operands[number]
+        case Number(text):
+            return Name(text)
+        case Index(form):
+            return Invoke("(int64_t)", (affine_expr(form, values),))
+        case Convert(kind, Index(form)):
+            return Invoke(f"({c_type_of(kind)})", (affine_expr(form, values),))
+        case Convert(kind, value):
+            inner = c_expression(value, operands, values)
+            return Invoke(f"({c_type_of(kind)})", (inner,))
+        case Apply(operation, arguments):
+            parts = tuple(c_expression(argument, operands, values) for argument in arguments)
+            return _apply(operation, parts)
+    assert_never(expression)
+
+
+def _apply(operation: str, parts: tuple[Expr, ...]) -> Expr:
+    if operation in _BINARY:
+        return Binary(operation, *parts)
+    if operation == "neg":
+        return Invoke("-", parts)
+    if operation == "?:":
+        return Choice(*parts)
+    if operation == "!":
+        return Invoke("!", parts)
+    if operation in ("max", "min"):
+        return Invoke(operation.upper(), parts)
+    return Invoke(operation, parts)

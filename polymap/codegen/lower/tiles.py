@@ -1,0 +1,235 @@
+"""Loops over the exact tile of an instance, and over statement instances, as C statements.
+
+Along one dim the loops over it write the index as digits: the outer ones come first, each covers `tile` indices, and
+the last iteration of any of them may be cut short. A digit is fixed (a variable in scope) or free (a loop is made).
+Free digits after the last fixed one are one run of consecutive indices. The same element may be visited several times
+(windows); whoever uses these loops looks whether it has been seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from polymap.codegen.c import (
+    Binary,
+    Block,
+    Declare,
+    Expr,
+    For,
+    If,
+    Int,
+    Invoke,
+    Name,
+    add,
+    minimum,
+    multiply,
+    subtract,
+    total,
+)
+from polymap.codegen.lower.nest import Loop, Use
+from polymap.ir import Affine, Floor
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What follows runs only where the condition holds."""
+
+    condition: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What follows runs for every value of a new variable."""
+
+    name: str
+    start: Expr
+    stop: Expr
+
+
+Layer = Declare | Guard | Range
+Values = dict[str, Expr]
+
+
+def wrap(layers: Iterable[Layer], body: Block) -> Block:
+    """Return the body inside the layers, the first one outermost."""
+    for layer in reversed(list(layers)):
+        match layer:
+            case Declare():
+                body = (layer, *body)
+            case Guard(condition):
+                body = (If(condition, body),)
+            case Range(name, start, stop):
+                body = (For(name, start, stop, body),)
+    return body
+
+
+@dataclass(slots=True)
+class _Digits:
+    """The digits of one dim, taken one by one: `base` so far, `left` indices from there on (at least one)."""
+
+    dim: str
+    base: Expr
+    left: Expr
+    exact: frozenset[str]
+    certain: bool = True
+    serial: int = 0
+
+    def fixed(self, loop: Loop) -> list[Layer]:
+        """Take a digit whose value is the variable of the loop."""
+        layers: list[Layer] = []
+        self.certain = self.certain and loop.is_temporal
+        step = multiply(Name(loop.name), loop.tile)
+        if not isinstance(self.left, Int) and not self.certain and loop.name not in self.exact:
+            layers.append(Guard(Binary("<", step, self.left)))
+        return layers + self._advance(step, loop.tile)
+
+    def skipped(self, loop: Loop) -> list[Layer]:
+        """Take a free digit at its first value."""
+        self.certain = self.certain and loop.is_temporal
+        self.left = minimum(Int(loop.tile), self.left)
+        return []
+
+    def looped(self, loop: Loop) -> list[Layer]:
+        """Take a free digit with a loop over its values."""
+        self.certain = False
+        name = f"{loop.name}_in"
+        if isinstance(self.left, Int):
+            trips: Expr = Int(-(-self.left.value // loop.tile))
+        else:
+            trips = Binary("/", add(self.left, Int(loop.tile - 1)), Int(loop.tile)) if loop.tile > 1 else self.left
+        step = multiply(Name(name), loop.tile)
+        return [Range(name, Int(0), trips), *self._advance(step, loop.tile)]
+
+    def _advance(self, step: Expr, tile: int) -> list[Layer]:
+        self.base = add(self.base, step)
+        if isinstance(self.left, Int) and self.left.value % tile == 0:
+            self.left = Int(tile)
+            return []
+        if tile == 1:
+            self.left = Int(1)
+            return []
+        self.serial += 1
+        name = f"{self.dim}_left{self.serial}"
+        left = minimum(Int(tile), subtract(self.left, step))
+        self.left = Name(name)
+        return [Declare("const int", name, left)]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The C variables of dims: `d0`, `d1`, ... in the workload's order, and their extents.
+
+    exact: loops in scope that never run past the end of the enclosing tile, whatever loop runs around them.
+    """
+
+    names: dict[str, str]
+    extents: dict[str, int]
+    exact: frozenset[str] = frozenset()
+
+    def digits(self, dim: str) -> _Digits:
+        return _Digits(self.names[dim], Int(0), Int(self.extents[dim]), self.exact)
+
+
+def temporal(loops: tuple[Loop, ...]) -> frozenset[str]:
+    """Return the names of the temporal loops."""
+    return frozenset(loop.name for loop in loops if loop.is_temporal)
+
+
+def clock_bound(frame: Frame, loop: Loop, above: tuple[Loop, ...], known: frozenset[str]) -> tuple[list[Layer], Expr]:
+    """Return declarations and the trip count of a loop, from the `known` loops above it.
+
+    It is that of the first iteration of all others: of the sibling with the most work.
+    """
+    digits = frame.digits(loop.dim)
+    layers: list[Layer] = []
+    for outer in above:
+        if outer.dim == loop.dim:
+            taken = digits.fixed(outer) if outer.name in known else digits.skipped(outer)
+            layers += [layer for layer in taken if isinstance(layer, Declare)]
+    if isinstance(digits.left, Int):
+        return layers, Int(-(-digits.left.value // loop.tile))
+    if loop.tile == 1:
+        return layers, digits.left
+    return layers, Binary("/", add(digits.left, Int(loop.tile - 1)), Int(loop.tile))
+
+
+def point_layers(frame: Frame, use: Use, fixed: frozenset[str], wanted: tuple[str, ...]) -> tuple[list[Layer], Values]:
+    """Return the layers that visit every index of the `wanted` dims (then of constrained ones) below the fixed loops.
+
+    Nothing is visited where the fixed digits leave no statement instance (the instance is idle).
+    """
+    statement = use.statement
+    constrained = {dim for constraint in statement.constraints for dim in constraint.dims}
+    visited = [*wanted, *(dim for dim in statement.dims if dim in constrained and dim not in wanted)]
+    idle_only = [dim for dim in statement.dims if dim not in visited]
+    outer: list[Layer] = []
+    inner: list[Layer] = []
+    values: Values = {}
+    outer += [Guard(Binary("==", Name(loop.name), Int(0))) for loop in use.foreign if loop.name in fixed]
+    for dim in idle_only:
+        outer += _idle_layers(frame, use, fixed, dim)
+    for dim in visited:
+        layers, values[dim] = _dim_layers(frame, use, fixed, dim)
+        first = next((i for i, layer in enumerate(layers) if isinstance(layer, Range)), len(layers))
+        outer += layers[:first]
+        inner += layers[first:]
+    inner += [Guard(Binary(">=", affine_expr(c, values), Int(0))) for c in statement.constraints]
+    return outer + inner, values
+
+
+def _idle_layers(frame: Frame, use: Use, fixed: frozenset[str], dim: str) -> list[Layer]:
+    digits = frame.digits(dim)
+    layers: list[Layer] = []
+    for loop in use.digits(dim):
+        layers += digits.fixed(loop) if loop.name in fixed else digits.skipped(loop)
+    return layers
+
+
+def _dim_layers(frame: Frame, use: Use, fixed: frozenset[str], dim: str) -> tuple[list[Layer], Expr]:
+    loops = use.digits(dim)
+    last_fixed = max((i for i, loop in enumerate(loops) if loop.name in fixed), default=-1)
+    digits = frame.digits(dim)
+    layers: list[Layer] = []
+    for loop in loops[: last_fixed + 1]:
+        layers += digits.fixed(loop) if loop.name in fixed else digits.looped(loop)
+    if isinstance(digits.left, Int) and digits.left.value == 1:
+        return layers, digits.base
+    name = frame.names[dim]
+    if not isinstance(digits.base, Int):
+        layers.append(Declare("const int", f"{name}_base", digits.base))
+        digits.base = Name(f"{name}_base")
+    layers.append(Range(name, digits.base, add(digits.base, digits.left)))
+    return layers, Name(name)
+
+
+def instance_layers(loops: tuple[Loop, ...]) -> list[Layer]:
+    """Return one loop per spatial loop, over its nominal trip count."""
+    return [Range(loop.name, Int(0), Int(loop.trips)) for loop in loops]
+
+
+def instance_number(loops: tuple[Loop, ...]) -> Expr:
+    """Return the number of an instance from the variables of its loops, in instance order."""
+    number: Expr = Int(0)
+    for loop in loops:
+        number = add(multiply(number, loop.trips), Name(loop.name))
+    return number
+
+
+def affine_expr(form: Affine, values: Values) -> Expr:
+    """Return a quasi-affine form of dims as a C expression."""
+    terms: list[Expr] = []
+    negative: list[Expr] = []
+    for coefficient, atom in form.terms:
+        value = values[atom] if isinstance(atom, str) else _floor_expr(atom, values)
+        (terms if coefficient > 0 else negative).append(multiply(value, abs(coefficient)))
+    result = total(terms)
+    if form.constant > 0 or not terms:
+        result = add(result, Int(form.constant))
+    for term in negative:
+        result = subtract(result, term)
+    return result if form.constant > 0 or not terms else add(result, Int(form.constant))
+
+
+def _floor_expr(floor: Floor, values: Values) -> Expr:
+    return Invoke("floor_div", (affine_expr(floor.argument, values), Int(floor.divisor)))

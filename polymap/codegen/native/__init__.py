@@ -1,0 +1,5 @@
+"""The program to use, without counters."""
+
+from polymap.faces import face
+
+__getattr__, __dir__ = face(__name__)

@@ -1,0 +1,367 @@
+"""The native program: the nest as a program to use, without counters.
+
+Loops over the fan-out `core` become OpenMP loops where their iterations touch different elements; loops over the
+fan-out `lane` sink to the inside, where the compiler makes vectors of them. The innermost place of an accumulated
+tensor is a local buffer where loops inside it accumulate onto one tile; the other levels are the caches' own business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from polymap.codegen.c import (
+    FLOOR_DIV,
+    NATIVE_HEAD,
+    OPENMP_HINTS,
+    Array,
+    Assign,
+    Binary,
+    Block,
+    Copy,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Function,
+    Int,
+    Local,
+    Name,
+    Program,
+    Scope,
+    Text,
+    add,
+    inlined,
+    multiply,
+    prune,
+)
+from polymap.codegen.faithful import extremes, has_floors, includes, main_text
+from polymap.codegen.lower import (
+    Clock,
+    ClockBranch,
+    ClockLoop,
+    ClockStep,
+    ElementType,
+    Frame,
+    Layout,
+    Loop,
+    Place,
+    Rule,
+    Use,
+    Values,
+    axis_values,
+    c_expression,
+    clock_bound,
+    combine,
+    layout_of,
+    point_layers,
+    read_nest,
+    registers,
+    slot_of,
+    wrap,
+)
+from polymap.ir import Access, Affine, Architecture, Mapping, Operator, Statement, Tensor, Workload
+
+CORE, LANE = "core", "lane"
+_LARGEST_BUFFER = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A local buffer for the tile of an accumulated tensor: per axis the dim, its size, and the digits inside."""
+
+    place: Place
+    use: Use
+    name: str
+    sizes: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        product = 1
+        for size in self.sizes:
+            product *= size
+        return product
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """What the lowering of a nest needs to know: which loops sink inside, which may run in parallel, what is staged."""
+
+    layout: Layout
+    frame: Frame
+    sunk: frozenset[str]
+    cores: frozenset[str]
+    stages: tuple[Stage, ...]
+
+
+def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Program:
+    """Return the native program of a mapping."""
+    layout = layout_of(read_nest(workload, arch, mapping))
+    nest = layout.nest
+    loops = {loop for use in nest.uses for loop in use.loops}
+    names = [fanout.name for fanout in arch.fanouts]
+    sunk = frozenset(loop.name for loop in loops if loop.fanout is not None and names[loop.fanout] == LANE)
+    cores = frozenset(loop.name for loop in loops if loop.fanout is not None and names[loop.fanout] == CORE)
+    exact = frozenset(loop.name for use in nest.uses for loop in _exact(use, sunk))
+    frame = Frame(layout.frame.names, layout.frame.extents, exact)
+    stages = tuple(stage for place in nest.places for stage in _stage(layout, place, sunk))
+    native = Native(layout, frame, sunk, cores, stages)
+    body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
+    kernel = Function("run", (), prune(inlined(body)), "")
+    return Program((*_opening(native), kernel, Text(main_text(layout, counted=False))))
+
+
+def _opening(native: Native) -> list[Text | Array]:
+    layout = native.layout
+    hints = OPENMP_HINTS if native.cores or native.sunk else ""
+    opening: list[Text | Array] = [Text(NATIVE_HEAD + hints + includes(layout) + extremes(layout))]
+    if has_floors(layout.nest.workload):
+        opening.append(Text(FLOOR_DIV))
+    for buffer in layout.buffers:
+        if buffer.place.level == 0:
+            kind = layout.types[buffer.place.tensor].c_type
+            opening.append(Array(kind, buffer.name, (max(1, buffer.slots),)))
+    return opening
+
+
+def _exact(use: Use, sunk: frozenset[str]) -> list[Loop]:
+    """Return the loops that are opened after every loop around them on the same dim."""
+    exact: list[Loop] = []
+    for dim in use.statement.dims:
+        below_sunk = False
+        for loop in use.digits(dim):
+            if loop.name in sunk or not below_sunk:
+                exact.append(loop)
+            below_sunk = below_sunk or loop.name in sunk
+    return exact
+
+
+def _open(native: Native, clock: Clock, done: tuple[Loop, ...]) -> Block:
+    """Return the nest from a part of the clock inwards; `done` are the loops that are open (or sunk) already."""
+    match clock:
+        case ClockLoop(loop, above, body):
+            rest, after = (*above, loop), body
+        case ClockBranch(_, above, _):
+            rest, after = above, clock
+        case ClockStep(use):
+            rest, after = use.loops, clock
+        case _:
+            assert_never(clock)
+    return _open_loops(native, rest, len(done), after)
+
+
+def _open_loops(native: Native, loops: tuple[Loop, ...], index: int, clock: Clock) -> Block:
+    """Return the loops from number `index` on, then what runs inside them; buffers where they stand."""
+    if index == len(loops):
+        body = _inside(native, clock, loops)
+    elif loops[index].name in native.sunk:
+        body = _open_loops(native, loops, index + 1, clock)
+    else:
+        body = _loop(native, loops, index, clock)
+    if index == len(loops) and not (isinstance(clock, ClockStep) and len(clock.use.loops) == index):
+        return body  # what stands here is met again with the loops that follow
+    for stage in native.stages:
+        if _contains(clock, stage.use) and stage.place.above == loops[:index]:
+            body = _staged(native, stage, body)
+    return body
+
+
+def _contains(clock: Clock, use: Use) -> bool:
+    match clock:
+        case ClockLoop(_, _, body):
+            return _contains(body, use)
+        case ClockBranch(_, _, children):
+            return any(_contains(child, use) for child in children)
+        case ClockStep(here):
+            return here == use
+    assert_never(clock)
+
+
+def _loop(native: Native, loops: tuple[Loop, ...], index: int, clock: Clock) -> Block:
+    loop = loops[index]
+    open_names = frozenset(outer.name for outer in loops[:index]) - native.sunk
+    layers, stop = clock_bound(native.frame, loop, loops[:index], open_names)
+    spreads = loop.name in native.cores and _is_disjoint(native, loop)
+    if spreads:  # threads start no threads
+        native = replace(native, cores=frozenset())
+    body = _open_loops(native, loops, index + 1, clock)
+    pragma = "#pragma omp parallel for" if spreads else ""
+    return wrap(layers, (For(loop.name, Int(0), stop, body, pragma),))
+
+
+def _inside(native: Native, clock: Clock, loops: tuple[Loop, ...]) -> Block:
+    match clock:
+        case ClockBranch(_, above, children) if len(above) == len(loops):
+            parts = [_open(native, child, above) for child in children]
+            return tuple(Scope(part) for part in parts)
+        case ClockStep(use) if len(use.loops) == len(loops):
+            return _lanes(native, use)
+        case _:
+            return _open(native, clock, loops)
+
+
+def _lanes(native: Native, use: Use) -> Block:
+    """Return the sunk loops of a statement, innermost, and the statement."""
+    body = _compute(native, use)
+    lanes = [loop for loop in use.loops if loop.name in native.sunk]
+    others = frozenset(loop.name for loop in use.loops) - native.sunk
+    for number in reversed(range(len(lanes))):
+        loop = lanes[number]
+        above = use.loops[: use.loops.index(loop)]
+        known = others | frozenset(outer.name for outer in lanes[:number])
+        layers, stop = clock_bound(native.frame, loop, above, known)
+        innermost = number == len(lanes) - 1
+        pragma = "#pragma omp simd" if innermost and _is_disjoint(native, loop) else ""
+        body = wrap(layers, (For(loop.name, Int(0), stop, body, pragma),))
+    return body
+
+
+def _is_disjoint(native: Native, loop: Loop) -> bool:
+    """Return whether different iterations of a loop touch different elements of every written tensor.
+
+    They do where one axis of every access to it is the same multiple of the loop's dim, plus the same constant.
+    """
+    uses = [use for use in native.layout.nest.uses if loop in use.loops]
+    written = {use.statement.target.tensor for use in uses}
+    alone: dict[str, set[tuple[int, Affine]]] = {}
+    for use in uses:
+        for access in (use.statement.target, *use.statement.reads):
+            if access.tensor in written:
+                axes = {(axis, form) for axis, form in enumerate(access.index) if form.dims == (loop.dim,)}
+                linear = {(axis, form) for axis, form in axes if form.is_linear}
+                alone[access.tensor] = linear & alone.get(access.tensor, linear)
+    return all(alone.values())
+
+
+def _zeros(native: Native) -> Block:
+    """Return loops that set accumulated tensors to their neutral element wherever the program will accumulate."""
+    blocks: list[Block] = []
+    for use in native.layout.nest.uses:
+        target = use.statement.target
+        if native.layout.rules[target.tensor] is Rule.SUMS and not _tensor(native, target).initial:
+            bare = Use(use.statement, (), ())
+            layers, values = point_layers(native.frame, bare, frozenset(), _dims(target))
+            neutral = Assign(_element(native, target), "=", native.layout.neutral(target.tensor))
+            blocks.append(wrap(layers, (*axis_values(native.layout, target, values), neutral)))
+    return tuple(Scope(block) for block in blocks)
+
+
+def _compute(native: Native, use: Use) -> Block:
+    layout, statement = native.layout, use.statement
+    layers, values = point_layers(native.frame, use, frozenset(loop.name for loop in use.loops), statement.dims)
+    kinds = registers(layout.nest.workload, layout.types, statement).operands
+    body: list[Block] = []
+    for number, access in enumerate(statement.reads):
+        axes = axis_values(layout, access, values, prefix=f"a{number}_x")
+        operand = Declare(f"const {kinds[number]}", f"a{number}", _element(native, access, f"a{number}_x"))
+        body.append((*axes, operand))
+    operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
+    value = c_expression(statement.expression, operands, values)
+    body.append(_write(native, use, values, value))
+    return wrap(layers, tuple(one for block in body for one in block))
+
+
+def _write(native: Native, use: Use, values: Values, value: Expr) -> Block:
+    target, operator = use.statement.target, use.statement.operator
+    stage = next((stage for stage in native.stages if stage.use == use), None)
+    kind = native.layout.types[target.tensor]
+    if stage is not None:
+        place: Expr = Element(stage.name, (_inner_index(native, stage),))
+        return (Copy(place, combine(kind, operator, place, value)),)
+    axes, place = axis_values(native.layout, target, values), _element(native, target)
+    if operator is Operator.ASSIGN:
+        return (*axes, Copy(place, value))
+    return (*axes, Declare("const int", "at", place.index[0]), _accumulated(place.array, kind, operator, value))
+
+
+def _accumulated(array: str, kind: ElementType, operator: Operator, value: Expr) -> Copy:
+    place = Element(array, (Name("at"),))
+    return Copy(place, combine(kind, operator, place, value))
+
+
+def _stage(layout: Layout, place: Place, sunk: frozenset[str]) -> list[Stage]:
+    """Return the buffer of a place, or none: the innermost place of a tensor with loops inside that accumulate."""
+    if place.level == 0 or len(place.uses) != 1 or layout.rules[place.tensor] is not Rule.SUMS:
+        return []
+    use = place.uses[0]
+    target = use.statement.target
+    dims = [form.dims[0] for form in target.index if form.dims]
+    plain = all(len(form.dims) <= 1 and form.is_linear for form in target.index)
+    if layout.nest.holder(use, place.tensor) != place or not plain or len(set(dims)) != len(dims):
+        return []
+    fixed = frozenset(loop.name for loop in place.above) - sunk
+    inside = [loop for loop in use.loops if loop.name not in fixed]
+    if all(loop.dim in dims for loop in inside):
+        return []
+    sizes: list[int] = []
+    for dim in dims:
+        size = layout.frame.extents[dim]
+        free = False
+        for loop in use.digits(dim):
+            if loop.name in fixed:
+                size = loop.tile
+                if free:  # the tile has gaps
+                    return []
+            free = free or loop.name not in fixed
+        sizes.append(size)
+    stage = Stage(place, use, f"tile{place.number}", tuple(sizes))
+    return [stage] if stage.length <= _LARGEST_BUFFER else []
+
+
+def _fixed(native: Native, stage: Stage) -> frozenset[str]:
+    return frozenset(loop.name for loop in stage.place.above) - native.sunk
+
+
+def _inner_index(native: Native, stage: Stage) -> Expr:
+    """Return the index in a local buffer of the statement instance in scope."""
+    number: Expr = Int(0)
+    dims = [form.dims[0] for form in stage.use.statement.target.index if form.dims]
+    for dim, size in zip(dims, stage.sizes, strict=True):
+        inner: Expr = Int(0)
+        for loop in stage.use.digits(dim):
+            if loop.name not in _fixed(native, stage):
+                inner = add(inner, multiply(Name(loop.name), loop.tile))
+        number = add(multiply(number, size), inner)
+    return number
+
+
+def _staged(native: Native, stage: Stage, body: Block) -> Block:
+    """Return the body between the copy into the local buffer and the copy back."""
+    kind = native.layout.types[stage.place.tensor].c_type
+    inwards = _tile_copy(native, stage, back=False)
+    outwards = _tile_copy(native, stage, back=True)
+    return (Local(kind, stage.name, stage.length), Scope(inwards), *body, Scope(outwards))
+
+
+def _tile_copy(native: Native, stage: Stage, *, back: bool) -> Block:
+    statement = stage.use.statement
+    target = statement.target
+    bare = Statement(statement.name, statement.dims, (), target, statement.operator, (), statement.expression, ())
+    use = Use(bare, tuple(loop for loop in stage.use.loops if loop.dim in _dims(target)), ())
+    fixed = _fixed(native, stage)
+    layers, values = point_layers(native.frame, use, fixed, _dims(target))
+    inner: Expr = Int(0)
+    dims = [form.dims[0] for form in target.index if form.dims]
+    for dim, size in zip(dims, stage.sizes, strict=True):
+        start: Expr = Int(0)
+        for loop in use.digits(dim):
+            if loop.name in fixed:
+                start = add(start, multiply(Name(loop.name), loop.tile))
+        index = values[dim]
+        inner = add(multiply(inner, size), index if start == Int(0) else Binary("-", index, start))
+    local, outer = Element(stage.name, (inner,)), _element(native, target)
+    move = Copy(outer, local) if back else Copy(local, outer)
+    return wrap(layers, (*axis_values(native.layout, target, values), move))
+
+
+def _dims(access: Access) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(dim for index in access.index for dim in index.dims))
+
+
+def _tensor(native: Native, access: Access) -> Tensor:
+    return native.layout.nest.workload.tensor(access.tensor)
+
+
+def _element(native: Native, access: Access, prefix: str = "x") -> Element:
+    buffer = native.layout.buffers[native.layout.nest.places_of(access.tensor)[0].number]
+    return Element(buffer.name, (slot_of(buffer, _tensor(native, access), prefix=prefix),))

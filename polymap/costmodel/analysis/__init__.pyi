@@ -1,0 +1,27 @@
+from polymap.costmodel.analysis.bounds import (
+    Compulsory as Compulsory,
+    compulsory_bits as compulsory_bits,
+    compulsory_traffic as compulsory_traffic,
+)
+from polymap.costmodel.analysis.buffer_bound import (
+    BufferCurve as BufferCurve,
+    CurvePoint as CurvePoint,
+    least_traffic_bits as least_traffic_bits,
+)
+from polymap.costmodel.analysis.dataflows import (
+    Dataflow as Dataflow,
+    dataflow as dataflow,
+    reuse_counts as reuse_counts,
+)
+from polymap.costmodel.analysis.footprint import (
+    Place as Place,
+    bits_at_once as bits_at_once,
+    footprints as footprints,
+    places as places,
+)
+from polymap.costmodel.analysis.rooflines import (
+    OPERATIONS_PER_INSTANCE as OPERATIONS_PER_INSTANCE,
+    LevelRoof as LevelRoof,
+    Roofline as Roofline,
+    roofline as roofline,
+)

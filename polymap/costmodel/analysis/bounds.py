@@ -1,0 +1,122 @@
+"""What no mapping can avoid, and the closed formulas of the textbooks beside which a mapping is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import prod
+
+from polymap.costmodel.analysis.footprint import elements_read_first, touched_elements, written_elements
+from polymap.ir import Tensor, Workload, is_plain, written_tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Compulsory:
+    """The least traffic of a tensor at the outermost level, in elements; None where it cannot be counted.
+
+    reads: what the program reads, or accumulates onto, before it overwrites it (of an array into which it only
+    accumulates: nothing, or if it is `initial` everything). writes: what it writes, unless the array is temporary.
+    """
+
+    tensor: str
+    reads: int | None
+    writes: int | None
+
+
+@lru_cache(maxsize=256)
+def compulsory_traffic(workload: Workload) -> tuple[Compulsory, ...]:
+    """Return what every legal mapping reads and writes at the outermost level at least, per tensor, in the workload's
+    order. A level below that is large enough to hold all arrays needs no more: there it is exact."""
+    written = written_tensors(workload)
+    return tuple(
+        Compulsory(
+            tensor.name,
+            reads=_read_first(workload, tensor, is_written=tensor.name in written),
+            writes=0 if tensor.temporary or tensor.name not in written else written_elements(workload, tensor.name),
+        )
+        for tensor in workload.tensors
+    )
+
+
+def _read_first(workload: Workload, tensor: Tensor, *, is_written: bool) -> int | None:
+    if not is_written:
+        return dict(touched_elements(workload))[tensor.name]
+    if is_plain(workload, tensor.name):
+        return elements_read_first(workload, tensor.name)
+    return written_elements(workload, tensor.name) if tensor.initial else 0
+
+
+def compulsory_bits(workload: Workload) -> int | None:
+    """Return the least bits read and written at the outermost level, None where some tensor cannot be counted."""
+    total = 0
+    for row in compulsory_traffic(workload):
+        if row.reads is None or row.writes is None:
+            return None
+        total += (row.reads + row.writes) * workload.tensor(row.tensor).bits
+    return total
+
+
+def unfused_bits(workload: Workload) -> int | None:
+    """Return the compulsory bits of the statements run one after the other, each from and to the outermost level."""
+    total = 0
+    for statement in workload.statements:
+        names = {access.tensor for access in (statement.target, *statement.reads)}
+        alone = replace(
+            workload,
+            tensors=tuple(replace(t, temporary=False) for t in workload.tensors if t.name in names),
+            statements=(statement,),
+        )
+        bits = compulsory_bits(alone)
+        if bits is None:
+            return None
+        total += bits
+    return total
+
+
+def energy_per_operation(accesses: Fraction | int, access_pj: Fraction | int, operation_pj: Fraction | int) -> Fraction:
+    """Return pJ per operation that needs `accesses` memory accesses (a fraction where they are shared)."""
+    return Fraction(operation_pj) + Fraction(accesses) * Fraction(access_pj)
+
+
+@dataclass(frozen=True, slots=True)
+class Im2col:
+    """The matrix that lowering a convolution to a product writes: entries, distinct image elements among them, and
+    entries per element of the bare image (one channel)."""
+
+    entries: int
+    distinct: int
+    growth: Fraction
+
+
+def im2col(*, height: int, width: int, rows: int, columns: int, stride: int = 1, padding: int = 0) -> Im2col:
+    """Return the size of one channel's im2col matrix for a `rows` x `columns` kernel on a `height` x `width` image.
+
+    Entries that fall on padding are entries, but no distinct image elements.
+    """
+    outputs = (_outputs(height, rows, stride, padding), _outputs(width, columns, stride, padding))
+    entries = outputs[0] * outputs[1] * rows * columns
+    distinct = prod(
+        len({stride * p + r - padding for p in range(outs) for r in range(taps)} & set(range(size)))
+        for outs, taps, size in ((outputs[0], rows, height), (outputs[1], columns, width))
+    )
+    return Im2col(entries, distinct, Fraction(entries, height * width))
+
+
+def _outputs(size: int, taps: int, stride: int, padding: int) -> int:
+    return (size + 2 * padding - taps) // stride + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTiling:
+    """A dim cut into pieces for a row of lanes: how many pieces, lanes used by the last, share of lane slots used."""
+
+    pieces: int
+    last: int
+    utilization: Fraction
+
+
+def array_tiling(extent: int, lanes: int) -> ArrayTiling:
+    """Return how `extent` indices fill `lanes` side by side, piece after piece."""
+    pieces = -(-extent // lanes)
+    return ArrayTiling(pieces, extent - (pieces - 1) * lanes, Fraction(extent, pieces * lanes))

@@ -1,0 +1,227 @@
+"""The least traffic at the outermost level that memories of a given size allow: a bound that no schedule can beat.
+
+Let Z be the bits that all memories below the outermost level hold together, n the number of compute units, V the number
+of statement instances. *Resident* is an element that some memory below holds. Q counts, in bits, how often an element
+becomes resident that was not, and how often one is read or accumulated onto that is not resident (it bypasses all
+memories), each once per step.
+
+1. Q is no more than the traffic T at the outermost level. An input that becomes resident is read there. An output that
+   becomes resident is written there when it is resident no longer: one write per stay, wherever siblings add up on the
+   way (of a temporary array all but what is resident at the end: T >= Q - Z). What bypasses is read or written there in
+   each step. T counts more: partial sums that come back are read as well.
+2. A set of instances whose projection onto the elements of tensor j has x_j elements has at most
+   prod x_j^s_j * prod N_i^t_i points, for any exponents s, t >= 0 that satisfy: take the dims away one by one in some
+   order; for each dim i, t_i plus the exponents of the tensors that still vary along i is at least 1; a window, such as
+   p + r, varies along the first of its dims that is taken away and not along the later ones. Proof: sum the product of
+   the indicator functions f_j^s_j over one dim after the other. For fixed other dims Hoelder's inequality (with N_i
+   ones for t_i) bounds the sum over dim i by the product of (sum of f_j over i)^s_j; a window's sum over i is at most
+   its sum over all of its values, which depends on none of its dims. (Loomis and Whitney 1949; Christ, Demmel, Knight,
+   Scanlon, Yelick 2013 give the best exponents; these are simple ones.)
+3. With b_j bits per element and sum of b_j x_j <= Y that is largest at x_j = Y s_j / (b_j sum of s): at most G(Y)
+   instances, where G(x) <= (x / X) G(X) for x <= X if the s sum to 1 or more.
+4. Cut the run into phases from its end backwards, each the shortest that makes X bits of Q or more, for any X. Without
+   its first step, which executes at most n instances, a phase uses what is resident at its begin and less than X bits
+   that come: at most G(Z + X) instances. What is left at the begin of the run starts with empty memories and makes
+   x < X bits: at most G(x) <= (x / X) G(X) instances. So V <= (Q / X) (G(Z + X) + n), and
+
+       T >= Q >= X V / (G(Z + X) + n).
+
+What is returned is the largest such bound over some exponents and X, or the compulsory traffic. For a matrix product
+and n of little weight X = 2 Z gives 2 m n k / sqrt(Z): the constant of Smith, Lowery, Langou, van de Geijn (arXiv
+1702.02017, 2019; phases whose traffic is not the size of the memory are from there), without the loss of a phase at
+the end; for a convolution 2 V / sqrt(R Z), R = the taps: the constant of Chen, Han, Wang (HPCA 2020). Both sources
+add the outputs for large k (Kwasniewski et al., SC'19). That is not valid for every k: with k = 1 the best trees load
+about m n / Z elements beside the outputs and not 2 m n / sqrt(Z) (tests/unit/costmodel/test_buffer_bound.py), so it is
+not used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from itertools import islice, permutations, product
+from math import ceil, lcm, log, prod
+
+from polymap.costmodel.analysis.bounds import compulsory_bits
+from polymap.costmodel.closed_form import WorkloadModel, workload_model
+from polymap.ir import Architecture, Mapping, Shown, Workload
+
+_EXPONENTS = (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), Fraction(1))
+_SHARES = tuple(Fraction(quarters, 4) for quarters in (*range(1, 15), 16, 20, 24, 32, 64, 256))  # X / Z
+_MAX_ORDERS = 120
+_MAX_TENSORS = 5
+
+
+class Proven(StrEnum):
+    """What the best mapping found is the best of."""
+
+    SCHEDULES = "no schedule moves less"
+    TREES = "no loop tree moves less"
+    DIVIDING = "best of dividing tiles"
+    NOTHING = "not proven"
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One size of the buffer.
+
+    schedule_bits: no schedule at all moves less (a theorem). bound_bits: no loop tree moves less, whatever its tiles.
+    best_bits, best: the best mapping found (None: none). status: of the search for it: "OPTIMAL" over the tiles that it
+    looked at, which need not be all (`proven`).
+    """
+
+    capacity_bits: int
+    schedule_bits: int
+    bound_bits: int
+    best_bits: int | None
+    best: Mapping | None
+    status: str
+
+    @property
+    def gap(self) -> float | None:
+        """Return (best - bound) / best; None without a mapping."""
+        if self.best_bits is None:
+            return None
+        return (self.best_bits - self.bound_bits) / self.best_bits if self.best_bits else 0.0
+
+    @property
+    def proven(self) -> Proven:
+        """Return over what the best mapping is known to be the best."""
+        if self.best_bits is not None and self.best_bits == self.schedule_bits:
+            return Proven.SCHEDULES
+        if self.best_bits is not None and self.best_bits == self.bound_bits:
+            return Proven.TREES
+        return Proven.DIVIDING if self.status == "OPTIMAL" else Proven.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class BufferCurve(Shown):
+    """Bits moved at `traffic_level` against the size of `level`, by rising size ("ski slope").
+
+    tiles: the rule of the mappings that were searched; the bounds hold for all. compulsory_bits: what any size leaves
+    to be moved, None where it cannot be counted.
+    """
+
+    workload: str
+    arch: str
+    level: str
+    traffic_level: str
+    tiles: str
+    compulsory_bits: int | None
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exponents:
+    """tensors: s_j, in the workload's order. dims: t_i. Together a bound on sets of instances by their projections."""
+
+    tensors: tuple[Fraction, ...]
+    dims: tuple[Fraction, ...]
+
+
+def memory_bits(arch: Architecture) -> int | None:
+    """Return the bits that all levels below the outermost hold together; None where one of them is unlimited."""
+    total = 0
+    for level in arch.levels[1:]:
+        if level.capacity_bits is None:
+            return None
+        total += prod(fanout.size for fanout in arch.fanouts_above(level.name)) * (
+            level.capacity_bits // level.buffering
+        )
+    return total
+
+
+def least_traffic_bits(workload: Workload, arch: Architecture) -> int:
+    """Return bits that every legal mapping reads and writes at the outermost level, at least (docs: module)."""
+    floor = compulsory_bits(workload) or 0
+    held, model = memory_bits(arch), workload_model(workload)
+    if held is None or model is None or len(model.tensors) > _MAX_TENSORS:
+        return floor
+    return max(floor, schedule_bits(model, held, prod(fanout.size for fanout in arch.fanouts)))
+
+
+def schedule_bits(model: WorkloadModel, held: int, lanes: int) -> int:
+    """Return the bound of step 4, rounded up. held: Z. lanes: n."""
+    bits = tuple(tensor.bits for tensor in model.tensors)
+    choices = [(_logarithm(model, bits, each), each) for each in _choices(model)]
+    instances = prod(model.extents)
+    best = Fraction(0)
+    for share in _SHARES:
+        move = max(1, int(share * held))
+        room = log(held + move)
+        _, exponents = min(((fixed + float(power) * room, each) for (fixed, power), each in choices), key=_first)
+        best = max(best, Fraction(move * instances, _largest_set(model, bits, exponents, held + move) + lanes))
+    if any(tensor.temporary and tensor.written for tensor in model.tensors):
+        best -= held
+    return max(0, ceil(best))
+
+
+def _first(pair: tuple[float, Exponents]) -> float:
+    return pair[0]
+
+
+def _choices(model: WorkloadModel) -> Iterator[Exponents]:
+    """Yield exponents that satisfy the condition of step 2, and make G convex."""
+    for varying in _structures(model):
+        for chosen in product(_EXPONENTS, repeat=len(model.tensors)):
+            if sum(chosen) >= 1:
+                missing = (1 - sum((chosen[tensor] for tensor in tensors), Fraction(0)) for tensors in varying)
+                yield Exponents(chosen, tuple(max(Fraction(0), each) for each in missing))
+
+
+def _structures(model: WorkloadModel) -> set[tuple[frozenset[int], ...]]:
+    """Return, for orders in which dims may be taken away, the tensors that still vary along each dim."""
+    in_windows = sorted({dim for tensor in model.tensors for window in tensor.windows for dim, _ in window.terms})
+    rest = [dim for dim in range(len(model.dims)) if dim not in in_windows]
+    found: set[tuple[frozenset[int], ...]] = set()
+    for order in islice(permutations(in_windows), _MAX_ORDERS):
+        varying: dict[int, frozenset[int]] = {}
+        used: set[tuple[int, int]] = set()
+        for dim in (*order, *rest):
+            tensors: set[int] = set()
+            for number, tensor in enumerate(model.tensors):
+                if dim in tensor.singles:
+                    tensors.add(number)
+                for place, window in enumerate(tensor.windows):
+                    if (number, place) not in used and any(dim == member for member, _ in window.terms):
+                        used.add((number, place))
+                        tensors.add(number)
+            varying[dim] = frozenset(tensors)
+        found.add(tuple(varying[dim] for dim in range(len(model.dims))))
+    return found
+
+
+def _logarithm(model: WorkloadModel, bits: tuple[int, ...], exponents: Exponents) -> tuple[float, Fraction]:
+    """Return (a, b) such that log G(Y) is a + b log Y, in floats: only to choose by."""
+    total = sum(exponents.tensors, Fraction(0))
+    fixed = sum(float(t) * log(extent) for t, extent in zip(exponents.dims, model.extents, strict=True))
+    for s, size in zip(exponents.tensors, bits, strict=True):
+        fixed += float(s) * log(s / (size * total)) if s else 0.0
+    return fixed, total
+
+
+def _largest_set(model: WorkloadModel, bits: tuple[int, ...], exponents: Exponents, room: int) -> int:
+    """Return G(room), exactly, rounded up."""
+    total = sum(exponents.tensors, Fraction(0))
+    root = lcm(*(each.denominator for each in (*exponents.tensors, *exponents.dims)))
+    power = Fraction(1)
+    for s, size in zip(exponents.tensors, bits, strict=True):
+        if s:
+            power *= (room * s / (size * total)) ** int(s * root)
+    for t, extent in zip(exponents.dims, model.extents, strict=True):
+        power *= extent ** int(t * root)
+    return _root(ceil(power), root) + 1
+
+
+def _root(value: int, degree: int) -> int:
+    """Return the largest integer whose power is at most `value`."""
+    low, high = 0, 1 << (value.bit_length() // degree + 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if middle**degree <= value:
+            low = middle
+        else:
+            high = middle - 1
+    return low

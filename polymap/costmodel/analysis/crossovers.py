@@ -1,0 +1,193 @@
+"""From which buffer size on one family of mappings moves less than another, exactly.
+
+    weights = family("weight-stationary", placements(layer, arch, m_r_s_h_w, "OREG"))
+    outputs = family("output-stationary", placements(layer, arch, h_w_m_r_s, "OREG"))
+    crossover(layer, arch, weights, outputs, level="OREG").capacity_bits       # 288: 36 accumulators of 8 bits
+
+A family is a set of mappings; with so much room in a buffer its total is that of its best member that fits. That is a
+step function of the size, which changes only where a member begins to fit: each member is evaluated once, with no limit
+on the buffer, and the two step functions are compared at every size at which one of them steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    MappingError,
+    MappingNode,
+    MemoryLevel,
+    Mistake,
+    OptionError,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    did_you_mean,
+)
+from polymap.schedules import check_mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Mappings that go by one name, such as all that keep a weight until it is used up."""
+
+    name: str
+    members: tuple[Mapping, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Buffer sizes from `capacity_bits` on, up to the next stretch: what each family moves at best, in bits.
+
+    None: no member fits.
+    """
+
+    capacity_bits: int
+    one_bits: int | None
+    other_bits: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """How two families compare over the size of a buffer.
+
+    capacity_bits: from this size on, and for every larger one, `one` moves less than `other`; None: it never does for
+    good. before, after: the stretch below that size (None where there is none) and the one that begins there. traffic
+    is that of `traffic_level`. stretches: all of them, by rising size, the first from 0 bits on.
+    """
+
+    one: str
+    other: str
+    level: str
+    traffic_level: str
+    capacity_bits: int | None
+    before: Stretch | None
+    after: Stretch | None
+    stretches: tuple[Stretch, ...]
+
+
+def crossover(
+    workload: Workload, arch: Architecture, one: Family, other: Family, level: str, traffic_level: str | None = None
+) -> Crossover:
+    """Return from which size of `level` on family `one` moves fewer bits at `traffic_level` (default: the outermost).
+
+    Members that are illegal for another reason than this capacity are left out. Raises OptionError for unknown levels,
+    MappingError for a member that cannot be read as a program.
+    """
+    counted = traffic_level or arch.levels[0].name
+    mistakes = [*_level_problems(arch, level, inner=True), *_level_problems(arch, counted, inner=False)]
+    if mistakes:
+        raise OptionError(mistakes)
+    wide = _without_limit(arch, level)
+    steps = [_steps(workload, wide, family, level, counted) for family in (one, other)]
+    sizes = sorted({0, *(size for points in steps for size, _ in points)})
+    stretches = tuple(Stretch(size, _at(steps[0], size), _at(steps[1], size)) for size in sizes)
+    first = len(stretches)
+    while first > 0 and _is_less(stretches[first - 1]):
+        first -= 1
+    if first == len(stretches):
+        return Crossover(one.name, other.name, level, counted, None, stretches[-1], None, stretches)
+    before = stretches[first - 1] if first else None
+    after = stretches[first]
+    return Crossover(one.name, other.name, level, counted, after.capacity_bits, before, after, stretches)
+
+
+def placements(workload: Workload, arch: Architecture, mapping: Mapping, level: str) -> Iterator[Mapping]:
+    """Yield the mapping with the storage nodes of `level` at every depth at which it can be read as a program.
+
+    All nodes of the level move together. The loops stay as they are.
+    """
+    moved = [node for node in mapping.nodes if isinstance(node, Storage) and node.level == level]
+    rest = [node for node in mapping.nodes if node not in moved]
+    for depth in range(len(rest)):
+        nodes: list[MappingNode] = [*rest[:depth], *moved, *rest[depth:]]
+        candidate = Mapping(tuple(nodes))
+        try:
+            check_mapping(workload, arch, candidate)
+        except MappingError:
+            continue
+        yield candidate
+
+
+def tilings(workload: Workload, mapping: Mapping) -> Iterator[Mapping]:
+    """Yield the mapping with every choice of tiles that divide the enclosing ones; its own tiles do not matter.
+
+    The innermost loop over a dim has tile 1.
+    """
+    loops = [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
+    places = {dim: [place for place, loop in enumerate(loops) if loop.dim == dim] for dim in workload.extents()}
+    chains = [list(_chains(workload.extents()[dim], len(at))) for dim, at in places.items()]
+    for chosen in product(*chains):
+        tiles = [1] * len(loops)
+        for at, chain in zip(places.values(), chosen, strict=True):
+            for place, tile in zip(at, chain, strict=True):
+                tiles[place] = tile
+        left = iter(tiles)
+        nodes = (replace(n, tile=next(left)) if isinstance(n, Temporal | Spatial) else n for n in mapping.nodes)
+        yield Mapping(tuple(nodes))
+
+
+def family(name: str, members: Iterable[Mapping]) -> Family:
+    """Return the family of some mappings, each once."""
+    return Family(name, tuple(dict.fromkeys(members)))
+
+
+def _chains(extent: int, loops: int) -> Iterator[tuple[int, ...]]:
+    if loops == 0:
+        yield ()
+    elif loops == 1:
+        yield (1,)
+    else:
+        for tile in range(1, extent + 1):
+            if extent % tile == 0:
+                yield from ((tile, *rest) for rest in _chains(tile, loops - 1))
+
+
+def _steps(workload: Workload, arch: Architecture, family: Family, level: str, counted: str) -> list[tuple[int, int]]:
+    """Return (size from which on it holds, least bits moved) by rising size, falling bits."""
+    fits: dict[int, int] = {}
+    buffering = next(node.buffering for node in arch.levels if node.name == level)
+    for mapping in family.members:
+        cost = evaluate(workload, arch, mapping)
+        if cost.legal:
+            size = dict(cost.occupancy_bits)[level] * buffering
+            rows = (row for row in cost.traffic if row.level == counted)
+            moved = sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows)
+            fits[size] = min(moved, fits.get(size, moved))
+    steps: list[tuple[int, int]] = []
+    for size in sorted(fits):
+        if not steps or fits[size] < steps[-1][1]:
+            steps.append((size, fits[size]))
+    return steps
+
+
+def _at(steps: list[tuple[int, int]], size: int) -> int | None:
+    return next((moved for least, moved in reversed(steps) if least <= size), None)
+
+
+def _is_less(stretch: Stretch) -> bool:
+    """Return whether the first family moves less; one that fits moves less than one that does not."""
+    if stretch.one_bits is None:
+        return False
+    return stretch.other_bits is None or stretch.one_bits < stretch.other_bits
+
+
+def _without_limit(arch: Architecture, level: str) -> Architecture:
+    nodes = (
+        replace(node, capacity_bits=None) if isinstance(node, MemoryLevel) and node.name == level else node
+        for node in arch.nodes
+    )
+    return replace(arch, nodes=tuple(nodes))
+
+
+def _level_problems(arch: Architecture, level: str, *, inner: bool) -> Iterator[Mistake]:
+    known = [node.name for node in arch.levels[1 if inner else 0 :]]
+    if level not in known:
+        kind = "a level below the outermost" if inner else "a level"
+        yield Mistake("PM535", f"'{level}' is not {kind} of '{arch.name}'", did_you_mean(level, known))

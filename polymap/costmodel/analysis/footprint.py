@@ -1,0 +1,329 @@
+"""How many distinct elements a tile touches: exact, for what stays resident at a storage node and for whole tensors.
+
+Counted from the access relations with isl, axis group by axis group (axes that share no dim multiply). This serves
+reports and bounds, where a few tiles are counted once; the cost model counts its tiles on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+
+from polymap.ir import (
+    Access,
+    Affine,
+    Architecture,
+    Branch,
+    BudgetError,
+    Compute,
+    Floor,
+    Mapping,
+    MappingNode,
+    Operator,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+    dim,
+    is_box,
+)
+from polymap.poly import Set, Table, budget, coalesced, count, function, integer_set, nonnegative
+from polymap.schedules import original_schedule
+
+_MAX_WAYS = 500  # in which the accesses of a statement may meet
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one instance of `level` holds of `tensor` at most: elements, None where that is not known.
+
+    node: the position of the storage node when the tree is read from top to bottom. Counted is the first tile, which is
+    the largest where every dim runs from 0 to its extent and all accesses to the tensor are alike. The outermost level,
+    which needs no node, has node -1.
+    """
+
+    node: int
+    level: str
+    tensor: str
+    elements: int | None
+
+
+def footprints(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Footprint, ...]:
+    """Return the footprint of every storage node and tensor, top to bottom; the outermost level comes first, whole."""
+    outermost = arch.levels[0].name
+    whole = tuple(Footprint(-1, outermost, name, elements) for name, elements in touched_elements(workload))
+    return whole + tuple(
+        Footprint(place.node, place.storage.level, tensor, _tile(workload, arch, place, tensor))
+        for place in places(mapping)
+        if place.storage.level != outermost
+        for tensor in place.storage.tensors
+    )
+
+
+def touched_elements(workload: Workload) -> tuple[tuple[str, int | None], ...]:
+    """Return (tensor, number of distinct elements that the program touches), in the workload's order."""
+    return tuple(
+        (tensor.name, _elements(workload, workload.statements, tensor.name, {})) for tensor in workload.tensors
+    )
+
+
+@lru_cache(maxsize=256)
+def written_elements(workload: Workload, tensor: str) -> int | None:
+    """Return the number of distinct elements of `tensor` that the program writes; None where that is out of reach."""
+    targets = _without_reads(workload)
+    return _elements(targets, targets.statements, tensor, {})
+
+
+@lru_cache(maxsize=256)
+def elements_read_first(workload: Workload, tensor: str) -> int | None:
+    """Return how many elements of `tensor` the program reads, or accumulates onto, before it overwrites them, if ever.
+
+    In any legal order these are the same, since no read changes places with a write of its element. None where that is
+    out of reach.
+    """
+    try:
+        with budget(what="what a program reads before it writes it"):
+            reads, overwrites = _by_time(workload, tensor)
+            axes, times = _axes(reads), tuple(name for name in reads.columns if name.startswith("t"))
+            earlier = {name: f"before_{name}" for name in times}
+            late = reads.join(overwrites.rename(earlier)).less(tuple(earlier.values()), times)
+            return reads.minus(late.keep(reads.columns)).keep(axes).count()
+    except BudgetError:
+        return None
+
+
+def _without_reads(workload: Workload) -> Workload:
+    """Return the workload whose statements read nothing."""
+    return replace(workload, statements=tuple(replace(each, reads=()) for each in workload.statements))
+
+
+def _axes(table: Table) -> tuple[str, ...]:
+    return tuple(name for name in table.columns if name.startswith("axis"))
+
+
+def _by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
+    """Return the rows (element, place in time) at which the tensor is read or accumulated onto, and overwritten."""
+    extents, clocks = workload.extents(), original_schedule(workload)
+    longest = max(len(clock) for clock in clocks.values())
+    names = (*(f"axis{n}" for n in range(len(workload.tensor(tensor).shape))), *(f"t{n}" for n in range(longest)))
+    reads = overwrites = Table.empty(names)
+    for statement in workload.statements:
+        runs = Table.box([(name, extents[name]) for name in statement.dims], statement.constraints)
+        clock = (*clocks[statement.name], *(Affine(),) * (longest - len(clocks[statement.name])))
+        overwriting = statement.operator is Operator.ASSIGN
+        for access in dict.fromkeys(statement.reads if overwriting else (statement.target, *statement.reads)):
+            if access.tensor == tensor:
+                reads = reads.union(runs.computed(dict(zip(names, (*access.index, *clock), strict=True))))
+        if overwriting and statement.target.tensor == tensor:
+            row = dict(zip(names, (*statement.target.index, *clock), strict=True))
+            overwrites = overwrites.union(runs.computed(row))
+    return reads, overwrites
+
+
+@lru_cache(maxsize=256)
+def bits_at_once(workload: Workload, tensors: frozenset[str]) -> int:
+    """Return bits of these tensors that the instance which touches most of them touches: no tree holds less at once.
+
+    Exact for statements of few accesses to one tensor, else a lower bound.
+    """
+    try:
+        with budget(what="what one statement instance touches"):
+            return max((_bits_at_once(workload, each, tensors) for each in workload.statements), default=0)
+    except BudgetError:
+        return 0
+
+
+def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[str]) -> int:
+    """Return the most bits over the statement's instances: accesses meet in one element or do not, pair by pair."""
+    used = [tensor for tensor in workload.tensors if tensor.name in tensors]
+    own = [(tensor.bits, list(dict.fromkeys(accesses_of(statement, tensor.name)))) for tensor in used]
+    pairs = [(a, b) for _, accesses in own for a, b in combinations(accesses, 2)]
+    extents = workload.extents()
+    domain = integer_set(statement.name, [(name, extents[name]) for name in statement.dims], statement.constraints)
+    if domain.is_empty():
+        return 0
+    best = sum(bits for bits, accesses in own if accesses)
+    most = sum(bits * len(accesses) for bits, accesses in own)
+    # Pairs that differ come first: where all can differ at once, the first way down is the answer.
+    ways: list[tuple[Set, int, frozenset[tuple[Access, Access]]]] = [(domain, 0, frozenset())]
+    for _ in range(_MAX_WAYS):
+        if not ways or best == most:
+            break
+        points, number, equal = ways.pop()
+        if number == len(pairs):
+            best = max(best, sum(bits * _distinct(accesses, equal) for bits, accesses in own))
+            continue
+        meeting = _meeting(points, *pairs[number])
+        apart = points.subtract(meeting)
+        if not meeting.is_empty():
+            ways.append((meeting, number + 1, equal | {pairs[number]}))
+        if not apart.is_empty():
+            ways.append((apart, number + 1, equal))
+    return best
+
+
+def _meeting(points: Set, first: Access, second: Access) -> Set:
+    """Return the instances at which two accesses are to one element."""
+    for one, other in zip(first.index, second.index, strict=True):
+        points = nonnegative(nonnegative(points, one - other), other - one)
+    return points
+
+
+def _distinct(accesses: list[Access], equal: frozenset[tuple[Access, Access]]) -> int:
+    """Return the number of different elements among accesses, of which the `equal` pairs meet."""
+    return sum(
+        not any((earlier, access) in equal for earlier in accesses[:place]) for place, access in enumerate(accesses)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A storage node, its number in the tree read from top to bottom, the loops above it and all that stands below."""
+
+    node: int
+    storage: Storage
+    above: tuple[Temporal | Spatial, ...]
+    below: tuple[MappingNode, ...]
+
+
+def places(mapping: Mapping) -> tuple[Place, ...]:
+    """Return every storage node with what stands above and below it, top to bottom."""
+    return tuple(_places(mapping.nodes, (), [0]))
+
+
+def innermost_places(arch: Architecture, mapping: Mapping) -> dict[str, Place]:
+    """Return tensor -> its innermost storage node, of the tensors that have one below the outermost level."""
+    outermost = arch.levels[0].name
+    return {
+        tensor: place
+        for place in places(mapping)
+        if place.storage.level != outermost
+        for tensor in place.storage.tensors
+    }
+
+
+def fixed_dims(workload: Workload, arch: Architecture, place: Place) -> set[str]:
+    """Return the dims that loops of more than one iteration fix for the tiles of a storage node."""
+    spread = {fanout.name for fanout in arch.fanouts_above(place.storage.level)}
+    tiles = workload.extents()
+    fixed: set[str] = set()
+    for loop in place.above:
+        if loop.tile < tiles[loop.dim] and (isinstance(loop, Temporal) or loop.fanout in spread):
+            fixed.add(loop.dim)
+        tiles[loop.dim] = min(loop.tile, tiles[loop.dim])
+    return fixed
+
+
+def _places(
+    nodes: tuple[MappingNode, ...], above: tuple[Temporal | Spatial, ...], counter: list[int]
+) -> Iterator[Place]:
+    for position, node in enumerate(nodes):
+        number = counter[0]
+        counter[0] += 1
+        match node:
+            case Storage():
+                yield Place(number, node, above, nodes[position + 1 :])
+            case Temporal() | Spatial():
+                above = (*above, node)
+            case Branch():
+                for child in node.children:
+                    yield from _places(child, above, counter)
+            case Compute():
+                pass
+
+
+def _tile(workload: Workload, arch: Architecture, place: Place, tensor: str) -> int | None:
+    """Return the elements of the first tile: all loops that fix it at their first iteration, the others free."""
+    inside = set(_statements(place.below))
+    statements = tuple(statement for statement in workload.statements if statement.name in inside)
+    different = {access for statement in statements for access in accesses_of(statement, tensor)}
+    moves = any(loop.dim in index.dims for loop in place.above for access in different for index in access.index)
+    if not all(is_box(statement) for statement in statements) or (moves and len(different) > 1):
+        return None  # the first tile need not be the largest, nor anything but empty
+    spread = {fanout.name for fanout in arch.fanouts_above(place.storage.level)}
+    zero: dict[str, list[Affine]] = {}
+    rest: dict[str, Affine] = {}
+    for loop in place.above:
+        index = rest.get(loop.dim, dim(loop.dim))
+        if isinstance(loop, Temporal) or loop.fanout in spread:
+            zero.setdefault(loop.dim, []).append(index * -1 + (loop.tile - 1))
+            rest[loop.dim] = index
+        else:
+            rest[loop.dim] = index - Affine(((loop.tile, Floor(index, loop.tile)),))
+    return _elements(workload, statements, tensor, zero)
+
+
+def _statements(nodes: tuple[MappingNode, ...]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case Compute():
+                yield node.statement
+            case Branch():
+                for child in node.children:
+                    yield from _statements(child)
+            case Storage() | Temporal() | Spatial():
+                pass
+
+
+def _elements(
+    workload: Workload, statements: tuple[Statement, ...], tensor: str, limits: dict[str, list[Affine]]
+) -> int | None:
+    """Return how many elements of `tensor` the statements touch where every expression of `limits` is >= 0."""
+    touching = [statement for statement in statements if accesses_of(statement, tensor)]
+    first = touching[0] if touching else None
+    accesses = {access for statement in touching for access in accesses_of(statement, tensor)}
+    try:
+        with budget():
+            if first is None:
+                return 0
+            if len(touching) == 1 and len(accesses) == 1 and is_box(first):
+                return _grouped(workload, first.target if first.target.tensor == tensor else accesses.pop(), limits)
+            return _united(workload, touching, tensor, limits)
+    except BudgetError:
+        return None
+
+
+def _grouped(workload: Workload, access: Access, limits: dict[str, list[Affine]]) -> int:
+    """Return the size of one access's image of a box: the product over groups of axes that share dims."""
+    total = 1
+    extents = workload.extents()
+    for axes in axis_groups(access):
+        dims = sorted({name for axis in axes for name in access.index[axis].dims})
+        box = integer_set(
+            "S", [(name, extents[name]) for name in dims], [c for name in dims for c in limits.get(name, ())]
+        )
+        total *= count(coalesced(box.apply(function("S", dims, [access.index[axis] for axis in axes]))))
+    return total
+
+
+def _united(workload: Workload, touching: list[Statement], tensor: str, limits: dict[str, list[Affine]]) -> int:
+    """Return the size of the union of all images."""
+    extents = workload.extents()
+    images: list[Set] = []
+    for statement in touching:
+        constraints = [*statement.constraints, *(c for name in statement.dims for c in limits.get(name, ()))]
+        domain = integer_set("S", [(name, extents[name]) for name in statement.dims], constraints)
+        images += [
+            domain.apply(function("S", statement.dims, access.index)) for access in accesses_of(statement, tensor)
+        ]
+    united = images[0]
+    for image in images[1:]:
+        united = united.union(image)
+    return count(coalesced(united))
+
+
+def axis_groups(access: Access) -> tuple[tuple[int, ...], ...]:
+    """Return the axes of an access in groups: axes that share a dim, directly or through others, stand together."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for axis, index in enumerate(access.index):
+        dims, members = set(index.dims), [axis]
+        for group in [group for group in groups if group[0] & dims]:
+            dims |= group[0]
+            members = [*group[1], *members]
+            groups.remove(group)
+        groups.append((dims, members))
+    return tuple(tuple(sorted(members)) for _, members in groups)

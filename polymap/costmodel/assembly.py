@@ -1,0 +1,129 @@
+"""From counts to cost: energy, latency, utilization, capacity. Rationals all the way, rounded once at the end
+(design: counting, "Energy", "Latency", "Capacity").
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from polymap.costmodel.cost import Cost, Counts, LevelUse
+from polymap.ir import Architecture, BudgetError, MemoryLevel, Mistake, Violation, Workload
+
+
+def assemble(
+    workload: Workload, arch: Architecture, counts: Counts, violations: tuple[Violation, ...], method: str
+) -> Cost:
+    """Return the cost that the counts mean. violations: all of them, capacity included; legal means there are none.
+
+    Raises BudgetError where an energy is beyond what a float can hold.
+    """
+    energies = energy_by_level_pj_exact(workload, arch, counts)
+    return Cost(
+        legal=not violations,
+        violations=violations,
+        instances=counts.instances,
+        method=method,
+        traffic=counts.traffic,
+        occupancy_bits=tuple((use.level, use.occupancy_bits) for use in counts.uses[1:]),
+        energy_pj=_rounded(sum((energy for _, energy in energies), Fraction(0))),
+        energy_by_level_pj=tuple((name, _rounded(energy)) for name, energy in energies),
+        compute_cycles=compute_cycles(arch, counts),
+        latency_cycles=latency_cycles(arch, counts),
+        utilization=_rounded(utilization_exact(arch, counts)),
+        bottleneck=bottleneck(arch, counts),
+    )
+
+
+def energy_pj_exact(workload: Workload, arch: Architecture, counts: Counts) -> Fraction:
+    """Return the energy of the whole run in pJ, exactly: accesses, leakage and compute."""
+    return sum((energy for _, energy in energy_by_level_pj_exact(workload, arch, counts)), Fraction(0))
+
+
+def energy_by_level_pj_exact(
+    workload: Workload, arch: Architecture, counts: Counts
+) -> tuple[tuple[str, Fraction], ...]:
+    """Return (name, pJ) per level, outermost first, the compute unit last.
+
+    An element of `bits` costs bits / word_bits of an access; a level's leakage runs as long as the program.
+    """
+    bits = {tensor.name: tensor.bits for tensor in workload.tensors}
+    latency = latency_cycles(arch, counts)
+    energies: list[tuple[str, Fraction]] = []
+    for level in arch.levels:
+        rows = [row for row in counts.traffic if row.level == level.name]
+        read_bits = sum(row.reads * bits[row.tensor] for row in rows)
+        written_bits = sum(row.writes * bits[row.tensor] for row in rows)
+        energy = (read_bits * level.read_pj + written_bits * level.write_pj) / level.word_bits
+        if level.leak_pj_per_cycle:
+            energy += level.leak_pj_per_cycle * latency
+        energies.append((level.name, energy))
+    return (*energies, (arch.compute.name, counts.instances * arch.compute.pj))
+
+
+def compute_cycles(arch: Architecture, counts: Counts) -> int:
+    """Return ceil(steps / per_cycle)."""
+    return -(-counts.steps // arch.compute.per_cycle)
+
+
+def latency_cycles(arch: Architecture, counts: Counts) -> int:
+    """Return the cycles of the run: the maximum of compute and transfers where they overlap, else their sum."""
+    shares = [share for _, share in _shares(arch, counts)]
+    return math.ceil(max(shares) if arch.overlap else sum(shares))
+
+
+def bottleneck(arch: Architecture, counts: Counts) -> str:
+    """Return what takes the most cycles: the compute unit, or the outermost such level if it takes more."""
+    return max(_shares(arch, counts), key=lambda share: share[1])[0]
+
+
+def _shares(arch: Architecture, counts: Counts) -> list[tuple[str, Fraction]]:
+    """Return (name, cycles): the compute unit first, then every level that has a bandwidth, outermost first."""
+    shares = [(arch.compute.name, Fraction(compute_cycles(arch, counts)))]
+    for level, use in zip(arch.levels, counts.uses, strict=True):
+        assert level.name == use.level
+        shares.append((level.name, transfer_cycles(level, use)))
+    return shares
+
+
+def transfer_cycles(level: MemoryLevel, use: LevelUse) -> Fraction:
+    """Return the cycles that the level's busiest instance needs for its reads and writes; 0 without a bandwidth."""
+    quotients = (
+        _quotient(use.busiest_total_bits, level.bandwidth_bits_per_cycle),
+        _quotient(use.busiest_read_bits, level.read_bandwidth_bits_per_cycle),
+        _quotient(use.busiest_write_bits, level.write_bandwidth_bits_per_cycle),
+    )
+    return max(quotients)
+
+
+def _quotient(bits: int, bandwidth: Fraction | None) -> Fraction:
+    return Fraction(0) if bandwidth is None else bits / bandwidth
+
+
+def utilization_exact(arch: Architecture, counts: Counts) -> Fraction:
+    """Return statement instances / (compute cycles x compute instances of the machine x per_cycle); 0 without work."""
+    lanes = math.prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
+    cycles = compute_cycles(arch, counts)
+    return Fraction(counts.instances, cycles * lanes) if cycles else Fraction(0)
+
+
+def capacity_violations(arch: Architecture, counts: Counts) -> tuple[Violation, ...]:
+    """Return the levels whose fullest instance, `buffering` times, holds more than their capacity."""
+    found: list[Violation] = []
+    for level, use in zip(arch.levels, counts.uses, strict=True):
+        needed = use.occupancy_bits * level.buffering
+        if level.capacity_bits is not None and needed > level.capacity_bits:
+            twice = f" ({level.buffering} x {use.occupancy_bits})" if level.buffering > 1 else ""
+            message = f"'{level.name}' needs {needed} bits{twice} and has {level.capacity_bits}"
+            witness = (("level", level.name), ("needed_bits", needed), ("capacity_bits", level.capacity_bits))
+            found.append(Violation("capacity", message, witness))
+    return tuple(found)
+
+
+def _rounded(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        digits = len(str(value.numerator // value.denominator))
+        what = f"an energy of about 10^{digits - 1} pJ is beyond what a float can hold (10^308)"
+        raise BudgetError(Mistake("PM491", what, "Make the extents or the energies per access smaller.")) from None

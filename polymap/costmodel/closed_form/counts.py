@@ -1,0 +1,100 @@
+"""The counts of one mapping from sums over kinds of steps: exact wherever an answer is given (docs/closed_form.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TypeVar
+
+from polymap.costmodel.closed_form.accounting import Busiest, Row
+from polymap.costmodel.closed_form.busiest import busiest_of_levels
+from polymap.costmodel.closed_form.dividing_tiles import count_uniform
+from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
+from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
+from polymap.costmodel.closed_form.partial_tiles import Counter
+from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.ir import Architecture, BudgetError, Mapping, Workload
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_MAX_REMEMBERED = 64
+
+
+def _remembered(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
+    """Return the function with its last results kept per object (not per value: hashing a workload takes longer)."""
+    known: dict[int, tuple[Key, Value]] = {}
+
+    def look_up(key: Key) -> Value:
+        found = known.get(id(key))
+        if found is not None and found[0] is key:
+            return found[1]
+        value = function(key)
+        if len(known) >= _MAX_REMEMBERED:
+            known.clear()
+        known[id(key)] = (key, value)
+        return value
+
+    return look_up
+
+
+_workload_model = _remembered(workload_model)
+_machine_model = _remembered(machine_model)
+
+
+def count_closed_form(
+    workload: Workload, arch: Architecture, mapping: Mapping, *, metered: bool = False
+) -> Counts | None:
+    """Return the counts of a mapping that `check_mapping` accepts, or None where the closed form does not reach.
+
+    metered: the busiest instance of a level without a bandwidth, which no cost depends on, may be left out.
+
+    It answers for one statement over a box with one linear access per tensor. It does not for arrays that are read
+    and written, for siblings that hold a written element through different offsets of a window, or where a tile is a
+    set of integers with too many gaps.
+    """
+    model = _workload_model(workload)
+    if model is None:
+        return None
+    machine = _machine_model(arch)
+    nest = nest_of(model, machine, mapping)
+    if nest is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
+        return None
+    try:
+        if all(nest.even) and not _shares_elements(model, nest):
+            rows, busy = count_uniform(model, machine, nest)
+            steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
+        else:
+            counter = Counter(model, machine, nest)
+            rows, steps = counter.rows(), counter.steps()
+            left_out = [number for number, level in enumerate(arch.levels) if metered and not level.has_bandwidth]
+            busy = busiest_of_levels(counter, rows, left_out)
+    except BudgetError:
+        return None
+    return counts_of(model, machine, rows, busy, steps)
+
+
+def _shares_elements(model: WorkloadModel, nest: Nest) -> bool:
+    """Return whether siblings may hold an element of the target through different offsets of a window."""
+    return any(
+        tensor.written and tensor.kinds[loop.dim] == 2 and 0 <= loop.fanout < nodes[-2].fans
+        for tensor, nodes in zip(model.tensors, nest.holders, strict=True)
+        for loop in nest.loops
+    )
+
+
+def counts_of(
+    model: WorkloadModel, machine: MachineModel, rows: list[Row], busy: tuple[Busiest, ...], steps: int
+) -> Counts:
+    """Return the counts that rows, busiest instances and steps make up."""
+    names = machine.level_names
+    held = [0] * len(names)
+    for row in rows:
+        held[row.level] += row.tile * model.tensors[row.tensor].bits
+    held[0] = 0
+    traffic = tuple(
+        Traffic(names[row.level], model.tensors[row.tensor].name, row.reads, row.writes, row.fills, row.drains)
+        for row in sorted(rows, key=lambda row: (row.level, row.tensor))
+    )
+    uses = tuple(LevelUse(name, bits, *use) for name, bits, use in zip(names, held, busy, strict=True))
+    return Counts(prod(model.extents), steps, traffic, uses)

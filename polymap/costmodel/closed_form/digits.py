@@ -1,0 +1,400 @@
+"""The digits of one dim's indices under its loops, where tiles need not divide: what is counted, kind by kind.
+
+A chain is the dim's loops outermost first, each with a part (`Part`) that says what its digit means for one node. What
+is below a digit depends on the outer digits only through the length that they leave, so digits with equal lengths are
+counted together: full tiles, and the shorter last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from functools import lru_cache
+from itertools import pairwise, product
+from math import prod
+from typing import NamedTuple
+
+from polymap.arithmetic import too_large
+
+MAX_KINDS = 4096  # of instances, or of steps, that are told apart
+
+
+class Part(IntEnum):
+    """What one loop's digit is to a node.
+
+    TIME: a temporal loop above it. EACH: a spatial loop of which every sibling counts on its own. MERGED, UNITED:
+    spatial loops whose siblings are merged (equal loads, adders), or united to one load. FREE: the tile spans it.
+    PINNED: a spatial loop of which only one digit counts.
+    """
+
+    TIME = 0
+    EACH = 1
+    MERGED = 2
+    UNITED = 3
+    FREE = 4
+    PINNED = 5
+
+
+class Clock(IntEnum):
+    """Whose last step a tile is compared with: the instance's own (an idle one keeps what it has), or the machine's."""
+
+    OWN = 0
+    MACHINE = 1
+
+
+class Cut(NamedTuple):
+    """Where a carry stands among a dim's TIME loops: so many are outside it; moved: it is the next one of them."""
+
+    outside: int
+    moved: bool
+
+
+Link = tuple[int, Part, int]  # tile, part, the digit of a PINNED loop
+Chain = tuple[Link, ...]
+Branches = tuple[tuple[int, int], ...]  # (length, how many), the longest first
+
+
+def left(length: int, digit: int, tile: int) -> int:
+    """Return what a digit leaves of a length: a whole tile, the rest of it, or nothing (<= 0)."""
+    return min(tile, length - digit * tile)
+
+
+def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield (digit, count) runs of digits >= first that leave the same of each length; digits that leave nothing of
+    any length are left out."""
+    edges = {first}
+    last = 0
+    for length in lengths:
+        whole, rest = divmod(length, tile)
+        edges.add(whole)
+        if rest:
+            whole += 1
+            edges.add(whole)
+        last = max(last, whole)
+    ordered = sorted(edge for edge in edges if first <= edge <= last)
+    for low, high in pairwise(ordered):
+        yield low, high - low
+
+
+@lru_cache(maxsize=1 << 14)
+def runs(extent: int, chain: Chain) -> tuple[Branches, ...]:
+    """Return per loop the runs (digit, count) of its digits that leave the same of every length that can be there: one
+    run for a PINNED loop, none for TIME and FREE loops, which choose no instance."""
+    lengths = {extent}
+    found: list[Branches] = []
+    for tile, part, pin in chain:
+        if part is Part.PINNED:
+            found.append(((pin, 1),))
+        elif part is Part.TIME or part is Part.FREE:
+            found.append(())
+        else:
+            found.append(tuple(segments(lengths, tile)))
+        lengths = {tile for length in lengths if length >= tile} | {length % tile for length in lengths} - {0}
+    return tuple(found)
+
+
+def choices(runs_of_links: Iterable[Branches]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield (how many instances, one digit per loop) of each kind of instance; digit 0 for loops that choose none.
+
+    Raises BudgetError where there are too many kinds.
+    """
+    kinds = [each or ((0, 1),) for each in runs_of_links]
+    if prod(len(each) for each in kinds) > MAX_KINDS:
+        raise too_large()
+    for chosen in product(*kinds):
+        count = 1
+        for _, many in chosen:
+            count *= many
+        yield count, tuple(digit for digit, _ in chosen)
+
+
+def ahead(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
+    """Return per loop how much of a length the digits that choose an instance take inside it."""
+    needs: list[int] = []
+    need = 0
+    for (tile, _, _), digit in zip(reversed(chain), reversed(digits), strict=True):
+        needs.append(need)
+        need += tile * digit
+    return tuple(reversed(needs))
+
+
+@lru_cache(maxsize=1 << 14)
+def kept_indices(extent: int, chain: Chain, outside: int, clock: Clock) -> int:
+    """Return how many indices all instances keep at the steps whose carry follows the first `outside` TIME loops of
+    this dim and is in another dim: those under digits whose inner TIME loops make one iteration only.
+
+    The machine's inner loops end where those of the first instance do.
+    """
+    times = sum(part is Part.TIME for _, part, _ in chain)
+    inmost = chain[times:]
+    if len(inmost) <= 1 and all(part is not Part.FREE for _, part, _ in inmost) and times == _leading_times(chain):
+        return _kept_below_times(extent, chain[:times], inmost, outside, clock)
+    total = 0
+    for count, digits in choices(runs(extent, chain)):
+        links = tuple(zip((tile for tile, _, _ in chain), (part for _, part, _ in chain), digits, strict=True))
+        total += count * _still(links, ahead(chain, digits), outside, clock, extent)
+    return total
+
+
+def _leading_times(chain: Chain) -> int:
+    return next((number for number, (_, part, _) in enumerate(chain) if part is not Part.TIME), len(chain))
+
+
+def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, clock: Clock) -> int:
+    """Return the same where the chain is TIME loops and at most one spatial loop inside them, without a search.
+
+    Below what the outer loops leave, the kept indices are those of the first iterations whose digit of the spatial loop
+    takes so much that every inner TIME loop ends with its first iteration.
+    """
+    lengths = {extent: 1}
+    for tile, _, _ in times[:outside]:
+        below: dict[int, int] = {}
+        for length, many in lengths.items():
+            whole, rest = divmod(length, tile)
+            if whole:
+                below[tile] = below.get(tile, 0) + whole * many
+            if rest:
+                below[rest] = below.get(rest, 0) + many
+        lengths = below
+    tile, part, pin = spatial[0] if spatial else (extent, Part.EACH, 0)
+    total = 0
+    for length, many in lengths.items():
+        need = 0
+        for inner, _, _ in times[outside:]:
+            need = max(need, length - inner)
+            length = min(length, inner)
+        if need and (clock is Clock.MACHINE or not spatial):
+            continue
+        first = -(-need // tile) * tile
+        if part is Part.PINNED:
+            first, length = max(first, pin * tile), min(length, (pin + 1) * tile)
+            if first > pin * tile:
+                continue
+        total += many * max(0, length - first)
+    return total
+
+
+def _still(chain: Chain, needs: tuple[int, ...], outside: int, clock: Clock, extent: int) -> int:
+    """Return the same for one instance: `chain` with its digits, `needs` what the digits further in take.
+
+    Walked from the outermost loop inwards with (lengths along the FREE loops passed, the first instance's length).
+    """
+    found: dict[tuple[Branches, int], int] = {(((extent, 1),), extent): 1}
+    for (tile, part, digit), need in zip(chain, needs, strict=True):
+        following: dict[tuple[Branches, int], int] = {}
+        for (branches, length), times in found.items():
+            if branches[0][0] <= need + digit * tile:
+                continue
+            if part is Part.FREE:
+                below = [(1, spread(branches, tile), min(length, tile))]
+            elif part is not Part.TIME:
+                below = [(1, clipped(branches, digit, tile), min(length, tile))]
+            elif outside > 0:
+                lengths = [each for each, _ in branches] + ([] if clock is Clock.OWN else [length])
+                below = [
+                    (count, clipped(branches, first, tile), left(length, first, tile))
+                    for first, count in segments(lengths, tile)
+                ]
+            elif (branches[0][0] - need if clock is Clock.OWN else length) <= tile:
+                below = [(1, clipped(branches, 0, tile), min(length, tile))]
+            else:
+                below = []
+            for count, reached, after in below:
+                if reached:
+                    key = (reached, 0 if clock is Clock.OWN else after)
+                    following[key] = following.get(key, 0) + count * times
+        outside -= part is Part.TIME
+        found = following
+    return sum(times * each * many for (branches, _), times in found.items() for each, many in branches)
+
+
+def clipped(branches: Branches, digit: int, tile: int) -> Branches:
+    """Return the branches below a digit; () where it leaves nothing."""
+    below: dict[int, int] = {}
+    for length, many in branches:
+        rest = left(length, digit, tile)
+        if rest > 0:
+            below[rest] = below.get(rest, 0) + many
+    return tuple(below.items())
+
+
+def spread(branches: Branches, tile: int) -> Branches:
+    """Return the branches below all digits of a FREE loop, the longest first."""
+    below: dict[int, int] = {}
+    for length, many in branches:
+        whole, rest = divmod(length, tile)
+        if whole:
+            below[tile] = below.get(tile, 0) + whole * many
+        if rest:
+            below[rest] = below.get(rest, 0) + many
+    return tuple(sorted(below.items(), reverse=True))
+
+
+def all_indices(extent: int, chain: Chain) -> int:
+    """Return how many indices all tiles of a node have together: each index is in the tile of one digit vector."""
+    if all(part is not Part.PINNED for _, part, _ in chain):
+        return extent
+    return kept_indices(extent, chain, len(chain), Clock.OWN)
+
+
+@lru_cache(maxsize=1 << 14)
+def places(chain: Chain, cut: int, length: int) -> int:
+    """Return how many vectors of the first `cut` TIME digits and of the EACH digits have work below (the other TIME
+    digits 0, the others their first)."""
+    if not chain:
+        return 1
+    (tile, part, pin), inside = chain[0], chain[1:]
+    if part is Part.EACH or (part is Part.TIME and cut):
+        deeper = cut - (part is Part.TIME)
+        return sum(
+            count * places(inside, deeper, left(length, digit, tile)) for digit, count in segments((length,), tile)
+        )
+    digit = pin if part is Part.PINNED else 0
+    rest = left(length, digit, tile)
+    return places(inside, cut, rest) if rest > 0 else 0
+
+
+Track = tuple[int, int]  # what is left now and what was left before, 0: nothing
+
+
+def apart(chain: Chain, of_links: Iterable[Branches]) -> tuple[list[Branches], list[Branches]]:
+    """Return the runs of loops whose digits count on their own, and those of siblings that one step compares."""
+    among = (Part.MERGED, Part.UNITED)
+    pairs = list(zip(chain, of_links, strict=True))
+    return (
+        [() if part in among else run for (_, part, _), run in pairs],
+        [run if part in among else () for (_, part, _), run in pairs],
+    )
+
+
+def siblings(extent: int, chain: Chain) -> tuple[tuple[int, ...], ...]:
+    """Return the digits of the first sibling of each kind that one step compares; 0 for the other loops."""
+    return tuple(digits for _, digits in choices(apart(chain, runs(extent, chain))[1]))
+
+
+@lru_cache(maxsize=1 << 14)
+def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...]], ...]:
+    """Return (how often, tracks) of the steps of one carry, on the clock of the whole machine.
+
+    One track per kind of `siblings`; only steps before and at which the first sibling works.
+    """
+    found = _changes(extent, chain, cut, look_back=False)
+    return tuple((times, tracks) for (tracks, _), times in found.items())
+
+
+class Past(NamedTuple):
+    """The last change before a carry, of which siblings work, since the loops inside it began. loop: number of the
+    outermost loop of the chain that has moved since, or NOTHING. starts: whether one began to work then."""
+
+    loop: int
+    starts: bool
+
+
+NOTHING = -1
+_QUIET = Past(NOTHING, starts=False)
+
+
+@lru_cache(maxsize=1 << 14)
+def changes_with_past(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...], Past], ...]:
+    """Return `changes`, told apart by what came before the step."""
+    found = _changes(extent, chain, cut, look_back=True)
+    return tuple((times, tracks, past or _QUIET) for (tracks, past), times in found.items())
+
+
+def _changes(
+    extent: int, chain: Chain, cut: Cut, *, look_back: bool
+) -> dict[tuple[tuple[Track, ...], Past | None], int]:
+    total: dict[tuple[tuple[Track, ...], Past | None], int] = {}
+    kinds = siblings(extent, chain)
+    for count, digits in choices(apart(chain, runs(extent, chain))[0]):
+        chosen = [tuple(map(int.__add__, digits, kind)) for kind in kinds]
+        found: dict[tuple[int, tuple[Track, ...], Past | None], int] = {
+            (extent, ((extent, extent),) * len(kinds), None): count
+        }
+        outside = cut.outside
+        for number, (tile, part, _) in enumerate(chain):
+            following: dict[tuple[int, tuple[Track, ...], Past | None], int] = {}
+            inside = part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved))
+            for (clock, tracks, past), times in found.items():
+                if part is Part.TIME:
+                    below = _timed(tile, Cut(outside, cut.moved), clock, tracks)
+                else:
+                    placed = tuple(
+                        _below(track, each[number], each[number], tile)
+                        for track, each in zip(tracks, chosen, strict=True)
+                    )
+                    below = iter(((1, min(clock, tile), placed),))
+                if look_back and inside and past is None:
+                    past = _last_change(chain, number, clock, tuple(before for _, before in tracks), chosen)[1]
+                for many, after, reached in below:
+                    if len(following) > MAX_KINDS:
+                        raise too_large()
+                    if reached[0][0] and reached[0][1]:
+                        key = (after, reached, past)
+                        following[key] = following.get(key, 0) + many * times
+            outside -= part is Part.TIME
+            found = following
+        for (_, tracks, past), times in found.items():
+            total[tracks, past] = total.get((tracks, past), 0) + times
+    return total
+
+
+def _last_change(
+    chain: Chain, number: int, clock: int, lengths: tuple[int, ...], chosen: list[tuple[int, ...]]
+) -> tuple[tuple[bool, ...], Past]:
+    """Return which siblings work in the last step of the loops from `number` on, and the last change in it, looked for
+    backwards. clock, lengths: what is left for these loops, on the machine and of each sibling."""
+    if number == len(chain):
+        return tuple(length > 0 for length in lengths), _QUIET
+    tile, part, _ = chain[number]
+    if part is not Part.TIME:
+        placed = tuple(max(0, left(length, each[number], tile)) for length, each in zip(lengths, chosen, strict=True))
+        return _last_change(chain, number + 1, min(clock, tile), placed, chosen)
+    last: tuple[bool, ...] | None = None
+    for digit, _ in reversed(list(segments((clock, *lengths), tile))):
+        placed = tuple(max(0, left(length, digit, tile)) for length in lengths)
+        works, past = _last_change(chain, number + 1, left(clock, digit, tile), placed, chosen)
+        if last is None:
+            last = works
+            if past.loop != NOTHING:
+                return last, past
+        elif works != last:
+            return last, Past(number, any(now and not before for now, before in zip(last, works, strict=True)))
+        elif past.loop != NOTHING:
+            return last, Past(number, past.starts)
+    assert last is not None, "a loop has an iteration"
+    return last, _QUIET
+
+
+def _timed(tile: int, cut: Cut, clock: int, tracks: tuple[Track, ...]) -> Iterator[tuple[int, int, tuple[Track, ...]]]:
+    """Yield (how many digits, the clock's length, the tracks) below a TIME loop; the cut counts from here, and is
+    negative inside the carry."""
+    now, before = [track[0] for track in tracks], [track[1] for track in tracks]
+    if cut.outside > 0:
+        for digit, count in segments([*now, *before, clock], tile):
+            yield count, left(clock, digit, tile), tuple(_below(track, digit, digit, tile) for track in tracks)
+    elif cut.outside == 0 and cut.moved:
+        for digit, count in steps_on(now, before, clock, tile):
+            yield count, left(clock, digit - 1, tile), tuple(_below(track, digit, digit - 1, tile) for track in tracks)
+    else:
+        last = -(-clock // tile) - 1
+        yield 1, left(clock, last, tile), tuple(_below(track, 0, last, tile) for track in tracks)
+
+
+def steps_on(now: Iterable[int], before: Iterable[int], clock: int, tile: int) -> Iterator[tuple[int, int]]:
+    """Yield (digit, count) runs of digits >= 1 that leave the same of the lengths now, and whose predecessors leave
+    the same of the lengths before and of the clock's."""
+    edges = {1}
+    last = 0
+    for length in now:
+        edges |= {length // tile, -(-length // tile)}
+        last = max(last, -(-length // tile))
+    for length in (*before, clock):
+        edges |= {length // tile + 1, -(-length // tile) + 1}
+    ordered = sorted(edge for edge in edges if 1 <= edge <= last)
+    for low, high in pairwise(ordered):
+        yield low, high - low
+
+
+def _below(track: Track, now: int, before: int, tile: int) -> Track:
+    return max(0, left(track[0], now, tile)), max(0, left(track[1], before, tile))

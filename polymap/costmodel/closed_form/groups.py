@@ -1,0 +1,204 @@
+"""What the closed form knows of a workload before it sees a mapping: how each tensor's axes depend on the dims.
+
+An access is a linear map from dims to axes. Row operations that can be undone change none of the counts, so the map is
+brought to reduced echelon form: a pivot alone in its row is a dim that the element tells (a *single*: its tiles are
+index sets of that dim); the other rows fall into *windows*, connected through their dims, such as p + r. The rows of
+one window become one integer form by a factor too large for them to meet. The dims of a form that takes every value
+once (2p + q with q < 2) are singles too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+
+from polymap.ir import Access, Affine, Operator, Statement, Workload, accesses_of, bounds, is_box
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A linear form of several dims: (dim, coefficient) per dim, dims as indices into the workload's dims."""
+
+    terms: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorModel:
+    """One tensor of the statement.
+
+    reads: how often the statement reads it (0 for the target). singles: dims that an element tells. windows: the other
+    forms. kinds: per dim of the workload 0 irrelevant, 1 single, 2 window. overwritten: written without being read.
+    """
+
+    index: int
+    name: str
+    bits: int
+    written: bool
+    overwritten: bool
+    initial: bool
+    temporary: bool
+    reads: int
+    singles: tuple[int, ...]
+    windows: tuple[Window, ...]
+    kinds: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadModel:
+    """A single statement over a box. extents: per dim. tensors: in the workload's order."""
+
+    statement: str
+    dims: tuple[str, ...]
+    extents: tuple[int, ...]
+    tensors: tuple[TensorModel, ...]
+
+
+def workload_model(workload: Workload) -> WorkloadModel | None:
+    """Return what the closed form needs of a workload; None where the workload is beyond it.
+
+    Needed: one statement over a box with all the workload's dims, one linear access per tensor, and a target into
+    which the statement accumulates or which it overwrites once per element.
+    """
+    if len(workload.statements) != 1:
+        return None
+    (statement,) = workload.statements
+    if not is_box(statement) or set(statement.dims) != {dim.name for dim in workload.dims}:
+        return None
+    tensors: list[TensorModel] = []
+    for index in range(len(workload.tensors)):
+        model = _tensor_model(workload, statement, index)
+        if model is None:
+            return None
+        tensors.append(model)
+    extents = workload.extents()
+    return WorkloadModel(statement.name, tuple(extents), tuple(extents.values()), tuple(tensors))
+
+
+def _tensor_model(workload: Workload, statement: Statement, index: int) -> TensorModel | None:
+    tensor = workload.tensors[index]
+    accesses = accesses_of(statement, tensor.name)
+    written = statement.target.tensor == tensor.name
+    access = accesses[0] if accesses else None
+    if access is None or len(set(accesses)) > 1 or not all(axis.is_linear for axis in access.index):
+        return None
+    if written and len(accesses) > 1:
+        return None
+    singles, windows = axis_forms(access, workload.extents())
+    overwritten = statement.operator is Operator.ASSIGN
+    kinds = [0] * len(workload.dims)
+    for dim in singles:
+        kinds[dim] = 1
+    for window in windows:
+        for dim, _ in window.terms:
+            kinds[dim] = 2
+    several = any(kind != 1 and dim.extent > 1 for kind, dim in zip(kinds, workload.dims, strict=True))
+    if written and overwritten and several:
+        return None
+    return TensorModel(
+        index=index,
+        name=tensor.name,
+        bits=tensor.bits,
+        written=written,
+        overwritten=written and overwritten,
+        initial=tensor.initial,
+        temporary=tensor.temporary,
+        reads=0 if written else len(accesses),
+        singles=singles,
+        windows=windows,
+        kinds=tuple(kinds),
+    )
+
+
+def axis_forms(access: Access, extents: dict[str, int]) -> tuple[tuple[int, ...], tuple[Window, ...]]:
+    """Return the dims that an element of a linear access tells, and the windows among the others.
+
+    Dims of extent 1 are left out: their index is always 0.
+    """
+    names = [name for name, extent in extents.items() if extent > 1]
+    numbers = {name: number for number, name in enumerate(extents)}
+    rows: list[list[Fraction]] = []
+    for axis in access.index:
+        coefficients = axis.coefficients()
+        rows.append([Fraction(coefficients.get(name, 0)) for name in names])
+    singles: list[int] = []
+    joined: list[list[tuple[str, int]]] = []
+    for row in _reduced(rows):
+        terms = _primitive(names, row)
+        if len(terms) == 1:
+            singles.append(numbers[terms[0][0]])
+        else:
+            joined.append(terms)
+    windows: list[Window] = []
+    for component in _components(joined):
+        form = _one_form(component, extents)
+        if _tells_all(form, extents):
+            singles += [numbers[name] for name in form]
+        else:
+            windows.append(Window(tuple(sorted((numbers[name], factor) for name, factor in form.items()))))
+    return tuple(sorted(singles)), tuple(windows)
+
+
+def _tells_all(form: dict[str, int], extents: dict[str, int]) -> bool:
+    """Return whether no two points of the box have one value of a form, as 2p + q with q < 2: each coefficient exceeds
+    what all smaller ones reach together."""
+    span = 0
+    for factor, extent in sorted((abs(factor), extents[name]) for name, factor in form.items()):
+        if factor <= span:
+            return False
+        span += factor * (extent - 1)
+    return True
+
+
+def _reduced(rows: list[list[Fraction]]) -> list[list[Fraction]]:
+    """Return the reduced row echelon form without its zero rows."""
+    rows = [list(row) for row in rows]
+    done = 0
+    for column in range(len(rows[0]) if rows else 0):
+        pivot = next((i for i in range(done, len(rows)) if rows[i][column]), None)
+        if pivot is None:
+            continue
+        rows[done], rows[pivot] = rows[pivot], rows[done]
+        head = rows[done][column]
+        rows[done] = [value / head for value in rows[done]]
+        for other in range(len(rows)):
+            factor = rows[other][column]
+            if other != done and factor:
+                rows[other] = [a - factor * b for a, b in zip(rows[other], rows[done], strict=True)]
+        done += 1
+    return rows[:done]
+
+
+def _primitive(names: list[str], row: list[Fraction]) -> list[tuple[str, int]]:
+    """Return the non-zero terms of a row, scaled to integers without a common factor."""
+    scale = 1
+    for value in row:
+        scale = scale * value.denominator // gcd(scale, value.denominator)
+    terms = [(name, int(value * scale)) for name, value in zip(names, row, strict=True) if value]
+    common = gcd(*(factor for _, factor in terms))
+    return [(name, factor // common) for name, factor in terms]
+
+
+def _components(rows: list[list[tuple[str, int]]]) -> list[list[list[tuple[str, int]]]]:
+    """Return the rows in components: rows that share a dim, directly or through others, stand together."""
+    components: list[tuple[set[str], list[list[tuple[str, int]]]]] = []
+    for row in rows:
+        dims, members = {name for name, _ in row}, [row]
+        for component in [each for each in components if each[0] & dims]:
+            dims |= component[0]
+            members = [*component[1], *members]
+            components.remove(component)
+        components.append((dims, members))
+    return [members for _, members in components]
+
+
+def _one_form(rows: list[list[tuple[str, int]]], extents: dict[str, int]) -> dict[str, int]:
+    """Return one form that takes equal values exactly where all rows do, over differences of points as well."""
+    total: dict[str, int] = {}
+    factor = 1
+    for row in rows:
+        for name, coefficient in row:
+            total[name] = total.get(name, 0) + factor * coefficient
+        low, high = bounds(Affine(tuple((coefficient, name) for name, coefficient in row)), extents)
+        factor *= 4 * (high - low) + 1
+    return {name: coefficient for name, coefficient in total.items() if coefficient}

@@ -1,0 +1,125 @@
+"""The loop tree of one statement as the closed form reads it: loops with trip counts, and who holds what where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from polymap.costmodel.closed_form.groups import WorkloadModel
+from polymap.ir import Architecture, Branch, Compute, Fanout, Mapping, Multicast, Spatial, Storage, Temporal
+
+TEMPORAL = -1
+
+_MAX_LOOPS = 100
+
+
+class Loop(NamedTuple):
+    """One loop of more than one iteration. trips: nominal. fanout: index among the machine's, or TEMPORAL.
+
+    position: in the tree.
+    """
+
+    dim: int
+    tile: int
+    trips: int
+    fanout: int
+    position: int
+
+
+class Node(NamedTuple):
+    """A tensor in a level, or (level -1) the compute unit.
+
+    position: in the tree. fans: how many fan-outs stand above, and so fix the node's instance.
+    """
+
+    level: int
+    position: int
+    fans: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineModel:
+    """levels: name -> (index, fan-outs above). unites, repeats: per fan-out, whether its multicast is union or none.
+    adds: per fan-out, whether it has adders. level_names: outermost first."""
+
+    levels: dict[str, tuple[int, int]]
+    level_names: tuple[str, ...]
+    fanouts: dict[str, int]
+    unites: tuple[bool, ...]
+    repeats: tuple[bool, ...]
+    adds: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """loops: outermost first, those of one iteration left out. chains: the loops of each dim.
+
+    even: per dim, whether every tile divides the enclosing one. holders: per tensor its nodes, the outermost level
+    first, the compute unit last.
+    """
+
+    loops: tuple[Loop, ...]
+    chains: tuple[tuple[Loop, ...], ...]
+    even: tuple[bool, ...]
+    holders: tuple[tuple[Node, ...], ...]
+
+
+def machine_model(arch: Architecture) -> MachineModel:
+    """Return the integers of a machine that counts depend on."""
+    levels: dict[str, tuple[int, int]] = {}
+    for index, level in enumerate(arch.levels):
+        levels[level.name] = (index, len(arch.fanouts_above(level.name)))
+    fanouts: tuple[Fanout, ...] = arch.fanouts
+    return MachineModel(
+        levels=levels,
+        level_names=tuple(levels),
+        fanouts={fanout.name: index for index, fanout in enumerate(fanouts)},
+        unites=tuple(fanout.multicast is Multicast.UNION for fanout in fanouts),
+        repeats=tuple(fanout.multicast is Multicast.NONE for fanout in fanouts),
+        adds=tuple(fanout.reduction for fanout in fanouts),
+    )
+
+
+def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Nest | None:
+    """Return the nest of a mapping that `check_mapping` accepts; None where it has a Branch, or a hundred loops."""
+    numbers = {name: number for number, name in enumerate(model.dims)}
+    tensors = {tensor.name: tensor.index for tensor in model.tensors}
+    tiles = list(model.extents)
+    chains: list[list[Loop]] = [[] for _ in tiles]
+    loops: list[Loop] = []
+    holders: list[list[Node]] = [[Node(0, -1, 0)] for _ in tensors]
+    even = [True] * len(tiles)
+    for position, node in enumerate(mapping.nodes):
+        match node:
+            case Temporal() | Spatial():
+                dim = numbers[node.dim]
+                enclosing, tile = tiles[dim], node.tile
+                if tile >= enclosing:
+                    continue
+                trips, rest = divmod(enclosing, tile)
+                if rest:
+                    trips += 1
+                    even[dim] = False
+                fanout = machine.fanouts[node.fanout] if isinstance(node, Spatial) else TEMPORAL
+                loop = Loop(dim, tile, trips, fanout, position)
+                tiles[dim] = tile
+                loops.append(loop)
+                chains[dim].append(loop)
+            case Storage():
+                level, fans = machine.levels[node.level]
+                if level:
+                    for tensor in node.tensors:
+                        holders[tensors[tensor]].append(Node(level, position, fans))
+            case Compute():
+                pass
+            case Branch():
+                return None
+    if len(loops) >= _MAX_LOOPS:
+        return None
+    end = Node(-1, len(mapping.nodes), len(machine.fanouts))
+    return Nest(
+        tuple(loops),
+        tuple(tuple(chain) for chain in chains),
+        tuple(even),
+        tuple((*nodes, end) for nodes in holders),
+    )

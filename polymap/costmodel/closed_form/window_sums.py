@@ -1,0 +1,403 @@
+"""Sums over the kinds of steps of one window (a form of several dims), where tiles need not divide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from polymap.arithmetic import (
+    Placed,
+    Shape,
+    difference,
+    overlap,
+    progressions,
+    same,
+    too_large,
+    translated_sum,
+    union,
+)
+from polymap.costmodel.closed_form.carries import Axes
+from polymap.costmodel.closed_form.digits import (
+    MAX_KINDS,
+    Branches,
+    Chain,
+    Clock,
+    Cut,
+    Part,
+    ahead,
+    apart,
+    choices,
+    left,
+    runs,
+    segments,
+    steps_on,
+)
+
+Steps = tuple[tuple[int, int], ...]
+
+
+class Piece(NamedTuple):
+    """Indices base + (sum of progressions `steps`) + [0, length): the length now and the one before, 0 for none."""
+
+    now: int
+    before: int
+    base: int
+    steps: Steps
+
+
+class Track(NamedTuple):
+    """Siblings whose tiles are equal but for an offset: key + progressions along MERGED loops, united + progressions
+    along UNITED ones. The tile before lay lower by `rise`. pieces: of the tile, along FREE loops, the first one's
+    first."""
+
+    key: int
+    key_steps: Steps
+    united: int
+    united_steps: Steps
+    rise: int
+    pieces: tuple[Piece, ...]
+
+
+Class = tuple[int, tuple[Track, ...]]  # how often, and the siblings that work
+State = tuple[int, tuple[Piece, ...]]  # of one track: rise and pieces; no pieces where it is idle
+
+
+@lru_cache(maxsize=1 << 14)
+def window_classes(extent: int, chain: Chain, cut: Cut, clock: Clock) -> tuple[Class, ...]:
+    """Return the kinds of steps of one carry. With all TIME loops outside of it, before is the same as now."""
+    found: dict[tuple[Track, ...], int] = {}
+    each, among = apart(chain, runs(extent, chain))
+    kinds = list(product(*(run or ((0, 1),) for run in among)))
+    if len(kinds) > MAX_KINDS:
+        raise too_large()
+    for count, digits in choices(each):
+        chosen = [tuple(digit + first for digit, (first, _) in zip(digits, kind, strict=True)) for kind in kinds]
+        walk = _Walk(chain, cut, clock, chosen, [ahead(chain, each) for each in chosen])
+        for states, times in walk.all_states(extent).items():
+            tracks = tuple(_track(chain, kind, state) for kind, state in zip(kinds, states, strict=True) if state[1])
+            found[tracks] = found.get(tracks, 0) + times * count
+    return tuple((times, tracks) for tracks, times in found.items())
+
+
+def _track(chain: Chain, kind: Branches, state: State) -> Track:
+    bases = {Part.MERGED: 0, Part.UNITED: 0}
+    steps: dict[Part, list[tuple[int, int]]] = {Part.MERGED: [], Part.UNITED: []}
+    for (tile, part, _), (first, count) in zip(chain, kind, strict=True):
+        if part in bases:
+            bases[part] += first * tile
+            if count > 1:
+                steps[part].append((tile, count))
+    return Track(bases[Part.MERGED], tuple(steps[Part.MERGED]), bases[Part.UNITED], tuple(steps[Part.UNITED]), *state)
+
+
+class _Walk(NamedTuple):
+    """The steps of one carry for siblings given by one digit per loop (0 for TIME and FREE loops).
+
+    needs: per sibling and loop, how much of a length the digits inside take.
+    """
+
+    chain: Chain
+    cut: Cut
+    clock: Clock
+    digits: list[tuple[int, ...]]
+    needs: list[tuple[int, ...]]
+
+    def all_states(self, extent: int) -> dict[tuple[State, ...], int]:
+        """Return how often each combination of the siblings' states occurs, steps without work left out."""
+        start: State = (0, (Piece(extent, extent, 0, ()),))
+        found: dict[tuple[int, tuple[State, ...]], int] = {(extent, (start,) * len(self.digits)): 1}
+        outside = self.cut.outside
+        for number, (tile, part, _) in enumerate(self.chain):
+            following: dict[tuple[int, tuple[State, ...]], int] = {}
+            for (clock, states), times in found.items():
+                if part is Part.TIME:
+                    below = self._timed(number, tile, outside, clock, states)
+                else:
+                    below = iter(((1, min(clock, tile), self._placed(number, tile, part, states)),))
+                for count, after, reached in below:
+                    if len(following) > MAX_KINDS:
+                        raise too_large()
+                    if any(pieces for _, pieces in reached):
+                        key = (0 if self.clock is Clock.OWN else after, reached)
+                        following[key] = following.get(key, 0) + count * times
+            outside -= part is Part.TIME
+            found = following
+        total: dict[tuple[State, ...], int] = {}
+        for (_, states), times in found.items():
+            total[states] = total.get(states, 0) + times
+        return total
+
+    def _timed(
+        self, number: int, tile: int, outside: int, clock: int, states: tuple[State, ...]
+    ) -> Iterator[tuple[int, int, tuple[State, ...]]]:
+        """Yield (how many digits, the clock's length, the states) below a TIME loop."""
+        pieces = [piece for _, each in states for piece in each]
+        now, before = [piece.now for piece in pieces], [piece.before for piece in pieces]
+        own = self.clock is Clock.OWN
+        if outside > 0:
+            for digit, count in segments([*now, *before] if own else [*now, *before, clock], tile):
+                yield count, left(clock, digit, tile), tuple(_below(state, digit, digit, tile) for state in states)
+        elif outside == 0 and self.cut.moved:
+            for digit, count in steps_on(now, before, clock, tile):
+                reached = tuple(_below(state, digit, digit - 1, tile) for state in states)
+                yield count, left(clock, digit - 1, tile), reached
+        else:
+            last = -(-clock // tile) - 1
+            yield (
+                1,
+                left(clock, last, tile),
+                tuple(
+                    _wrapped(state, needs[number], last, tile, own=own)
+                    for state, needs in zip(states, self.needs, strict=True)
+                ),
+            )
+
+    def _placed(self, number: int, tile: int, part: Part, states: tuple[State, ...]) -> tuple[State, ...]:
+        """Return the states below a spatial loop that fixes the node, or a FREE one."""
+        if part is Part.FREE:
+            return tuple((rise, _freed(pieces, tile)) for rise, pieces in states)
+        return tuple(
+            _below(state, digits[number], digits[number], tile)
+            for state, digits in zip(states, self.digits, strict=True)
+        )
+
+
+def _wrapped(state: State, need: int, last: int, tile: int, *, own: bool) -> State:
+    """Return the state below an inner TIME loop: its first digit now, its last before."""
+    pieces = state[1]
+    if not pieces or pieces[0].now <= need:
+        return 0, ()
+    return _below(state, 0, (pieces[0].before - need - 1) // tile if own else last, tile)
+
+
+def _below(state: State, now: int, before: int, tile: int) -> State:
+    """Return the state below one digit now and one before; no pieces where nothing works now."""
+    rise, pieces = state
+    found: list[Piece] = []
+    for piece in pieces:
+        lengths = max(0, left(piece.now, now, tile)), max(0, left(piece.before, before, tile))
+        if any(lengths):
+            found.append(Piece(*lengths, piece.base, piece.steps))
+    if not found or not found[0].now:
+        return 0, ()
+    return rise + (now - before) * tile, tuple(found)
+
+
+def _freed(pieces: tuple[Piece, ...], tile: int) -> tuple[Piece, ...]:
+    """Return pieces spread over the digits of a FREE loop."""
+    found: list[Piece] = []
+    for piece in pieces:
+        for digit, count in segments((piece.now, piece.before), tile):
+            now, before = left(piece.now, digit, tile), left(piece.before, digit, tile)
+            steps = (*piece.steps, (tile, count)) if count > 1 else piece.steps
+            found.append(Piece(max(0, now), max(0, before), piece.base + digit * tile, steps))
+    return tuple(found)
+
+
+Tracks = tuple[Track, ...]  # one per dim of the window
+Cuts = tuple[Cut, ...]  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What siblings equal but for an offset hold and load along one window: each has `tile` and of it loads `new`
+    (None: nothing), moved by each of base + the sums of the progressions `runs`."""
+
+    tile: Placed
+    new: Placed | None
+    base: int
+    runs: tuple[tuple[int, int], ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.new is not None and self.new.size == self.tile.size
+
+    def at(self, placed: Placed) -> Placed:
+        """Return the set of the least elements of a part of the tile, over all these siblings."""
+        least, shape = progressions(self.runs)
+        return Placed(placed.low + self.base + least, shape)
+
+
+def classes(axes: Axes, cuts: Cuts | None, clock: Clock) -> Iterator[tuple[int, list[Tracks]]]:
+    """Yield (how often, siblings) of each kind of step of a carry; None: of all steps, each compared with itself."""
+    per_dim: list[tuple[Class, ...]] = []
+    for number, (_, extent, chain) in enumerate(axes):
+        cut = cuts[number] if cuts else Cut(sum(part is Part.TIME for _, part, _ in chain), moved=False)
+        per_dim.append(window_classes(extent, chain, cut, clock))
+    for kinds in product(*per_dim):
+        times = 1
+        for count, _ in kinds:
+            times *= count
+        yield times, list(product(*(tracks for _, tracks in kinds)))
+
+
+def held(axes: Axes, tracks: Tracks, *, before: bool = False) -> Placed | None:
+    """Return the tile of siblings now (or before), the offset of the tile now taken as 0; None where it is empty."""
+    shift = 0
+    if before:
+        for (factor, _, _), track in zip(axes, tracks, strict=True):
+            shift -= factor * track.rise
+    pieces: list[Placed] = []
+    for combination in product(*(track.pieces for track in tracks)):
+        low = shift
+        steps: list[tuple[int, int]] = []
+        for (factor, _, _), piece in zip(axes, combination, strict=True):
+            length = piece.before if before else piece.now
+            if not length:
+                break
+            low += factor * piece.base
+            steps.append((factor, length))
+            steps += [(factor * stride, count) for stride, count in piece.steps]
+        else:
+            least, shape = progressions(steps)
+            pieces.append(Placed(low + least, shape))
+    return pieces[0] if len(pieces) == 1 else union(pieces)
+
+
+def common(one: Placed, other: Placed | None) -> int:
+    """Return how many elements two tiles have in common."""
+    return overlap(one.shape, other.shape, other.low - one.low) if other else 0
+
+
+@lru_cache(maxsize=1 << 14)
+def first_tile(axes: Axes) -> int:
+    """Return the elements of the first tile of the first instance."""
+    first = tuple(
+        (factor, extent, tuple((tile, Part.PINNED if part is Part.EACH else part, pin) for tile, part, pin in chain))
+        for factor, extent, chain in axes
+    )
+    ((_, (tracks,)),) = classes(first, (Cut(0, moved=False),) * len(axes), Clock.OWN)
+    return _now(first, tracks).size
+
+
+@lru_cache(maxsize=1 << 14)
+def all_elements(axes: Axes) -> int:
+    """Return the elements of all tiles, over all steps and instances."""
+    return sum(
+        times * _many(tracks) * _now(axes, tracks).size
+        for times, siblings in classes(axes, None, Clock.OWN)
+        for tracks in siblings
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def kept_elements(axes: Axes, cuts: Cuts, clock: Clock) -> int:
+    """Return the elements that tiles keep, over the steps of one carry and all instances."""
+    return sum(
+        times * _many(tracks) * common(_now(axes, tracks), held(axes, tracks, before=True))
+        for times, siblings in classes(axes, cuts, clock)
+        for tracks in siblings
+    )
+
+
+def _many(tracks: Tracks) -> int:
+    """Return how many siblings tracks stand for."""
+    return prod(count for track in tracks for _, count in (*track.key_steps, *track.united_steps))
+
+
+def _now(axes: Axes, tracks: Tracks) -> Placed:
+    tile = held(axes, tracks)
+    assert tile is not None, "only siblings that work now have tracks"
+    return tile
+
+
+def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
+    """Return what the messages of one step are made of, UNITED siblings united.
+
+    whole: nothing was held before.
+    """
+    by_key: dict[tuple[tuple[int, tuple[tuple[int, int], ...]], ...], list[Tracks]] = {}
+    for tracks in siblings:
+        by_key.setdefault(tuple((track.key, track.key_steps) for track in tracks), []).append(tracks)
+    found: list[Load] = []
+    for key, members in by_key.items():
+        tiles: list[Placed] = []
+        news: list[Placed] = []
+        for tracks in members:
+            tile = _now(axes, tracks)
+            last = None if whole else held(axes, tracks, before=True)
+            new = difference(tile, last) if last is not None and common(tile, last) else tile
+            tiles.append(_united(axes, tracks, tile))
+            if new is not None:
+                news.append(_united(axes, tracks, new))
+        whole_tile = union(tiles)
+        whole_new = union(news)
+        assert whole_tile is not None
+        runs = [
+            (factor * stride, count)
+            for (factor, _, _), (_, steps) in zip(axes, key, strict=True)
+            for stride, count in steps
+        ]
+        base = sum(factor * low for (factor, _, _), (low, _) in zip(axes, key, strict=True))
+        found.append(Load(whole_tile, whole_new, base, tuple(runs)))
+    return found
+
+
+def _united(axes: Axes, tracks: Tracks, placed: Placed) -> Placed:
+    low = placed.low
+    steps: list[tuple[int, int]] = []
+    for (factor, _, _), track in zip(axes, tracks, strict=True):
+        low += factor * track.united
+        steps += [(factor * stride, count) for stride, count in track.united_steps]
+    return translated_sum(Placed(low, placed.shape), steps)
+
+
+def distinct_tiles(found: Iterable[Load]) -> int:
+    """Return the elements of the distinct tiles."""
+    return _distinct([((load.tile.shape,), load.tile.size, load.at(load.tile)) for load in found])
+
+
+def distinct_news(found: Iterable[Load]) -> int:
+    """Return the elements of the distinct parts that are loaded."""
+    news = [(load, load.new) for load in found if load.new is not None]
+    return _distinct([((new.shape,), new.size, load.at(new)) for load, new in news])
+
+
+def distinct_pairs(found: Iterable[Load]) -> tuple[int, int]:
+    """Return the elements held, and of them those not loaded, of the distinct pairs of tile and loaded part."""
+    tiles: list[tuple[tuple[Shape | int, ...], int, Placed]] = []
+    kept: list[tuple[tuple[Shape | int, ...], int, Placed]] = []
+    for load in found:
+        key: tuple[Shape | int, ...] = (load.tile.shape,)
+        loaded = 0
+        if load.new is not None:
+            key = (*key, load.new.shape, load.new.low - load.tile.low)
+            loaded = load.new.size
+        tiles.append((key, load.tile.size, load.at(load.tile)))
+        kept.append((key, load.tile.size - loaded, load.at(load.tile)))
+    return _distinct(tiles), _distinct(kept)
+
+
+def _distinct(sets: list[tuple[tuple[Shape | int, ...], int, Placed]]) -> int:
+    """Return the sum of sizes over distinct (key, place), sets given as (key, size, places)."""
+    kinds: list[tuple[tuple[Shape | int, ...], int, list[Placed]]] = []
+    for key, size, places in sets:
+        for other, _, found in kinds:
+            if _equal(other, key):
+                found.append(places)
+                break
+        else:
+            kinds.append((key, size, [places]))
+    total = 0
+    for _, size, found in kinds:
+        places = union(found)
+        assert places is not None
+        total += size * places.size
+    return total
+
+
+def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool:
+    """Return whether two keys are equal, their shapes as sets."""
+    if len(one) != len(other):
+        return False
+    for a, b in zip(one, other, strict=True):
+        if isinstance(a, int) or isinstance(b, int):
+            if a != b:
+                return False
+        elif not same(Placed(0, a), Placed(0, b)):
+            return False
+    return True

@@ -1,0 +1,198 @@
+"""One window of a written tensor, element by element: which siblings hold it at each step of the window's own loops.
+
+Siblings may hold an element through different offsets, so no formula says who takes its partial sums. But its steps are
+few, those of the window's dims alone: they are written out, and meet the other dims as factors (docs/closed_form.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import too_large
+from polymap.costmodel.closed_form.digits import NOTHING, Chain, Part
+from polymap.costmodel.closed_form.nest import Loop
+
+Booleans = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+_MAX_CELLS = 1 << 22
+
+AMONG = (Part.MERGED, Part.UNITED)
+
+
+class WindowKind(NamedTuple):
+    """Elements and steps of one carry at which the same happens, of those held before and at them.
+
+    often: how many. stops, starts: whether a sibling drops the element, or another one takes it. place: position of the
+    outermost loop that has moved since the last change before, inside the carry, NOTHING where there was none. started:
+    whether another sibling took it then.
+    """
+
+    often: int
+    stops: bool
+    starts: bool
+    place: int
+    started: bool
+
+
+class Axis(NamedTuple):
+    """One dim of a window: its coefficient and extent, its chain, and the loops of the chain."""
+
+    factor: int
+    extent: int
+    chain: Chain
+    loops: tuple[Loop, ...]
+
+
+class Points(NamedTuple):
+    """The points of a window's box: per point its step, sibling that counts on its own, sibling of those that one step
+    compares, and element. The last of the box's dims runs fastest."""
+
+    step: Integers
+    apart: Integers
+    among: Integers
+    element: Integers
+
+
+class WindowTable:
+    """held: [step, sibling that counts on its own, sibling of those that one step compares, element]. points: of the
+    box, without those that PINNED digits leave out. digits: of the window's TIME loops, per step, outermost loop first;
+    positions: of these loops."""
+
+    __slots__ = ("_digits", "_held", "_kinds", "_positions", "points")
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self._kinds: dict[tuple[int, bool], list[WindowKind]] = {}
+        columns: list[tuple[int, Integers]] = []  # position, digit of every index of its dim, as one axis of a grid
+        apart: Integers = np.zeros((1,) * len(axes), dtype=np.int64)
+        among, element = apart, apart
+        inside: Booleans = np.ones((1,) * len(axes), dtype=np.bool_)
+        sizes = [1, 1]
+        for number, axis in enumerate(axes):
+            grid = [1] * len(axes)
+            grid[number] = axis.extent
+            index = np.arange(axis.extent, dtype=np.int64)
+            element = element + (axis.factor * index).reshape(grid)
+            enclosing = axis.extent
+            for (tile, part, pin), loop in zip(axis.chain, axis.loops, strict=False):
+                digit, index = (each.reshape(grid) for each in np.divmod(index.reshape(-1), tile))
+                trips = -(-enclosing // tile)
+                enclosing = tile
+                if part is Part.TIME:
+                    columns.append((loop.position, digit))
+                elif part is Part.PINNED:
+                    inside = inside & (digit == pin)
+                elif part in AMONG:
+                    among, sizes[1] = among * trips + digit, sizes[1] * trips
+                elif part is Part.EACH:
+                    apart, sizes[0] = apart * trips + digit, sizes[0] * trips
+        columns.sort(key=lambda column: column[0])
+        self._positions: list[int] = [position for position, _ in columns]
+        points = [axis.extent for axis in axes]
+        if prod(points) > _MAX_CELLS:
+            raise too_large()
+        every = [np.broadcast_to(digit, points).reshape(-1) for _, digit in columns]
+        step = _numbered(every, prod(points))
+        self._digits = np.unique(np.stack([*every, step], axis=1), axis=0)[:, :-1]
+        element = element - int(element.min())
+        shape = (len(self._digits), *sizes, int(element.max()) + 1)
+        if prod(shape) > _MAX_CELLS:
+            raise too_large()
+        self._held: Booleans = np.zeros(shape, dtype=np.bool_)
+        here = np.broadcast_to(inside, points).reshape(-1)
+        at = [np.broadcast_to(each, points).reshape(-1)[here] for each in (apart, among, element)]
+        self._held[step[here], at[0], at[1], at[2]] = True
+        self.points = Points(step[here], *at)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many steps, siblings that count on their own, siblings that one step compares, and elements there are."""
+        return self._held.shape
+
+    def whole(self) -> int:
+        """Return the elements that any of the compared siblings holds, over all steps."""
+        return int(self._held.any(axis=2).sum())
+
+    def kinds(self, carry: int, *, moved: bool) -> list[WindowKind]:
+        """Return the kinds of elements and steps of a carry. carry: position of its loop; moved: whether that is one of
+        the window's."""
+        if (carry, moved) not in self._kinds:
+            self._kinds[carry, moved] = list(self._all_kinds(carry, moved=moved))
+        return self._kinds[carry, moved]
+
+    def _all_kinds(self, carry: int, *, moved: bool) -> Iterator[WindowKind]:
+        before, now, since = self.steps(carry, moved=moved)
+        was, is_now = self._held[before], self._held[now]
+        stops, starts = (was & ~is_now).any(axis=2), (is_now & ~was).any(axis=2)
+        held = was.any(axis=2) & is_now.any(axis=2)
+        place, started = self.past(before, since)
+        codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
+        for code, often in enumerate(np.bincount(codes[held]).tolist()):
+            if often:
+                yield WindowKind(often, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
+
+    def steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
+        """Return the numbers of the steps before and at a carry, and of the first ones of the loops inside it that end
+        with the steps before."""
+        outside = sum(position < carry for position in self._positions)
+        inner = outside + moved
+        starts = _firsts(self._digits[:, :inner])
+        ends = np.append(starts[1:], len(self._digits)) - 1
+        if not moved:
+            return ends, starts, starts
+        same = _numbers(self._digits[:, :outside])[starts]
+        follows = np.flatnonzero(same[1:] == same[:-1])
+        return ends[follows], starts[follows + 1], starts[follows]
+
+    def past(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
+        """Return where the last change in the steps since .. before was, and whether a sibling started at it: per pair
+        of these, sibling that counts on its own and element."""
+        steps = len(self._digits)
+        changed: Booleans = np.zeros((steps, *self._held.shape[1::2]), dtype=np.bool_)
+        grew = np.zeros_like(changed)
+        later, earlier = self._held[1:], self._held[:-1]
+        changed[1:] = (later != earlier).any(axis=2)
+        grew[1:] = (later & ~earlier).any(axis=2)
+        numbers = np.arange(steps, dtype=np.int64)[:, None, None]
+        last = np.maximum.accumulate(np.where(changed, numbers, 0), axis=0)[before]
+        inside = last > since[:, None, None]
+        last = np.where(inside, last, 1 if steps > 1 else 0)
+        place = np.full(last.shape, NOTHING, dtype=np.int64)
+        for column in reversed(range(len(self._positions))):
+            digit = self._digits[:, column]
+            place = np.where(
+                digit[np.maximum(last - 1, 0)] != digit[before][:, None, None], self._positions[column], place
+            )
+        started = np.take_along_axis(grew, last, axis=0)
+        return np.where(inside, place, NOTHING), started & inside
+
+
+@lru_cache(maxsize=1 << 6)
+def window_table(axes: tuple[Axis, ...]) -> WindowTable:
+    """Return the table of a window of these dims; remembered."""
+    return WindowTable(axes)
+
+
+def _numbered(columns: Sequence[Integers], points: int) -> Integers:
+    """Return the number of each point's step, steps in lexicographic order."""
+    if not columns:
+        return np.zeros(points, dtype=np.int64)
+    return np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _numbers(digits: Integers) -> Integers:
+    """Return the number of the run of equal rows that each row is in."""
+    if not digits.shape[1]:
+        return np.zeros(len(digits), dtype=np.int64)
+    return np.append(0, np.cumsum((digits[1:] != digits[:-1]).any(axis=1)))
+
+
+def _firsts(digits: Integers) -> Integers:
+    """Return the first row of each run of equal rows."""
+    return np.flatnonzero(np.diff(_numbers(digits), prepend=-1))

@@ -1,0 +1,88 @@
+"""One mapping's cost, and why it is not legal; `simulate` walks every step as the referee."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+
+from polymap.costmodel.assembly import assemble, capacity_violations
+from polymap.costmodel.cost import Cost, Counts
+from polymap.costmodel.counting import COUNT_LIMIT_S, counted
+from polymap.costmodel.symbolic import Formula
+from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
+from polymap.schedules import check_mapping, placement_violations
+
+
+def evaluate(workload: Workload, arch: Architecture, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S) -> Cost:
+    """Return the cost of a mapping, its counts exact; `method` says how they were counted ("closed form", "sets", or
+    "steps": every step was walked, which is quicker where they are few).
+
+    Violations make the cost illegal and do not keep it from being counted. Raises MappingError where the tree cannot
+    be read as a program, BudgetError where counts or legality take more than the time limit.
+    """
+    check_mapping(workload, arch, mapping)
+    until = time.monotonic() + time_limit_s
+    counts, method = counted(workload, arch, mapping, seconds=time_limit_s)
+    return _cost(workload, arch, mapping, counts, method, until)
+
+
+def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
+    """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
+    from polymap.costmodel.simulator import count_by_simulation
+
+    check_mapping(workload, arch, mapping)
+    counts = count_by_simulation(workload, arch, mapping)
+    return _cost(workload, arch, mapping, counts, "simulation", time.monotonic() + COUNT_LIMIT_S)
+
+
+def violations(
+    workload: Workload, arch: Architecture, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S
+) -> tuple[Violation, ...]:
+    """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
+    check_mapping(workload, arch, mapping)
+    until = time.monotonic() + time_limit_s
+    counts, _ = counted(workload, arch, mapping, seconds=time_limit_s)
+    return _violations(workload, arch, mapping, counts, until)
+
+
+def _cost(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, method: str, until: float) -> Cost:
+    cost = assemble(workload, arch, counts, _violations(workload, arch, mapping, counts, until), method)
+    return replace(cost, formulas=partial(_formula, workload, arch, mapping))
+
+
+def _formula(workload: Workload, arch: Architecture, mapping: Mapping, level: str, tensor: str) -> Formula:
+    from polymap.costmodel.symbolic import formula  # sympy is loaded by those who ask for a formula
+
+    return formula(workload, arch, mapping, level, tensor)
+
+
+def _violations(
+    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, until: float
+) -> tuple[Violation, ...]:
+    return (
+        *placement_violations(workload, arch, mapping),
+        *_dependence_violations(workload, arch, mapping, until),
+        *capacity_violations(arch, counts),
+    )
+
+
+def _dependence_violations(
+    workload: Workload, arch: Architecture, mapping: Mapping, until: float
+) -> tuple[Violation, ...]:
+    if _any_order_is_legal(workload):
+        return ()
+    from polymap.costmodel.coherence import stale_copies
+    from polymap.schedules import dependence_violations
+
+    found = dependence_violations(workload, mapping, seconds=until - time.monotonic())
+    return found or stale_copies(workload, arch, mapping, seconds=until - time.monotonic())
+
+
+def _any_order_is_legal(workload: Workload) -> bool:
+    """Return whether there is one statement that accumulates in any order and never reads what it writes."""
+    if len(workload.statements) != 1 or not workload.associative:
+        return False
+    (statement,) = workload.statements
+    reads_target = any(access.tensor == statement.target.tensor for access in statement.reads)
+    return statement.operator is not Operator.ASSIGN and not reads_target

@@ -1,0 +1,89 @@
+"""The counts of one mapping by integer sets: exact for every nest, also where the closed form does not reach."""
+
+from __future__ import annotations
+
+from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.sets.flow import Ledger, Scene
+from polymap.costmodel.sets.peak import coordinates, peak_bits
+from polymap.costmodel.sets.rules import count_partial_sums, count_plain, count_read_only
+from polymap.costmodel.sets.tree import Tree, read_tree
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Tensor, Workload, is_plain, written_tensors
+from polymap.poly import Tally, budget, is_exhausted, is_open, within
+
+SECONDS = 60.0
+
+
+def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
+    """Return the counts of a mapping that `check_mapping` accepts.
+
+    Raises BudgetError where the sets are too large to be counted in SECONDS.
+    """
+    what = "counting this mapping with sets"
+    try:
+        return within(SECONDS, what, counts_of_sets, workload, arch, mapping)
+    except BudgetError as error:
+        if is_open() or not is_exhausted(error):
+            raise
+        hint = "Tiles that divide, fewer loops or smaller extents would help; what is small can be simulated."
+        raise BudgetError(Mistake("PM490", f"{what} takes more than {SECONDS:.3g} s", hint)) from None
+
+
+def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
+    """Return the same inside the budget of the caller: what it exhausts is raised as BudgetError (`is_exhausted`)."""
+    with budget(what="counting this mapping with sets"):
+        tree = read_tree(workload, arch, mapping)
+        ledger = Ledger()
+        scenes = [_counted(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]
+        instances = sum(leaf.rows.count() for leaf in tree.leaves)
+        steps = sum(leaf.rows.computed({name: leaf.at(name) for name in leaf.clock}).count() for leaf in tree.leaves)
+        peaks = [_peak(arch, tree, scenes, level) for level in range(len(arch.levels))]
+    return Counts(instances, steps, _traffic(workload, arch, tree, ledger), _uses(workload, arch, tree, ledger, peaks))
+
+
+def _counted(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
+    """Count one tensor by the rule that it follows in this program."""
+    written = tensor.name in written_tensors(workload)
+    scene = Scene.of(arch, tree, tensor, ledger, by_itself=not written)
+    if not written:
+        count_read_only(scene)
+    elif is_plain(workload, tensor.name):
+        count_plain(scene)
+    else:
+        count_partial_sums(scene)
+    return scene
+
+
+def _peak(arch: Architecture, tree: Tree, scenes: list[Scene], level: int) -> int:
+    held = [(flow, scene.tensor.bits) for scene in scenes for flow in scene.flows.values() if flow.place.level == level]
+    return peak_bits(tree, held, len(arch.fanouts)) if held else 0
+
+
+def _traffic(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger) -> tuple[Traffic, ...]:
+    rows: list[Traffic] = []
+    for index, level in enumerate(arch.levels):
+        for tensor in workload.tensors:
+            for number, place in enumerate(tree.places):
+                if (place.level, place.tensor) == (index, tensor.name):
+                    books = (ledger.reads, ledger.writes, ledger.fills, ledger.drains)
+                    rows.append(
+                        Traffic(level.name, tensor.name, *(sum(book.get(number, {}).values()) for book in books))
+                    )
+    return tuple(rows)
+
+
+def _uses(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, peaks: list[int]) -> tuple[LevelUse, ...]:
+    rows: list[LevelUse] = []
+    for index, level in enumerate(arch.levels):
+        read: Tally = {}
+        written: Tally = {}
+        for number, place in enumerate(tree.places):
+            if place.level == index:
+                bits = workload.tensor(place.tensor).bits
+                for total, book in ((read, ledger.reads), (written, ledger.writes)):
+                    for digits, amount in book.get(number, {}).items():
+                        where = coordinates(place, digits, len(arch.fanouts))
+                        total[where] = total.get(where, 0) + bits * amount
+        moved = {where: read.get(where, 0) + written.get(where, 0) for where in (*read, *written)}
+        busiest = (max(book.values(), default=0) for book in (read, written, moved))
+        rows.append(LevelUse(level.name, peaks[index], *busiest))
+    return tuple(rows)

@@ -1,0 +1,155 @@
+"""The largest value of a sum of products whose factors are tables over shared columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from polymap.ir import BudgetError, Mistake
+from polymap.poly import Columns, Tally
+
+Part = tuple[Columns, Tally]
+SumTerm = tuple[int, list[Part]]  # a factor, times for each part its value (0 where it lists none)
+Vector = tuple[int, ...]  # a value per term
+
+MAX_VECTORS = 100_000
+_FEW = 400
+_TRIES = 100_000
+
+
+def largest_sum(terms: list[SumTerm]) -> int:
+    """Return the largest sum of the terms over all values of the columns; no part has a negative value."""
+    top = sum(factor * prod(max(tally.values()) for _, tally in parts) for factor, parts in terms)
+    if _attained([(columns, tally) for _, parts in terms for columns, tally in parts]):
+        return top
+    best: set[Vector] = {tuple(factor for factor, _ in terms)}
+    for group in _groups(terms):
+        factors = _undominated(_vectors(terms, group))
+        if len(best) * len(factors) > MAX_VECTORS:
+            what = f"the peak of a level has {len(best) * len(factors):,} candidates, more than {MAX_VECTORS:,}"
+            raise BudgetError(Mistake("PM494", what, "Fewer loops with partial tiles or fewer conditions would help."))
+        best = _undominated(
+            tuple(one * other for one, other in zip(vector, factor, strict=True))
+            for vector in best
+            for factor in factors
+        )
+    return max((sum(vector) for vector in best), default=0)
+
+
+def _attained(parts: list[Part]) -> bool:
+    """Return whether some values of the columns were found for which every part has its largest value."""
+    peaks = [(columns, _where_largest(columns, tally)) for columns, tally in parts]
+    peaks.sort(key=lambda peak: -len(peak[0]))
+    tries = _TRIES
+
+    def search(place: int, known: dict[str, int]) -> bool:
+        nonlocal tries
+        if place == len(peaks):
+            return True
+        columns, rows = peaks[place]
+        if all(name in known for name in columns):
+            return tuple([known[name] for name in columns]) in rows and search(place + 1, known)
+        for row in rows:
+            tries -= 1
+            if tries < 0:
+                return False
+            given = dict(zip(columns, row, strict=True))
+            agrees = all(known.get(name, value) == value for name, value in given.items())
+            if agrees and search(place + 1, {**known, **given}):
+                return True
+        return False
+
+    return search(0, {})
+
+
+def _where_largest(columns: Columns, tally: Tally) -> dict[tuple[int, ...], None]:
+    most = max(tally.values())
+    return dict.fromkeys(values for values, number in tally.items() if number == most)
+
+
+def _groups(terms: list[SumTerm]) -> list[frozenset[str]]:
+    """Return the columns in groups that no part joins."""
+    groups: list[frozenset[str]] = []
+    for _, parts in terms:
+        for columns, _ in parts:
+            touching = [group for group in groups if group & set(columns)]
+            groups = [group for group in groups if group not in touching]
+            groups.append(frozenset(columns).union(*touching))
+    return groups
+
+
+def _vectors(terms: list[SumTerm], group: frozenset[str]) -> set[Vector]:
+    """Return what the terms' products over a group of columns may be at once (or less: the largest are among them)."""
+    every = [(number, *part) for number, (_, parts) in enumerate(terms) for part in parts if group & set(part[0])]
+    parts = [(part[0], *_shared(part, [other for other in every if other is not part])) for part in every]
+    bound: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {(): {(): {(1,) * len(terms)}}}
+    parts.sort(key=lambda part: -len(part[1]))
+    for place, (number, columns, tally) in enumerate(parts):
+        wider: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {}
+        for names, rows in bound.items():
+            _extend(wider, names, rows, number, columns, tally)
+        bound = _still_needed(wider, {name for _, later, _ in parts[place + 1 :] for name in later})
+    return {vector for rows in bound.values() for vectors in rows.values() for vector in vectors}
+
+
+def _still_needed(
+    bound: dict[Columns, dict[tuple[int, ...], set[Vector]]], needed: set[str]
+) -> dict[Columns, dict[tuple[int, ...], set[Vector]]]:
+    """Return the rows without the columns that no later part has."""
+    found: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {}
+    for names, rows in bound.items():
+        kept = [at for at, name in enumerate(names) if name in needed]
+        fewer = found.setdefault(tuple(names[at] for at in kept), {})
+        for values, vectors in rows.items():
+            fewer.setdefault(tuple([values[at] for at in kept]), set()).update(vectors)
+    return found
+
+
+def _shared(part: tuple[int, Columns, Tally], others: list[tuple[int, Columns, Tally]]) -> Part:
+    """Return a part over the columns that others have too, with its largest value for each."""
+    _, columns, tally = part
+    kept = [at for at, name in enumerate(columns) if any(name in other[1] for other in others)]
+    if len(kept) == len(columns):
+        return columns, tally
+    largest: Tally = {}
+    for values, number in tally.items():
+        key = tuple([values[at] for at in kept])
+        largest[key] = max(number, largest.get(key, 0))
+    return tuple(columns[at] for at in kept), largest
+
+
+def _extend(
+    wider: dict[Columns, dict[tuple[int, ...], set[Vector]]],
+    names: Columns,
+    rows: dict[tuple[int, ...], set[Vector]],
+    number: int,
+    columns: Columns,
+    tally: Tally,
+) -> None:
+    """Add the rows joined with one more part, and those where the part is zero."""
+    new = tuple(name for name in columns if name not in names)
+    common = tuple(name for name in columns if name in names)
+    index: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
+    for values, amount in tally.items():
+        by_name = dict(zip(columns, values, strict=True))
+        key = tuple([by_name[name] for name in common])
+        index.setdefault(key, []).append((tuple([by_name[name] for name in new]), amount))
+    places = [names.index(name) for name in common]
+    joined, zero = wider.setdefault((*names, *new), {}), wider.setdefault(names, {})
+    for values, vectors in rows.items():
+        matches = index.get(tuple([values[place] for place in places]), [])
+        for extra, amount in matches:
+            scaled = {(*vector[:number], vector[number] * amount, *vector[number + 1 :]) for vector in vectors}
+            joined.setdefault((*values, *extra), set()).update(scaled)
+        if new or not matches:
+            none = {(*vector[:number], 0, *vector[number + 1 :]) for vector in vectors}
+            zero.setdefault(values, set()).update(none)
+
+
+def _undominated(vectors: Iterable[Vector]) -> set[Vector]:
+    """Return the vectors without those that another one exceeds or equals everywhere (not all of these if many)."""
+    kept: list[Vector] = []
+    for vector in sorted(set(vectors), key=sum, reverse=True):
+        if not any(all(a >= b for a, b in zip(other, vector, strict=True)) for other in kept[:_FEW]):
+            kept.append(vector)
+    return set(kept)

@@ -1,0 +1,142 @@
+"""The most bits that one instance of a level holds at one time.
+
+Where a level's places stand on one way through the tree, what an instance holds in a step is a sum of products of
+numbers that few columns each decide: its maximum needs only the different values of these. Elsewhere, and where an
+idle instance may keep a tile beside later ones of others, the steps are walked.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+from polymap.costmodel.sets.flow import Flow, before, united
+from polymap.costmodel.sets.maximum import SumTerm, largest_sum
+from polymap.costmodel.sets.tree import Leaf, Place, Tree
+from polymap.ir import Affine, BudgetError, Mistake
+from polymap.poly import Columns, Table
+
+MAX_WALKED = 3_000_000
+
+Clock = tuple[int, ...]
+Coordinates = tuple[int, ...]
+Held = tuple[Flow, int]  # a place of the level, and the bits of an element
+
+
+def coordinates(place: Place, digits: tuple[int, ...], fanouts: int) -> Coordinates:
+    """Return where an instance of a place stands on each fan-out: its loops side by side."""
+    position = [0] * fanouts
+    for lane, digit in zip(place.lanes, digits, strict=True):
+        position[lane.fanout] = position[lane.fanout] * lane.trips + digit
+    return tuple(position)
+
+
+def peak_bits(tree: Tree, held: list[Held], fanouts: int) -> int:
+    """Return the peak of one level, below whose places all of `held` stand."""
+    if all(_on_one_way(one, other) for (one, _), (other, _) in combinations(held, 2)):
+        terms = [_terms(flow, bits) for flow, bits in held]
+        together = largest_sum([term for each in terms for term in each])
+        keeping = {
+            one for one, other in permutations(range(len(held)), 2) if _keeps_beside(held[one][0], held[other][0])
+        }
+        if not keeping:
+            return together
+        apart = [
+            _on_its_own_clock(each, held[number][0].place.clock, number) if number in keeping else each
+            for number, each in enumerate(terms)
+        ]
+        if largest_sum([term for each in apart for term in each]) == together:
+            return together  # even whatever tile is kept would not make it more
+    return _walked(tree, held, fanouts)
+
+
+def _terms(flow: Flow, bits: int) -> list[SumTerm]:
+    """Return the bits of a place's tile as a sum of products, per clock and lanes."""
+    return [(bits * scale, parts) for scale, parts in flow.tile.terms((*flow.place.clock, *flow.lanes))]
+
+
+def _on_its_own_clock(terms: list[SumTerm], clock: Columns, number: int) -> list[SumTerm]:
+    names = {name: f"{name}_{number}" for name in clock}
+    return [
+        (factor, [(tuple(names.get(name, name) for name in columns), tally) for columns, tally in parts])
+        for factor, parts in terms
+    ]
+
+
+def _on_one_way(one: Flow, other: Flow) -> bool:
+    depth = min(len(one.place.clock), len(other.place.clock))
+    return one.place.clock[:depth] == other.place.clock[:depth] and one.lanes == other.lanes
+
+
+def _keeps_beside(keeper: Flow, other: Flow) -> bool:
+    """Return whether some instance keeps a tile from before the step in which the other place's tile becomes new.
+
+    It does where it works there, has worked before, and does not work in the first step.
+    """
+    box = len(keeper.leaves) == len(keeper.tree.leaves) == 1 and not keeper.leaves[0].statement.constraints
+    if box or not keeper.by_itself:
+        return False  # in a box an instance that works in a view works in its first step
+    clock, lanes = keeper.place.clock, keeper.lanes
+    depth = min(len(clock), len(other.place.clock))
+    works = keeper.tile.keep((*lanes, *clock))
+    starts = keeper.views.first(clock[:depth], clock[depth:])
+    new = other.tile.keep((*lanes, *clock[:depth]))
+    late = new.minus(works.join(starts).keep(new.columns))
+    if late.is_empty():
+        return False
+    names = before(clock[:depth])
+    earlier = works.keep(new.columns).rename(names)
+    return not late.join(earlier).less(tuple(names.values()), tuple(names)).is_empty()
+
+
+def _walked(tree: Tree, held: list[Held], fanouts: int) -> int:
+    """Return the peak by walking the steps at which some tile of the level becomes new."""
+    sizes = [_sizes(flow.place, flow.tile, fanouts) for flow, _ in held]
+    depth = max(len(flow.place.clock) for flow, _ in held)
+    now: list[dict[Coordinates, int]] = [{} for _ in held]
+    stands: list[Clock | None] = [None for _ in held]
+    most = 0
+    for view in _views(tree, depth):
+        for number, (flow, bits) in enumerate(held):
+            at = view[: len(flow.place.clock)]
+            if at == stands[number]:
+                continue
+            stands[number] = at
+            found = {where: bits * size for where, size in sizes[number].get(at, {}).items()}
+            now[number] = {**now[number], **found} if flow.by_itself else found
+        total: dict[Coordinates, int] = {}
+        for amounts in now:
+            for where, amount in amounts.items():
+                total[where] = total.get(where, 0) + amount
+        most = max(most, *total.values()) if total else most
+    return most
+
+
+def _sizes(place: Place, tile: Table, fanouts: int) -> dict[Clock, dict[Coordinates, int]]:
+    depth = len(place.clock)
+    columns = (*place.clock, *(lane.column for lane in place.lanes))
+    _check_length(tile.keep(columns))
+    sizes: dict[Clock, dict[Coordinates, int]] = {}
+    for key, size in tile.tally(columns).items():
+        sizes.setdefault(key[:depth], {})[coordinates(place, key[depth:], fanouts)] = size
+    return sizes
+
+
+def _views(tree: Tree, depth: int) -> list[Clock]:
+    """Return what the first `depth` components of the clock show, in order, zeros beyond the end of a short clock."""
+    names = tuple(f"t{place}" for place in range(depth))
+
+    def shown(leaf: Leaf) -> Table:
+        clock = leaf.clock[:depth]
+        values = [leaf.at(column) for column in clock] + [Affine()] * (depth - len(clock))
+        return leaf.rows.computed(dict(zip(names, values, strict=True)))
+
+    views = united(shown(leaf) for leaf in tree.leaves)
+    _check_length(views)
+    return sorted(views.tally(names))
+
+
+def _check_length(rows: Table) -> None:
+    length = rows.count()
+    if length > MAX_WALKED:
+        what = f"the peak of a level needs {length:,} tiles looked at one by one, more than {MAX_WALKED:,}"
+        raise BudgetError(Mistake("PM499", what, "Smaller extents or larger tiles would help."))

@@ -1,0 +1,216 @@
+"""The loop tree as tables read it: every loop that does something is a column, every statement a table of rows.
+
+A row of a statement's table is one instance, written in digits: the index along a dim is the sum of its loops' digits
+times their tiles, and what the digits of the loops inside one leave is smaller than its tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from polymap.ir import (
+    Access,
+    Affine,
+    Architecture,
+    Branch,
+    Compute,
+    Floor,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    affine,
+    dim,
+)
+from polymap.poly import Columns, Table, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A spatial loop. column: its digit. fanout: an index into the machine's. trips: its nominal trip count."""
+
+    column: str
+    fanout: int
+    trips: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One tensor in one Storage node, level 0 the outermost.
+
+    clock: the temporal loops and Branches above, outermost first. lanes: the spatial loops that tell its instances
+    apart. parent: an index into Tree.places, None at the outermost level.
+    """
+
+    tensor: str
+    level: int
+    clock: Columns
+    lanes: tuple[Lane, ...]
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One statement. rows: its instances in digits. clock, lanes: as of a place, all the way down.
+
+    turns: per Branch on the way (a column of the clock) the number of the child taken. holders: tensor -> its places
+    on the way, outermost first. index: dim -> its value in digits.
+    """
+
+    statement: Statement
+    rows: Table
+    clock: Columns
+    lanes: tuple[Lane, ...]
+    turns: dict[str, int]
+    holders: dict[str, tuple[int, ...]]
+    index: dict[str, Affine]
+
+    def at(self, column: str) -> Affine:
+        """Return what a column of the clock or of the lanes shows in this statement's rows (0 where it has none)."""
+        if column in self.turns:
+            return Affine((), self.turns[column])
+        return dim(column) if column in self.rows.columns else Affine()
+
+    def touched(self, access: Access, columns: Iterable[str]) -> Table:
+        """Return the rows (columns..., element...) of one access."""
+        outputs = {column: self.at(column) for column in columns}
+        outputs |= {f"e{axis}": value for axis, value in enumerate(self.element(access))}
+        return self.rows.computed(outputs)
+
+    def element(self, access: Access) -> tuple[Affine, ...]:
+        """Return the element that an access touches, in digits."""
+        return tuple(substituted(expression, self.index) for expression in access.index)
+
+    def rows_by(self, lanes: Columns) -> Tally:
+        """Return the number of instances per value of some lanes."""
+        return self.rows.computed({name: self.at(name) for name in lanes} | self.digits()).tally(lanes)
+
+    def digits(self) -> dict[str, Affine]:
+        """Return every column of the rows under another name."""
+        return {f"{name}_digit": dim(name) for name in self.rows.columns}
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Places in the order of the tree (a parent before its children), leaves from left to right."""
+
+    places: tuple[Place, ...]
+    leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    column: str
+    dim: str
+    tile: int
+    trips: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    loops: tuple[_Loop, ...]
+    clock: Columns
+    lanes: tuple[Lane, ...]
+    turns: dict[str, int]
+    tiles: dict[str, int]
+    holders: dict[str, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class _Reader:
+    workload: Workload
+    arch: Architecture
+    places: list[Place] = field(default_factory=list[Place])
+    leaves: list[Leaf] = field(default_factory=list[Leaf])
+    columns: int = 0
+
+    def new_column(self) -> str:
+        self.columns += 1
+        return f"d{self.columns}"
+
+    def walk(self, nodes: tuple[MappingNode, ...], way: _Way) -> None:
+        for node in nodes:
+            match node:
+                case Storage():
+                    way = self._stored(node, way)
+                case Temporal() | Spatial():
+                    way = self._looped(node, way)
+                case Compute():
+                    self.leaves.append(_leaf(self.workload, self.workload.statement(node.statement), way))
+                case Branch():
+                    column = self.new_column()
+                    for number, child in enumerate(node.children):
+                        inside = replace(way, clock=(*way.clock, column), turns={**way.turns, column: number})
+                        self.walk(child, inside)
+
+    def _stored(self, node: Storage, way: _Way) -> _Way:
+        level = self.arch.level_index(node.level)
+        if level == 0:
+            return way
+        width = len(self.arch.fanouts_above(node.level))
+        holders = dict(way.holders)
+        for tensor in node.tensors:
+            lanes = _in_order(lane for lane in way.lanes if lane.fanout < width)
+            self.places.append(Place(tensor, level, way.clock, lanes, holders[tensor][-1]))
+            holders[tensor] = (*holders[tensor], len(self.places) - 1)
+        return replace(way, holders=holders)
+
+    def _looped(self, node: Temporal | Spatial, way: _Way) -> _Way:
+        enclosing = way.tiles[node.dim]
+        if node.tile >= enclosing:
+            return way
+        loop = _Loop(self.new_column(), node.dim, node.tile, -(-enclosing // node.tile))
+        way = replace(way, loops=(*way.loops, loop), tiles={**way.tiles, node.dim: node.tile})
+        if isinstance(node, Temporal):
+            return replace(way, clock=(*way.clock, loop.column))
+        (fanout,) = (number for number, each in enumerate(self.arch.fanouts) if each.name == node.fanout)
+        return replace(way, lanes=(*way.lanes, Lane(loop.column, fanout, loop.trips)))
+
+
+def read_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> Tree:
+    """Return the places and leaves of a mapping that `check_mapping` accepts (call inside `with budget():`)."""
+    reader = _Reader(workload, arch)
+    reader.places += [Place(tensor.name, 0, (), (), None) for tensor in workload.tensors]
+    holders = {place.tensor: (index,) for index, place in enumerate(reader.places)}
+    reader.walk(mapping.nodes, _Way((), (), (), {}, workload.extents(), holders))
+    return Tree(tuple(reader.places), tuple(reader.leaves))
+
+
+def _leaf(workload: Workload, statement: Statement, way: _Way) -> Leaf:
+    extents = workload.extents()
+    loops = [loop for loop in way.loops if loop.dim in statement.dims]
+    index = {name: Affine() for name in statement.dims}
+    constraints: list[Affine] = []
+    for loop in reversed(loops):
+        rest = index[loop.dim]
+        if rest.terms:
+            constraints.append(-rest + (loop.tile - 1))
+        index[loop.dim] = affine(((loop.tile, loop.column), *rest.terms))
+    constraints += [-index[name] + (extents[name] - 1) for name in statement.dims if index[name].terms]
+    constraints += [substituted(constraint, index) for constraint in statement.constraints]
+    rows = Table.box(((loop.column, loop.trips) for loop in loops), constraints)
+    return Leaf(statement, rows, way.clock, _in_order(way.lanes), way.turns, way.holders, index)
+
+
+def _in_order(lanes: Iterable[Lane]) -> tuple[Lane, ...]:
+    """Return lanes as instances are numbered: the outermost fan-out first, loops on one fan-out outermost first."""
+    return tuple(sorted(lanes, key=lambda lane: lane.fanout))
+
+
+def substituted(expression: Affine, values: dict[str, Affine]) -> Affine:
+    """Return the expression with every dim replaced by its value."""
+    total = Affine((), expression.constant)
+    for coefficient, atom in expression.terms:
+        if isinstance(atom, str):
+            total = total + values[atom] * coefficient
+            continue
+        inner = substituted(atom.argument, values)
+        if inner.terms:
+            total = total + Affine(((coefficient, Floor(inner, atom.divisor)),))
+        else:
+            total = total + coefficient * (inner.constant // atom.divisor)
+    return total

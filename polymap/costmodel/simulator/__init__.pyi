@@ -1,0 +1,1 @@
+from polymap.costmodel.simulator.walk import count_by_simulation as count_by_simulation

@@ -1,0 +1,253 @@
+"""What the simulator's memories hold, and the three rules by which elements move (design: counting).
+
+Every rule answers the same four questions for one tensor: what leaves a place, what enters it, what one step's compute
+reads and writes, and what is held. Elements move one by one; every move is entered in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Tree
+from polymap.ir import Fanout, Multicast, Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """When, below one instance of a place and under one position of the loops above it, an element is first read (an
+    accumulation onto it counts) and first overwritten."""
+
+    read: Clock | None
+    overwritten: Clock | None
+
+    @property
+    def opens_with_overwriting(self) -> bool:
+        return self.overwritten is not None and (self.read is None or self.overwritten < self.read)
+
+
+Tile = dict[Element, Stay]
+Tiles = dict[Coordinates, Tile]
+Where = tuple[int, Coordinates]  # an instance of a place: index into Tree.places, coordinates
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Elements read, written, filled and drained, per instance of a place."""
+
+    reads: dict[Where, int] = field(default_factory=dict[Where, int])
+    writes: dict[Where, int] = field(default_factory=dict[Where, int])
+    fills: dict[Where, int] = field(default_factory=dict[Where, int])
+    drains: dict[Where, int] = field(default_factory=dict[Where, int])
+
+    def read(self, where: Where, elements: int = 1) -> None:
+        self.reads[where] = self.reads.get(where, 0) + elements
+
+    def write(self, where: Where, elements: int = 1) -> None:
+        self.writes[where] = self.writes.get(where, 0) + elements
+
+    def fill(self, where: Where, elements: int = 1) -> None:
+        """Elements come from the parent: they are written here."""
+        self.fills[where] = self.fills.get(where, 0) + elements
+        self.write(where, elements)
+
+    def drain(self, where: Where, elements: int = 1) -> None:
+        """Elements go to the parent: they are read here."""
+        self.drains[where] = self.drains.get(where, 0) + elements
+        self.read(where, elements)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The elements of one tensor in all its places: per instance, element -> partial sum (or dirty)."""
+
+    tree: Tree
+    fanouts: tuple[Fanout, ...]
+    ledger: Ledger
+    held: dict[Where, dict[Element, bool]] = field(default_factory=dict[Where, dict[Element, bool]])
+
+    def at(self, where: Where) -> dict[Element, bool]:
+        return self.held.setdefault(where, {})
+
+    def instances(self, place: int) -> list[Coordinates]:
+        """Return the instances of the place that have held something, in instance order."""
+        return sorted(coordinates for index, coordinates in self.held if index == place)
+
+    def above(self, place: int, coordinates: Coordinates) -> Where:
+        """Return the instance that an instance loads from and drains to."""
+        parent = self.tree.places[place].parent
+        assert parent is not None, "the outermost place has no parent"
+        return parent, coordinates[: self.tree.places[parent].width]
+
+    def messages(self, holder: int, loads: Mapping[Coordinates, frozenset[Element]]) -> dict[Coordinates, int]:
+        """Return, per instance of `holder`, the elements it reads to serve what the instances below load in one step.
+
+        Group by the coordinates along `none` fan-outs; inside a group unite the loads along `union` fan-outs; of the
+        messages that result, each distinct one is read once.
+        """
+        width = self.tree.places[holder].width
+        groups: dict[tuple[Coordinates, Coordinates], dict[Coordinates, set[Element]]] = {}
+        for coordinates, load in loads.items():
+            parent = coordinates[:width]
+            apart = self._along(Multicast.NONE, width, coordinates)
+            alike = self._along(Multicast.IDENTICAL, width, coordinates)
+            groups.setdefault((parent, apart), {}).setdefault(alike, set()).update(load)
+        sizes: dict[Coordinates, int] = {}
+        for (parent, _), united in groups.items():
+            distinct = {frozenset(message) for message in united.values()}
+            sizes[parent] = sizes.get(parent, 0) + sum(len(message) for message in distinct)
+        return sizes
+
+    def _along(self, multicast: Multicast, width: int, coordinates: Coordinates) -> Coordinates:
+        return tuple(
+            coordinate
+            for fanout, coordinate in zip(self.fanouts[width:], coordinates[width:], strict=False)
+            if fanout.multicast is multicast
+        )
+
+    def arrivals(self, holder: int, sent: Iterable[tuple[Coordinates, Element]]) -> list[tuple[Where, Element]]:
+        """Return what reaches `holder`: what differs only along fan-outs that add arrives as one."""
+        width = self.tree.places[holder].width
+        merged: dict[tuple[Coordinates, Coordinates, Element], None] = {}
+        for coordinates, element in sent:
+            below = zip(self.fanouts[width:], coordinates[width:], strict=False)
+            apart = tuple(coordinate for fanout, coordinate in below if not fanout.reduction)
+            merged[coordinates[:width], apart, element] = None
+        return [((holder, parent), element) for parent, _, element in merged]
+
+
+def _read_at(store: Store, holder: int, reads: Mapping[Coordinates, Element]) -> None:
+    """One read access of the statement instances of one step, each by the compute instance of these coordinates."""
+    loads = {coordinates: frozenset((element,)) for coordinates, element in reads.items()}
+    for parent, elements in store.messages(holder, loads).items():
+        store.ledger.read((holder, parent), elements)
+
+
+def _load(store: Store, place: int, loads: dict[Coordinates, frozenset[Element]]) -> None:
+    """Each instance of the place writes what it loads; the parents read every message."""
+    parent = store.tree.places[place].parent
+    assert parent is not None, "the outermost place loads nothing"
+    for coordinates, load in loads.items():
+        store.ledger.fill((place, coordinates), len(load))
+    for coordinates, elements in store.messages(parent, loads).items():
+        store.ledger.read((parent, coordinates), elements)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnly:
+    """Read-only tensors: what is new is filled, an idle instance keeps what it has."""
+
+    store: Store
+
+    def leave(self, place: int, tiles: Tiles) -> None:
+        """Nothing is said: an element that leaves is dropped when the next tile enters."""
+
+    def enter(self, place: int, tiles: Tiles) -> None:
+        loads: dict[Coordinates, frozenset[Element]] = {}
+        for coordinates, tile in tiles.items():
+            held = self.store.at((place, coordinates))
+            loads[coordinates] = frozenset(element for element in tile if element not in held)
+            self.store.held[place, coordinates] = dict.fromkeys(tile, False)
+        _load(self.store, place, loads)
+
+    def read(self, holder: int, reads: Mapping[Coordinates, Element]) -> None:
+        _read_at(self.store, holder, reads)
+
+    def write(self, holder: int, operator: Operator, writes: Mapping[Coordinates, Element]) -> None:
+        raise AssertionError("a read-only tensor is not written")
+
+
+@dataclass(frozen=True, slots=True)
+class PartialSums:
+    """A tensor into which the program only accumulates: every copy is zero (False) or a partial sum (True)."""
+
+    store: Store
+
+    def leave(self, place: int, tiles: Tiles) -> None:
+        sent: list[tuple[Coordinates, Element]] = []
+        for coordinates in self.store.instances(place):
+            held = self.store.at((place, coordinates))
+            tile = tiles.get(coordinates, {})
+            for element in [element for element in held if element not in tile]:
+                is_partial = held.pop(element)
+                assert is_partial, "whatever leaves was accumulated onto"
+                self.store.ledger.drain((place, coordinates))
+                sent.append((coordinates, element))
+        parent = self.store.tree.places[place].parent
+        assert parent is not None, "nothing leaves the outermost place"
+        self._add(self.store.arrivals(parent, sent))
+
+    def enter(self, place: int, tiles: Tiles) -> None:
+        for coordinates in sorted(tiles):
+            held = self.store.at((place, coordinates))
+            above = self.store.above(place, coordinates)
+            copies = self.store.at(above)
+            for element in tiles[coordinates]:
+                if element in held:
+                    continue
+                held[element] = copies.get(element, False)
+                if held[element]:
+                    self.store.ledger.read(above)
+                    self.store.ledger.fill((place, coordinates))
+                    copies[element] = False
+
+    def read(self, holder: int, reads: Mapping[Coordinates, Element]) -> None:
+        raise AssertionError("an array that is read does not only accumulate")
+
+    def write(self, holder: int, operator: Operator, writes: Mapping[Coordinates, Element]) -> None:
+        self._add(self.store.arrivals(holder, writes.items()))
+
+    def _add(self, arrivals: list[tuple[Where, Element]]) -> None:
+        """Each arrival is written; where a partial sum stands already, that is read first."""
+        for where, element in arrivals:
+            copies = self.store.at(where)
+            self.store.ledger.write(where)
+            if copies.get(element, False):
+                self.store.ledger.read(where)
+            copies[element] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Any other written array: loaded unless overwritten first, drained where dirty (True)."""
+
+    store: Store
+
+    def leave(self, place: int, tiles: Tiles) -> None:
+        for coordinates in self.store.instances(place):
+            held = self.store.at((place, coordinates))
+            tile = tiles.get(coordinates, {})
+            above = self.store.above(place, coordinates)
+            for element in [element for element in held if element not in tile]:
+                if held.pop(element):
+                    self.store.ledger.drain((place, coordinates))
+                    self.store.ledger.write(above)
+                    self.store.at(above)[element] = True
+
+    def enter(self, place: int, tiles: Tiles) -> None:
+        loads: dict[Coordinates, frozenset[Element]] = {}
+        for coordinates, tile in tiles.items():
+            held = self.store.at((place, coordinates))
+            new = [element for element in tile if element not in held]
+            held.update(dict.fromkeys(new, False))
+            loads[coordinates] = frozenset(element for element in new if not tile[element].opens_with_overwriting)
+        _load(self.store, place, loads)
+
+    def read(self, holder: int, reads: Mapping[Coordinates, Element]) -> None:
+        _read_at(self.store, holder, reads)
+
+    def write(self, holder: int, operator: Operator, writes: Mapping[Coordinates, Element]) -> None:
+        """An accumulation reads the element and writes it back; siblings that add on the way arrive as one."""
+        if operator is Operator.ASSIGN:
+            width = self.store.tree.places[holder].width
+            arrivals = [((holder, coordinates[:width]), element) for coordinates, element in writes.items()]
+        else:
+            arrivals = self.store.arrivals(holder, writes.items())
+        for where, element in arrivals:
+            self.store.ledger.write(where)
+            if operator is not Operator.ASSIGN:
+                self.store.ledger.read(where)
+            self.store.at(where)[element] = True
+
+
+Rule = ReadOnly | PartialSums | Plain

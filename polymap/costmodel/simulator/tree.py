@@ -1,0 +1,200 @@
+"""The loop tree as the simulator walks it: places that hold tensors, and every statement instance with its time and
+position (design: counting, "A mapping is a loop tree").
+
+Nothing is summarised here: an index becomes its digits, the digits become the clock and the fan-out coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from polymap.ir import (
+    Access,
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+)
+
+Element = tuple[int, ...]
+Clock = tuple[int, ...]
+Coordinates = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One tensor in one Storage node: a set of instances that hold it.
+
+    level: index in the machine, 0 the outermost. depth: how many components of the clock its tile depends on.
+    width: how many fan-outs stand above its level; an instance is named by that many coordinates.
+    parent: the place that it loads from (an index into Tree.places), None for the outermost.
+    """
+
+    tensor: str
+    level: int
+    depth: int
+    width: int
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One statement with the loops on its way: `clock` and `fanouts` say what each digit is for.
+
+    clock: per component either a loop (an index into `loops`) or the fixed number of a Branch's child (negative: ~n).
+    fanouts: per fan-out of the machine its loops, as (index into `loops`, nominal trip count), outermost first.
+    loops: (dim, tile) outermost first. holders: tensor -> its places on the way, outermost first.
+    """
+
+    statement: Statement
+    loops: tuple[tuple[str, int], ...]
+    clock: tuple[int, ...]
+    fanouts: tuple[tuple[tuple[int, int], ...], ...]
+    holders: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Places in the order of the tree (a parent stands before its children), and the leaves from left to right."""
+
+    places: tuple[Place, ...]
+    leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One statement instance: when, where (one coordinate per fan-out), and what it touches."""
+
+    clock: Clock
+    coordinates: Coordinates
+    leaf: int
+    target: Element
+    reads: tuple[Element, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What has been met on the way from the root to a node."""
+
+    loops: tuple[tuple[str, int], ...]
+    clock: tuple[int, ...]
+    fanouts: tuple[tuple[tuple[int, int], ...], ...]
+    tiles: dict[str, int]
+    holders: dict[str, tuple[int, ...]]
+
+
+def resolve(workload: Workload, arch: Architecture, mapping: Mapping) -> Tree:
+    """Return the places and leaves of a mapping that `check_mapping` accepts."""
+    places = [Place(tensor.name, 0, 0, 0, None) for tensor in workload.tensors]
+    leaves: list[Leaf] = []
+    holders = {place.tensor: (index,) for index, place in enumerate(places)}
+    start = _Way((), (), ((),) * len(arch.fanouts), workload.extents(), holders)
+    _walk(workload, arch, mapping.nodes, start, places, leaves)
+    return Tree(tuple(places), tuple(leaves))
+
+
+def _walk(
+    workload: Workload,
+    arch: Architecture,
+    nodes: tuple[MappingNode, ...],
+    way: _Way,
+    places: list[Place],
+    leaves: list[Leaf],
+) -> None:
+    for node in nodes:
+        match node:
+            case Storage():
+                way = _stored(arch, node, way, places)
+            case Temporal() | Spatial():
+                way = _looped(arch, node, way)
+            case Compute():
+                statement = workload.statement(node.statement)
+                leaves.append(Leaf(statement, way.loops, way.clock, way.fanouts, way.holders))
+            case Branch():
+                for number, child in enumerate(node.children):
+                    inside = _Way(way.loops, (*way.clock, ~number), way.fanouts, way.tiles, way.holders)
+                    _walk(workload, arch, child, inside, places, leaves)
+
+
+def _stored(arch: Architecture, node: Storage, way: _Way, places: list[Place]) -> _Way:
+    level = arch.level_index(node.level)
+    if level == 0:  # it holds everything anyway
+        return way
+    holders = dict(way.holders)
+    for tensor in node.tensors:
+        width = len(arch.fanouts_above(node.level))
+        places.append(Place(tensor, level, len(way.clock), width, holders[tensor][-1]))
+        holders[tensor] = (*holders[tensor], len(places) - 1)
+    return _Way(way.loops, way.clock, way.fanouts, way.tiles, holders)
+
+
+def _looped(arch: Architecture, node: Temporal | Spatial, way: _Way) -> _Way:
+    number = len(way.loops)
+    loops = (*way.loops, (node.dim, node.tile))
+    enclosing = way.tiles[node.dim]
+    tiles = {**way.tiles, node.dim: min(node.tile, enclosing)}
+    if isinstance(node, Temporal):
+        return _Way(loops, (*way.clock, number), way.fanouts, tiles, way.holders)
+    trips = -(-enclosing // node.tile)
+    fanouts = tuple(
+        (*spread, (number, trips)) if fanout.name == node.fanout else spread
+        for fanout, spread in zip(arch.fanouts, way.fanouts, strict=True)
+    )
+    return _Way(loops, way.clock, fanouts, tiles, way.holders)
+
+
+def executions(workload: Workload, tree: Tree) -> list[Execution]:
+    """Return every statement instance, in the order of the clock, then of the fan-out coordinates."""
+    extents = workload.extents()
+    found = [
+        _execution(number, leaf, point)
+        for number, leaf in enumerate(tree.leaves)
+        for point in _points(leaf.statement, extents)
+    ]
+    return sorted(found, key=lambda execution: (execution.clock, execution.coordinates))
+
+
+def _points(statement: Statement, extents: dict[str, int]) -> Iterator[dict[str, int]]:
+    for values in product(*(range(extents[dim]) for dim in statement.dims)):
+        point = dict(zip(statement.dims, values, strict=True))
+        if all(constraint.evaluate(point) >= 0 for constraint in statement.constraints):
+            yield point
+
+
+def _execution(number: int, leaf: Leaf, point: dict[str, int]) -> Execution:
+    digits = _digits(leaf, point)
+    clock = tuple(digits[part] if part >= 0 else ~part for part in leaf.clock)
+    coordinates = tuple(_coordinate(spread, digits) for spread in leaf.fanouts)
+    target, *reads = (_element(access, point) for access in (leaf.statement.target, *leaf.statement.reads))
+    return Execution(clock, coordinates, number, target, tuple(reads))
+
+
+def _digits(leaf: Leaf, point: dict[str, int]) -> list[int]:
+    """Return which iteration of each loop the point belongs to."""
+    rest = dict(point)
+    digits: list[int] = []
+    for dim, tile in leaf.loops:
+        index = rest.get(dim, 0)  # a loop of one iteration may stand above a statement that lacks its dim
+        digits.append(index // tile)
+        rest[dim] = index % tile
+    return digits
+
+
+def _coordinate(spread: tuple[tuple[int, int], ...], digits: list[int]) -> int:
+    """Return the position on one fan-out: its loops side by side, the outermost the most significant."""
+    position = 0
+    for loop, trips in spread:
+        position = position * trips + digits[loop]
+    return position
+
+
+def _element(access: Access, point: dict[str, int]) -> Element:
+    return tuple(index.evaluate(point) for index in access.index)

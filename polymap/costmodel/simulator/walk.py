@@ -1,0 +1,209 @@
+"""The referee: every step of a mapping walked, every element moved one by one, straight from the design.
+
+Nothing here is clever, and nothing is shared with the closed form or with the counting by sets. What the text of the
+design leaves open is decided here, and written down:
+- A place inside a Branch has no tile while another child runs.
+- An array follows the rules of partial sums if the program accumulates into it with one operator and never reads it;
+  every other written array follows the plain rule, where an idle instance holds nothing either.
+- A temporary array drains nothing at the end of the run.
+- A place on a fan-out is numbered by its spatial loops side by side, the outermost the most significant.
+- The outermost level holds everything all the time: it has no peak, its occupancy is given as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.simulator.state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
+from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Execution, Place, Tree, executions, resolve
+from polymap.ir import Architecture, Mapping, Operator, Workload
+
+Touch = tuple[str, Element, bool]  # tensor, element, whether it is overwritten
+
+
+def count_by_simulation(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
+    """Return the counts of a mapping that `check_mapping` accepts, by walking all its steps.
+
+    Time and memory grow with statement instances times nodes: meant for small cases.
+    """
+    tree = resolve(workload, arch, mapping)
+    work = executions(workload, tree)
+    run = _Run.of(workload, arch, tree, work)
+    steps = [(clock, list(group)) for clock, group in groupby(work, key=lambda execution: execution.clock)]
+    for clock, now in steps:
+        run.move(clock)
+        run.measure()
+        run.compute(now)
+    run.finish()
+    traffic, uses = run.traffic(), run.uses()
+    return Counts(len(work), len(steps), traffic, uses)
+
+
+@dataclass(slots=True)
+class _Run:
+    """All memories while the steps are walked.
+
+    tiles: per place and position of the loops above it, what each instance touches below. stands: per place, where
+    these loops stand now. peaks: per (level, instance) the most bits held.
+    """
+
+    workload: Workload
+    arch: Architecture
+    tree: Tree
+    tiles: dict[int, dict[Clock, Tiles]]
+    rules: dict[str, Rule]
+    ledger: Ledger
+    stands: dict[int, Clock] = field(default_factory=dict[int, Clock])
+    peaks: dict[tuple[int, Coordinates], int] = field(default_factory=dict[tuple[int, Coordinates], int])
+
+    @staticmethod
+    def of(workload: Workload, arch: Architecture, tree: Tree, work: list[Execution]) -> _Run:
+        ledger = Ledger()
+        rules = {tensor.name: _rule(workload, arch, tree, ledger, tensor.name) for tensor in workload.tensors}
+        run = _Run(workload, arch, tree, _tiles(tree, work), rules, ledger)
+        for index, place in enumerate(tree.places):
+            if place.level == 0 and workload.tensor(place.tensor).initial:
+                run._start_full(index, work)
+        return run
+
+    def _start_full(self, place: int, work: list[Execution]) -> None:
+        """Let every element of an initial tensor be a partial sum at the outermost level."""
+        copies = self.rules[self.tree.places[place].tensor].store.at((place, ()))
+        for execution in work:
+            for tensor, element, _ in _touches(self.tree, execution):
+                if tensor == self.tree.places[place].tensor:
+                    copies[element] = True
+
+    def _below_outermost(self, tensor: str) -> list[int]:
+        places = enumerate(self.tree.places)
+        return [index for index, place in places if place.tensor == tensor and place.level > 0]
+
+    def move(self, clock: Clock) -> None:
+        """Let all tiles become those of a step: per tensor, leaves from the inside out, then enters back in."""
+        for tensor, rule in self.rules.items():
+            changed = [
+                place
+                for place in self._below_outermost(tensor)
+                if self.stands.get(place) != clock[: self.tree.places[place].depth]
+            ]
+            now: dict[int, Tiles] = {}
+            for place in changed:
+                self.stands[place] = clock[: self.tree.places[place].depth]
+                now[place] = self.tiles.get(place, {}).get(self.stands[place], {})
+            for place in reversed(changed):
+                rule.leave(place, now[place])
+            for place in changed:
+                rule.enter(place, now[place])
+
+    def finish(self) -> None:
+        """The end of the run: one more step in which all tiles are empty; what is temporary is dead."""
+        for tensor, rule in self.rules.items():
+            if not self.workload.tensor(tensor).temporary:
+                for place in reversed(self._below_outermost(tensor)):
+                    rule.leave(place, {})
+
+    def measure(self) -> None:
+        """Note the bits that every instance of every level below the outermost holds now."""
+        bits: dict[tuple[int, Coordinates], int] = {}
+        for tensor, rule in self.rules.items():
+            for (index, coordinates), held in rule.store.held.items():
+                level = self.tree.places[index].level
+                if level > 0:
+                    key = (level, coordinates)
+                    bits[key] = bits.get(key, 0) + len(held) * self.workload.tensor(tensor).bits
+        for key, amount in bits.items():
+            self.peaks[key] = max(self.peaks.get(key, 0), amount)
+
+    def compute(self, now: list[Execution]) -> None:
+        """Run the statement instances of one step (all of one statement): first every read access, then the write."""
+        leaf = self.tree.leaves[now[0].leaf]
+        statement = leaf.statement
+        for number, access in enumerate(statement.reads):
+            reads = {execution.coordinates: execution.reads[number] for execution in now}
+            self.rules[access.tensor].read(leaf.holders[access.tensor][-1], reads)
+        writes = {execution.coordinates: execution.target for execution in now}
+        target = statement.target.tensor
+        self.rules[target].write(leaf.holders[target][-1], statement.operator, writes)
+
+    def traffic(self) -> tuple[Traffic, ...]:
+        """Return the sums over instances, per level and tensor held there."""
+        rows: list[Traffic] = []
+        for index, level in enumerate(self.arch.levels):
+            for tensor in self.workload.tensors:
+                here = [
+                    p for p, place in enumerate(self.tree.places) if (place.level, place.tensor) == (index, tensor.name)
+                ]
+                if here:
+                    ledger = self.ledger
+                    sums = [_total(book, here) for book in (ledger.reads, ledger.writes, ledger.fills, ledger.drains)]
+                    rows.append(Traffic(level.name, tensor.name, *sums))
+        return tuple(rows)
+
+    def uses(self) -> tuple[LevelUse, ...]:
+        """Return the most that one instance of each level holds, reads, writes, and moves in all."""
+        rows: list[LevelUse] = []
+        for index, level in enumerate(self.arch.levels):
+            read = self._bits_by_instance(self.ledger.reads, index)
+            written = self._bits_by_instance(self.ledger.writes, index)
+            moved = {key: read.get(key, 0) + written.get(key, 0) for key in (*read, *written)}
+            occupied = max((bits for (at, _), bits in self.peaks.items() if at == index), default=0)
+            busiest = [max(book.values(), default=0) for book in (read, written, moved)]
+            rows.append(LevelUse(level.name, occupied, *busiest))
+        return tuple(rows)
+
+    def _bits_by_instance(self, book: dict[Where, int], level: int) -> dict[Coordinates, int]:
+        totals: dict[Coordinates, int] = {}
+        for (index, coordinates), elements in book.items():
+            place: Place = self.tree.places[index]
+            if place.level == level:
+                bits = elements * self.workload.tensor(place.tensor).bits
+                totals[coordinates] = totals.get(coordinates, 0) + bits
+        return totals
+
+
+def _total(book: dict[Where, int], places: list[int]) -> int:
+    return sum(elements for (index, _), elements in book.items() if index in places)
+
+
+def _rule(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: str) -> Rule:
+    """Return the rule that the tensor follows in this program."""
+    store = Store(tree, arch.fanouts, ledger)
+    operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
+    if not operators:
+        return ReadOnly(store)
+    is_read = any(access.tensor == tensor for each in workload.statements for access in each.reads)
+    if is_read or len(operators) > 1 or Operator.ASSIGN in operators:
+        return Plain(store)
+    return PartialSums(store)
+
+
+def _touches(tree: Tree, execution: Execution) -> Iterable[Touch]:
+    """Return what one statement instance touches; an accumulation reads its target first."""
+    statement = tree.leaves[execution.leaf].statement
+    for access, element in zip(statement.reads, execution.reads, strict=True):
+        yield access.tensor, element, False
+    yield statement.target.tensor, execution.target, statement.operator is Operator.ASSIGN
+
+
+def _tiles(tree: Tree, work: list[Execution]) -> dict[int, dict[Clock, Tiles]]:
+    """Return, per place, position of the temporal loops above it, and instance: every element touched below.
+
+    `work` is in the order of the clock, so the first time noted is the earliest.
+    """
+    tiles: dict[int, dict[Clock, Tiles]] = {}
+    for execution in work:
+        for tensor, element, overwritten in _touches(tree, execution):
+            for index in tree.leaves[execution.leaf].holders[tensor]:
+                place = tree.places[index]
+                position, coordinates = execution.clock[: place.depth], execution.coordinates[: place.width]
+                tile = tiles.setdefault(index, {}).setdefault(position, {}).setdefault(coordinates, {})
+                stay = tile.get(element, Stay(None, None))
+                if overwritten and stay.overwritten is None:
+                    tile[element] = Stay(stay.read, execution.clock)
+                elif not overwritten and stay.read is None:
+                    tile[element] = Stay(execution.clock, stay.overwritten)
+                # else: touched in the same way before
+    return tiles

@@ -1,0 +1,1 @@
+"""Many mappings of one tree shape at once: tables of tiles in, arrays of cost out."""

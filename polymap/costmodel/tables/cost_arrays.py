@@ -1,0 +1,236 @@
+"""Many mappings of one tree shape at once: a table of tiles in, arrays of cost out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polymap.costmodel.cost import Cost
+from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
+from polymap.costmodel.tables.loops import Booleans
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Mapping,
+    MappingError,
+    MappingNode,
+    Mistake,
+    OptionError,
+    Spatial,
+    Temporal,
+    Workload,
+)
+
+IntegerArray = NDArray[np.int64] | NDArray[np.object_]
+
+_CHUNK = 4096  # rows that fit in the cache together with what is computed from them
+_BLOCK = 1 << 17  # rows among which chains of tiles are looked for that recur
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrafficArrays:
+    """Elements of `tensor` read, written, filled and drained at `level`, one entry per mapping."""
+
+    level: str
+    tensor: str
+    reads: IntegerArray
+    writes: IntegerArray
+    fills: IntegerArray
+    drains: IntegerArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CostArrays:
+    """The figures of `Cost`, each an array with one entry per mapping, in the order of the rows.
+
+    Integers are int64, and Python integers (dtype object) in a column where one is too large for that.
+    """
+
+    legal: NDArray[np.bool_]
+    instances: IntegerArray
+    traffic: tuple[TrafficArrays, ...]
+    occupancy_bits: tuple[tuple[str, IntegerArray], ...]
+    energy_pj: NDArray[np.float64]
+    energy_by_level_pj: tuple[tuple[str, NDArray[np.float64]], ...]
+    compute_cycles: IntegerArray
+    latency_cycles: IntegerArray
+    utilization: NDArray[np.float64]
+
+
+def evaluate_many(workload: Workload, arch: Architecture, tree: Mapping, tiles: ArrayLike) -> CostArrays:
+    """Return the costs of the mappings that have the nodes of `tree` and, row by row, these tiles.
+
+    tiles: integers [mappings, loops], a column per temporal or spatial loop in the order of the tree, outermost first
+    (children of a branch one after the other); the tiles in `tree` itself do not matter. Exact, like `evaluate`: rows
+    are counted together, and one by one where arrays do not reach (docs/closed_form.md, "Tables of tiles").
+    Raises OptionError for a table of another shape or type, MappingError naming the row that is no program.
+    """
+    table = _checked(tiles, sum(1 for _ in _loops(tree.nodes)))
+    first = _row(workload, arch, tree, table[0].tolist(), 0)
+    figures = _Figures.like(first, len(table))
+    batch = None
+    if table.dtype == np.int64:
+        # A broken rule of placement does not depend on tiles; what other rules are broken does.
+        placed = all(violation.kind != "placement" for violation in first.violations)
+        batch = batch_of(workload, arch, tree, placed=placed)
+    left = np.arange(len(table))
+    if batch is not None:
+        left = _by_arrays(batch, table.astype(np.int64, copy=False), figures)
+    for number in left.tolist():
+        figures.set(number, _row(workload, arch, tree, table[number].tolist(), number))
+    return figures.arrays(first)
+
+
+def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDArray[np.int64]:
+    """Fill in the rows that arrays count, and return the numbers of the others in order."""
+    uneven: list[NDArray[np.int64]] = []
+    for start in range(0, len(table), _CHUNK):
+        stretch = slice(start, min(start + _CHUNK, len(table)))
+        counted = batch.count_dividing(table[stretch])
+        if counted is None:
+            uneven.append(np.arange(stretch.start, stretch.stop))
+            continue
+        figures.put(stretch, counted[0])
+        uneven.append(np.flatnonzero(~counted[1]) + start)
+    numbers = np.concatenate(uneven)
+    left: list[NDArray[np.int64]] = [numbers[:0]]
+    for start in range(0, len(numbers), _BLOCK):
+        block = numbers[start : start + _BLOCK]
+        for stretch, found, right in batch.count_partial(table[block]):
+            figures.put(block[stretch], found)
+            left.append(block[stretch][~right])
+    return np.concatenate(left)
+
+
+def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
+    """Return the table as int64, or as Python integers where one is too large for that."""
+    table = _as_array(tiles)
+    if table.ndim != 2 or table.shape[1] != loops or not table.shape[0]:
+        what = f"tiles has the shape {table.shape}, and the tree has {loops} loops"
+        raise OptionError(Mistake("PM562", what, f"A table [mappings, {loops}] with a row or more is wanted."))
+    if table.dtype.kind == "i" or (table.dtype.kind == "u" and table.max(initial=0) < 2**63):
+        return table.astype(np.int64)
+    values: list[list[object]] = table.tolist()
+    for number, row in enumerate(values):
+        for value in row:
+            if type(value) is not int:
+                what = f"tiles has {value!r} in row {number}, of type {type(value).__name__}"
+                raise OptionError(Mistake("PM563", what, "Integers are wanted."))
+    return table.astype(np.object_)
+
+
+def _as_array(tiles: ArrayLike) -> NDArray[Any]:
+    """Return the table as an array in which integers beyond int64 are still integers."""
+    try:
+        table = np.asarray(tiles)
+    except ValueError:
+        what = "the rows of tiles differ in length"
+        raise OptionError(Mistake("PM562", what, "A table [mappings, loops] is wanted.")) from None
+    is_array = isinstance(tiles, np.ndarray) or table.dtype.kind != "f"
+    return table if is_array else np.asarray(tiles, dtype=np.object_)  # numpy makes floats of a list with 2**63
+
+
+def _loops(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
+    for node in nodes:
+        if isinstance(node, Temporal | Spatial):
+            yield node
+        elif isinstance(node, Branch):
+            for child in node.children:
+                yield from _loops(child)
+
+
+def _row(workload: Workload, arch: Architecture, tree: Mapping, row: Sequence[int], number: int) -> Cost:
+    mapping = Mapping(_with_tiles(tree.nodes, iter(row)))
+    try:
+        return evaluate(workload, arch, mapping)
+    except MappingError as error:
+        located = (replace(mistake, what=f"row {number}: {mistake.what}") for mistake in error.mistakes)
+        raise MappingError(located) from None
+
+
+def _with_tiles(nodes: Sequence[MappingNode], tiles: Iterator[int]) -> tuple[MappingNode, ...]:
+    """Return the nodes with the next tiles, one per loop."""
+    changed: list[MappingNode] = []
+    for node in nodes:
+        match node:
+            case Temporal() | Spatial():
+                changed.append(replace(node, tile=next(tiles)))
+            case Branch(children):
+                changed.append(Branch(tuple(_with_tiles(child, tiles) for child in children)))
+            case _:
+                changed.append(node)
+    return tuple(changed)
+
+
+class _Figures:
+    """The columns of CostArrays while they are filled."""
+
+    def __init__(self, legal: Booleans, integers: list[IntegerArray], floats: list[NDArray[np.float64]]) -> None:
+        self._legal, self._integers, self._floats = legal, integers, floats
+
+    @staticmethod
+    def like(first: Cost, rows: int) -> _Figures:
+        """Return empty columns for the figures of costs like the first one."""
+        integers: list[IntegerArray] = [np.zeros(rows, dtype=np.int64) for _ in _integers_of(first)]
+        floats = [np.zeros(rows, dtype=np.float64) for _ in _floats_of(first)]
+        return _Figures(np.zeros(rows, dtype=np.bool_), integers, floats)
+
+    def put(self, where: slice | NDArray[np.int64], counted: BatchFigures) -> None:
+        """Fill in many rows."""
+        self._legal[where] = counted.legal
+        for column, values in zip(self._integers, counted.integers, strict=True):
+            column[where] = values
+        for column, values in zip(self._floats, counted.floats, strict=True):
+            column[where] = values
+
+    def set(self, row: int, cost: Cost) -> None:
+        """Fill in one row."""
+        self._legal[row] = cost.legal
+        for number, value in enumerate(_integers_of(cost)):
+            if not -(2**63) <= value < 2**63:
+                self._integers[number] = self._integers[number].astype(np.object_)
+            self._integers[number][row] = value
+        for column, value in zip(self._floats, _floats_of(cost), strict=True):
+            column[row] = value
+
+    def arrays(self, first: Cost) -> CostArrays:
+        """Return the columns with their names."""
+        instances, compute_cycles, latency_cycles, *others = self._integers
+        energy, utilization, *energies = self._floats
+        traffic = others[: 4 * len(first.traffic)]
+        return CostArrays(
+            legal=self._legal,
+            instances=instances,
+            traffic=tuple(
+                TrafficArrays(row.level, row.tensor, *traffic[4 * number : 4 * number + 4])
+                for number, row in enumerate(first.traffic)
+            ),
+            occupancy_bits=tuple(
+                (name, bits) for (name, _), bits in zip(first.occupancy_bits, others[len(traffic) :], strict=True)
+            ),
+            energy_pj=energy,
+            energy_by_level_pj=tuple(
+                (name, values) for (name, _), values in zip(first.energy_by_level_pj, energies, strict=True)
+            ),
+            compute_cycles=compute_cycles,
+            latency_cycles=latency_cycles,
+            utilization=utilization,
+        )
+
+
+def _integers_of(cost: Cost) -> list[int]:
+    """Return a cost's integers in the order of BatchFigures."""
+    figures = [cost.instances, cost.compute_cycles, cost.latency_cycles]
+    for row in cost.traffic:
+        figures += [row.reads, row.writes, row.fills, row.drains]
+    return figures + [bits for _, bits in cost.occupancy_bits]
+
+
+def _floats_of(cost: Cost) -> list[float]:
+    """Return a cost's floats in the order of BatchFigures."""
+    return [cost.energy_pj, cost.utilization, *(energy for _, energy in cost.energy_by_level_pj)]

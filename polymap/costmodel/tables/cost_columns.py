@@ -1,0 +1,242 @@
+"""From arrays of counts to arrays of cost: `assemble` on columns, with the same numbers to the last bit.
+
+Energies are sums of integers over one common denominator. A quotient of two integers below 2^53 is rounded once, like
+that of two rationals; larger ones are divided as Python integers, which rounds once as well. What may come up is
+bounded before (`Prices`): counts and cycles must fit int64, energies are Python integers where they might not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from math import lcm, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.costmodel.closed_form import MachineModel, WorkloadModel, machine_model, workload_model
+from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
+from polymap.costmodel.tables.loops import ArrayRow, Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
+from polymap.costmodel.tables.partial_tiles import PartialPlan
+from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
+from polymap.schedules.space import any_order_is_legal
+
+EXACT = 2**53  # below it, floats hold all integers
+_INT64 = 2**63
+_LONGEST = 2**51  # see `batch_loops.quotient`
+_LARGEST_PJ = 10**300
+
+_STRETCH = 1 << 13  # rows that fit in the cache together with what is computed from them
+
+
+class BatchFigures(NamedTuple):
+    """integers: instances, compute cycles, latency cycles, per traffic row reads, writes, fills, drains, then per level
+    below the outermost the bits held. floats: energy, utilization, then the energy of each level and of compute."""
+
+    legal: Booleans
+    integers: list[Many]
+    floats: list[NDArray[np.float64] | float]
+
+
+class Prices:
+    """The machine's rationals as integers. unit: their common denominator. moves: (level, tensor) -> what an element
+    read and an element written cost, in pJ / unit. leaks: per level, in pJ / unit and cycle. fit: whether int64 holds
+    every count and cycle that may come up. most: an energy, in pJ / unit, that none exceeds. lanes: instances of the
+    compute unit, by what each does per cycle."""
+
+    __slots__ = ("compute", "cycles", "fit", "lanes", "leaks", "most", "moves", "unit")
+
+    def __init__(self, model: WorkloadModel, arch: Architecture) -> None:
+        costs: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}
+        for number, level in enumerate(arch.levels):
+            for tensor in model.tensors:
+                share = Fraction(tensor.bits, level.word_bits)
+                costs[number, tensor.index] = (share * level.read_pj, share * level.write_pj)
+        fractions = [each for pair in costs.values() for each in pair]
+        fractions += [level.leak_pj_per_cycle for level in arch.levels] + [Fraction(arch.compute.pj)]
+        self.unit = lcm(*(each.denominator for each in fractions))
+        self.moves = {key: (int(read * self.unit), int(write * self.unit)) for key, (read, write) in costs.items()}
+        self.leaks = [int(level.leak_pj_per_cycle * self.unit) for level in arch.levels]
+        self.compute = int(arch.compute.pj * self.unit)
+        bandwidths = [each for level in arch.levels for each in _bandwidths(level) if each is not None]
+        self.cycles = lcm(*(each.numerator for each in bandwidths))
+        self.lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
+        self._bound(model, arch)
+
+    def _bound(self, model: WorkloadModel, arch: Architecture) -> None:
+        instances = prod(model.extents)
+        most = instances * max(2, *(tensor.reads for tensor in model.tensors))  # elements that one row reads or writes
+        bits = 2 * most * sum(tensor.bits for tensor in model.tensors)
+        slowest = max((each.denominator for level in arch.levels for each in _bandwidths(level) if each), default=1)
+        latency = len(arch.levels) * bits * slowest * max(1, self.cycles) + instances * max(1, self.cycles)
+        energy = most * sum(sum(pair) for pair in self.moves.values()) + self.compute * instances
+        self.most = energy + latency * sum(self.leaks)
+        counted = max(latency, bits, instances * self.lanes, 64 * instances) < _INT64
+        self.fit = counted and max(model.extents) < _LONGEST and self.most < _LARGEST_PJ * self.unit
+
+
+def _bandwidths(level: MemoryLevel) -> tuple[Fraction | None, ...]:
+    return (
+        level.bandwidth_bits_per_cycle,
+        level.read_bandwidth_bits_per_cycle,
+        level.write_bandwidth_bits_per_cycle,
+    )
+
+
+class Batch:
+    """Counts tables of tiles for one workload, machine and tree shape. placed: whether the placement is legal."""
+
+    __slots__ = ("_arch", "_divides", "_machine", "_model", "_partial", "_placed", "_prices", "_shape")
+
+    def __init__(
+        self, model: WorkloadModel, machine: MachineModel, arch: Architecture, shape: Shape, *, placed: bool
+    ) -> None:
+        self._model, self._machine, self._arch, self._shape = model, machine, arch, shape
+        self._placed = placed
+        self._prices = Prices(model, arch)
+        self._divides = is_in_reach(model, machine, shape)
+        self._partial: PartialPlan | None = None
+
+    def fits(self) -> bool:
+        """Return whether int64 holds all counts and cycles of this tree."""
+        return self._prices.fit
+
+    def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
+        """Return the figures of all rows and for which they are right: those whose tiles all divide the enclosing one.
+        None where there are no such rows, or arrays cannot count them in this tree."""
+        if not self._divides:
+            return None
+        columns, right = self._columns(table)
+        for even in columns.even.values():
+            right &= even
+        if not right.any():
+            return None
+        rows, busy = count_arrays(self._model, self._machine, self._shape, columns)
+        return self._figures(columns, columns.steps, rows, busy), right
+
+    def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
+        """Yield stretches of the rows, their figures and for which they are right, tiles of any size."""
+        if self._partial is None:
+            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
+            self._partial = PartialPlan(self._model, self._machine, self._shape, metered)
+        everything, readable = self._columns(table)
+        rows = self._partial.rows_of(everything.tiles)
+        for start in range(0, len(table), _STRETCH):
+            stretch = slice(start, min(start + _STRETCH, len(table)))
+            columns = everything.part(stretch)
+            rows.move(stretch)
+            counted, busy, steps = self._partial.count(rows, columns.even)
+            yield stretch, self._figures(columns, steps, counted, busy), readable[stretch] & ~rows.failed
+
+    def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
+        """Return the rows as columns, and which are programs."""
+        positive = np.maximum(table, 1)
+        columns = Columns(self._model.extents, self._shape, positive)
+        readable: Booleans = (positive == table).all(axis=1)
+        for end in columns.ends.values():
+            readable &= end == 1
+        return columns, readable
+
+    def _figures(self, columns: Columns, steps: Integers, rows: list[ArrayRow], busy: dict[int, Busy]) -> BatchFigures:
+        model, arch, prices = self._model, self._arch, self._prices
+        instances = prod(model.extents)
+        compute = -(-steps // arch.compute.per_cycle) if arch.compute.per_cycle > 1 else steps
+        latency = _latency(arch, prices, compute, busy)
+        legal = _within_fanouts(model, arch, self._shape, columns) & self._placed
+        integers: list[Many] = [instances, compute, latency]
+        for row in rows:
+            integers += [row.reads, row.writes, row.fills, row.drains]
+        energies: list[Many] = []
+        for number, level in enumerate(arch.levels):
+            energies.append(_energy(prices, number, latency, rows))
+            if number:
+                held = _total(row.tile * model.tensors[row.tensor].bits for row in rows if row.level == number)
+                integers.append(held)
+                if level.capacity_bits is not None:
+                    legal = legal & (held * level.buffering <= level.capacity_bits)
+        energies.append(prices.compute * instances)
+        most = max(prices.most, prices.unit)
+        floats = [_divided(_total(energies), prices.unit, most)]
+        floats.append(_divided(instances, compute * prices.lanes, instances * prices.lanes))
+        floats += [_divided(energy, prices.unit, most) for energy in energies]
+        return BatchFigures(legal, integers, floats)
+
+
+def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> Batch | None:
+    """Return what counts a readable tree's tables, or None where rows must be counted one by one."""
+    model = workload_model(workload)
+    if model is None or not any_order_is_legal(workload):
+        return None
+    machine = machine_model(arch)
+    shape = shape_of_tree(model, machine, tree)
+    if shape is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
+        return None
+    batch = Batch(model, machine, arch, shape, placed=placed)
+    return batch if batch.fits() else None
+
+
+def _total(values: Iterable[Many]) -> Many:
+    total: Many = 0
+    for value in values:
+        total = value if isinstance(total, int) and total == 0 else value + total
+    return total
+
+
+def _energy(prices: Prices, level: int, latency: Integers, rows: list[ArrayRow]) -> Many:
+    """Return a level's energy, as a multiple of 1 / unit: int64 where it fits, else Python integers."""
+    exact = _python_integers if prices.most >= _INT64 else _as_they_are
+    total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0
+    for row in rows:
+        if row.level == level:
+            read, write = prices.moves[level, row.tensor]
+            reads, writes = exact(row.reads), exact(row.writes)
+            total = ((reads + writes) * read if read == write else reads * read + writes * write) + total
+    return total
+
+
+def _as_they_are(values: Many) -> Many:
+    return values
+
+
+def _python_integers(values: Many) -> Any:
+    return values if isinstance(values, int) else values.astype(np.object_)
+
+
+def _divided(numerator: Many, denominator: Many, most: int) -> NDArray[np.float64] | float:
+    """Return quotients rounded once; most: what neither side exceeds."""
+    if most < EXACT or (isinstance(numerator, int) and isinstance(denominator, int)):
+        return numerator / denominator
+    exact = np.asarray(_python_integers(numerator)) / np.asarray(_python_integers(denominator), dtype=np.object_)
+    return np.asarray(exact, dtype=np.float64)
+
+
+def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, columns: Columns) -> Booleans:
+    """Return which mappings keep the sizes of the fan-outs and the dims that may run over them."""
+    legal: Booleans = np.ones(columns.rows, dtype=np.bool_)
+    for number, fanout in enumerate(arch.fanouts):
+        used: Many = 1
+        for loop in shape.loops:
+            if loop.fanout == number:
+                used = used * columns.trips[loop.column]
+                if fanout.dims is not None and model.dims[loop.dim] not in fanout.dims:
+                    legal = legal & ~columns.moves[loop.column]
+        legal = legal & (used <= fanout.size)
+    return legal
+
+
+def _latency(arch: Architecture, prices: Prices, compute: Integers, busy: dict[int, Busy]) -> Integers:
+    """Return the cycles of the runs: all shares are counted in 1 / `cycles`, which every bandwidth divides."""
+    total = compute * prices.cycles
+    for number, level in enumerate(arch.levels):
+        bandwidths = _bandwidths(level)
+        if not level.has_bandwidth:
+            continue
+        used = busy.get(number, Busy())
+        share: Many = 0
+        for bits, bandwidth in zip((used.moved, used.read, used.written), bandwidths, strict=True):
+            if bandwidth is not None:
+                cycles = bits * (bandwidth.denominator * (prices.cycles // bandwidth.numerator))
+                share = np.maximum(share, cycles)
+        total = np.maximum(total, share) if arch.overlap else total + share
+    return -(-total // prices.cycles)

@@ -1,0 +1,310 @@
+"""The digits of one dim under its loops for many mappings at once, tiles of any size: `digits` on arrays.
+
+A state is a length that outer digits leave and how often they leave it. A loop of `trips` digits leaves full tiles and
+one rest, so a chain of k loops has k + 1 states at most, whatever its tiles are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from polymap.costmodel.closed_form import (
+    NOTHING,
+    Chain,
+    Clock,
+    Cut,
+    Judge,
+    Part,
+    Past,
+    Track,
+    none_moves,
+    none_starts,
+    none_stops,
+)
+from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
+
+
+def first_back(tracks: tuple[Track, ...]) -> bool:
+    """Return whether a sibling works now that did not before.
+
+    As the judge of `judged_places` it also asks that the first of these is the one that the MERGED loop's pin tells.
+    """
+    return not none_starts(tracks)
+
+
+class History(NamedTuple):
+    """What is asked of the last change before a step (`Past`): that it came with this loop of the chain and that a
+    sibling started at it, or that it came with a loop outside of this one, or that there was none."""
+
+    loop: int
+    starts: bool
+
+    def holds(self, past: Past) -> bool:
+        return (past.loop == self.loop and past.starts) if self.starts else past.loop < self.loop
+
+
+class Digit(NamedTuple):
+    """One loop. pin: the digit of a PINNED loop, or of the sibling that `first_back` asks for."""
+
+    tile: Integers
+    part: Part
+    pin: Many
+
+
+Digits = Sequence[Digit]
+Lengths = list[tuple[Many, Many]]  # (length, how many); a length of which there are none may be anything
+
+
+def digits_of(extent: int, tiles: Sequence[Integers], chain: Chain) -> list[Digit]:
+    """Return the loops of a chain with their tiles; the pins of the chain are numbers of runs (`run_starts`)."""
+    pinned = any(run for _, _, run in chain)
+    lengths: list[Many] = [extent]
+    digits: list[Digit] = []
+    for tile, (_, part, run) in zip(tiles, chain, strict=True):
+        digits.append(Digit(tile, part, run_starts(lengths, tile)[run] if run else 0))
+        if pinned:
+            lengths = [tile, *(length - quotient(length, tile) * tile for length in lengths)]
+    return digits
+
+
+def run_starts(lengths: Sequence[Many], tile: Integers) -> list[Many]:
+    """Return the first digits of runs that leave the same of every length, 0 first, and 0 in place of those that are
+    not there. lengths: 0 for none."""
+    edges: list[Many] = [0]
+    for length in lengths:
+        whole = quotient(length, tile)
+        edges += [whole, whole + (whole * tile < length)]
+    ordered = np.sort(np.stack(np.broadcast_arrays(*edges)), axis=0)
+    last = ordered[-1]
+    starts = [np.where((low < high) & (high < last), high, 0) for low, high in pairwise(ordered)]
+    return [0, *starts]
+
+
+def most_runs(loops_outside: int) -> int:
+    """Return how many runs `run_starts` gives for a loop with so many loops of its dim outside of it."""
+    return 2 * (loops_outside + 1) + 1
+
+
+def _branched(lengths: Lengths, tile: Integers) -> Lengths:
+    """Return what all digits of a loop leave."""
+    full: Many = 0
+    rests: Lengths = []
+    for length, many in lengths:
+        whole = quotient(length, tile)
+        rest = length - whole * tile
+        full = full + many * whole
+        rests.append((rest, many * (rest > 0)))
+    return [(tile, full), *rests]
+
+
+def _below(lengths: Lengths, tile: Integers, digit: Many) -> Lengths:
+    """Return what one digit leaves."""
+    if isinstance(digit, int) and digit == 0:
+        return [(np.minimum(length, tile), many) for length, many in lengths]
+    rests = [(length - digit * tile, many) for length, many in lengths]
+    return [(np.minimum(rest, tile), many * (rest > 0)) for rest, many in rests]
+
+
+def places(extent: int, digits: Digits, cut: int) -> Many:
+    """Return how many vectors of the first `cut` TIME digits and of the EACH digits have work below (the other TIME
+    digits 0, the others their first)."""
+    lengths: Lengths = [(extent, 1)]
+    for tile, part, pin in digits:
+        if part is Part.EACH or (part is Part.TIME and cut > 0):
+            lengths = _branched(lengths, tile)
+            cut -= part is Part.TIME
+        else:
+            lengths = _below(lengths, tile, pin)
+    return sum((many for _, many in lengths), start=0)
+
+
+def tile_size(extent: int, digits: Digits) -> Many:
+    """Return how many indices the tile of the first step in the first instance has."""
+    lengths: Lengths = [(extent, 1)]
+    for tile, part, _ in digits:
+        lengths = _branched(lengths, tile) if part is Part.FREE else _below(lengths, tile, 0)
+    return sum((length * many for length, many in lengths), start=0)
+
+
+def kept_is_in_reach(chain: Chain, outside: int) -> bool:
+    """Return whether `kept_indices` counts a chain: no FREE loop outside a TIME loop that must not step on."""
+    inner = [number for number, (_, part, _) in enumerate(chain) if part is Part.TIME][outside:]
+    return not inner or all(part is not Part.FREE for _, part, _ in chain)
+
+
+def kept_indices(extent: int, digits: Digits, outside: int, clock: Clock) -> Many:
+    """Return how many indices all instances keep at the steps whose carry follows the first `outside` TIME loops of
+    this dim and is in another dim: those under digits whose inner TIME loops make one iteration only."""
+    times = sum(digit.part is Part.TIME for digit in digits)
+    if outside == times and all(digit.part is not Part.PINNED for digit in digits):
+        return extent
+    if clock is Clock.MACHINE:
+        return _kept_by_the_machine(extent, digits, outside)
+    # (length, what the digits further in must take for all inner TIME loops to end at once, how many)
+    states: list[tuple[Many, Many, Many]] = [(extent, 0, 1)]
+    for tile, part, pin in digits:
+        following: list[tuple[Many, Many, Many]] = []
+        full: Many = 0
+        inner = part is Part.TIME and outside <= 0
+        for length, need, many in states:
+            if inner:
+                following.append((np.minimum(length, tile), np.maximum(need, length - tile), many))
+            elif part is Part.PINNED:
+                rest = length - pin * tile
+                needs = need if isinstance(need, int) else np.maximum(need - pin * tile, 0)
+                following.append((np.minimum(rest, tile), needs, many * (rest > 0)))
+            elif isinstance(need, int):  # nothing is needed
+                whole = quotient(length, tile)
+                rest = length - whole * tile
+                full = full + many * whole
+                following.append((rest, 0, many * (rest > 0)))
+            else:
+                full = full + _with_need(length, need, many, tile, following)
+        if not inner and part is not Part.PINNED:
+            following.append((tile, 0, full))
+        outside -= part is Part.TIME
+        states = following
+    return sum((length * many * (need <= 0) for length, need, many in states), start=0)
+
+
+def _with_need(length: Many, need: Many, many: Many, tile: Integers, following: list[tuple[Many, Many, Many]]) -> Many:
+    """Return how often a digit leaves a full tile and no need; what other digits leave is added to `following`."""
+    whole = quotient(length, tile)
+    rest = length - whole * tile
+    passed = quotient(need, tile)
+    part = need - passed * tile
+    last = passed >= whole  # the need ends in the last, shorter tile, or is beyond it
+    following.append((np.where(last, rest, tile), part, many * np.where(last, (passed == whole) & (rest > part), 1)))
+    following.append((rest, np.zeros_like(part), many * (~last & (rest > 0))))
+    return many * np.maximum(whole - passed - 1, 0)
+
+
+def _kept_by_the_machine(extent: int, digits: Digits, outside: int) -> Many:
+    """Return the same where the inner loops of all instances end with those of the first one."""
+    states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (length, that of the first instance, how many)
+    for tile, part, pin in digits:
+        following: list[tuple[Many, Many, Many]] = []
+        full: Many = 0
+        for length, clock, many in states:
+            if part is Part.TIME and outside <= 0:
+                following.append((np.minimum(length, tile), np.minimum(clock, tile), many * (clock <= tile)))
+            elif part is Part.PINNED:
+                rest = length - pin * tile
+                following.append((np.minimum(rest, tile), np.minimum(clock, tile), many * (rest > 0)))
+            else:
+                whole = quotient(length, tile)
+                rest = length - whole * tile
+                full = full + many * whole
+                after = clock - whole * tile if part is Part.TIME else clock
+                following.append((rest, np.minimum(after, tile), many * (rest > 0)))
+        if part is not Part.PINNED and not (part is Part.TIME and outside <= 0):
+            following.append((tile, tile, full))
+        outside -= part is Part.TIME
+        states = following
+    return sum((length * many for length, _, many in states), start=0)
+
+
+def judged_is_in_reach(chain: Chain, history: History | None) -> bool:
+    """Return whether `judged_places` counts a chain: TIME loops, and at most one spatial loop inside them."""
+    parts = [part for _, part, _ in chain]
+    if history and parts and parts[-1] is Part.EACH:
+        return False
+    return all(part is Part.TIME for part in parts[:-1]) and (not parts or parts[-1] is not Part.FREE)
+
+
+def judged_places(extent: int, digits: Digits, cut: Cut, judge: Judge, history: History | None = None) -> Many:
+    """Return how many steps of one carry, on the clock of the whole machine, and EACH digits there are at which the
+    first sibling works and worked before, and of which the judge approves; history: what is asked of the past."""
+    states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (left now, left before, how many)
+    known: dict[int, Changed] = {}
+    outside = cut.outside
+    for number, (tile, part, pin) in enumerate(digits):
+        if history and part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved)):
+            states = [
+                (now, before, many * _asked(digits, number, before, history, known)) for now, before, many in states
+            ]
+            history = None
+        if part is not Part.TIME:
+            if history and history.starts:
+                return 0
+            return sum((_spread(state, tile, part, pin, judge) for state in states), start=0)
+        if outside > 0:
+            branches = _branched([(now, many) for now, _, many in states], tile)
+            states = [(length, length, many) for length, many in branches]
+        elif outside == 0 and cut.moved:
+            states = [stepped for now, _, many in states for stepped in _stepped(now, many, tile)]
+        else:
+            states = [
+                (np.minimum(now, tile), before - (quotient(before + tile - 1, tile) - 1) * tile, many)
+                for now, before, many in states
+            ]
+        outside -= 1
+    if history and history.starts:
+        return 0
+    return sum((many for _, _, many in states), start=0)
+
+
+def _asked(digits: Digits, number: int, length: Many, history: History, known: dict[int, Changed]) -> Booleans:
+    """Return where the past of the loops from `number` on, with this length left for them, is the one asked for."""
+    _, loop, starts = _last_change(digits, number, length, known)
+    return np.asarray((loop == history.loop) & starts if history.starts else loop < history.loop)
+
+
+Changed = tuple[Many, Many, Many]  # siblings at work at last, number of the loop of the last change, whether more work
+
+
+def _last_change(digits: Digits, number: int, length: Many, known: dict[int, Changed]) -> Changed:
+    """Return `digits._last_change` of TIME loops and one spatial loop inside them. known: below full tiles.
+
+    All digits but the last leave full tiles, so that two of them tell what all do.
+    """
+    if number == len(digits) or digits[number].part is not Part.TIME:
+        return _at_work(digits[number:], length), NOTHING, 0
+    tile = digits[number].tile
+    last = quotient(length + (tile - 1), tile) - 1
+    works, loop, starts = _last_change(digits, number + 1, length - last * tile, known)
+    if number not in known:
+        known[number] = _last_change(digits, number + 1, tile, known)
+    worked, loop_before, starts_before = known[number]
+    changed = np.not_equal(worked, works)
+    more = np.where(changed, np.greater(works, worked), starts_before)
+    moved = np.where((last > 0) & (changed | np.greater_equal(loop_before, 0)), number, NOTHING)
+    inside = np.greater_equal(loop, 0)
+    return works, np.where(inside, loop, moved), np.where(inside, starts, more)
+
+
+def _at_work(spatial: Digits, length: Many) -> Many:
+    """Return how many siblings work along a spatial loop, of a PINNED one 1 or 0."""
+    if not spatial:
+        return 1
+    ((tile, part, pin),) = spatial
+    working = quotient(length + (tile - 1), tile)
+    return np.greater(working, pin).astype(np.int64) if part is Part.PINNED else working
+
+
+def _stepped(length: Many, many: Many, tile: Integers) -> list[tuple[Many, Many, Many]]:
+    """Return what the digits above 0 of a loop leave, and their predecessors: full tiles, and at last the rest."""
+    whole = quotient(length, tile)
+    rest = length - whole * tile
+    return [(tile, tile, many * np.maximum(whole - 1, 0)), (rest, tile, many * ((rest > 0) & (whole > 0)))]
+
+
+def _spread(state: tuple[Many, Many, Many], tile: Integers, part: Part, pin: Many, judge: Judge) -> Many:
+    """Return how often the first sibling works now and before, along one spatial loop, if the judge approves."""
+    length, last, many = state
+    now, before = quotient(length + tile - 1, tile), quotient(last + tile - 1, tile)
+    if part is Part.EACH:
+        return many * np.minimum(now, before)
+    if part is Part.PINNED:
+        return many * ((now > pin) & (before > pin))
+    if judge is first_back:
+        return many * ((before == pin) & (now > pin))
+    if judge is none_starts:
+        return many * (now <= before)
+    if judge is none_moves:
+        return many * (now == before)
+    return many * (before <= now) if judge is none_stops else many

@@ -1,0 +1,313 @@
+"""What one dim, or the dims of one window, give to the counts of many mappings with tiles of any size.
+
+Counts are sums of products of these over the dims. Along one dim they are counted on arrays (`batch_digits`); along
+windows, and where a loop that a tile spans stands outside one that fixes it, once per distinct chain of tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+
+import numpy as np
+
+from polymap.costmodel.closed_form import (
+    Axes,
+    Chain,
+    Clock,
+    Cut,
+    Cuts,
+    Judge,
+    Part,
+    all_elements,
+    changes,
+    changes_with_past,
+    distinct_elements,
+    first_tile,
+    kept_elements,
+    kept_indices as kept_of_one,
+    siblings,
+    sums_of_window,
+)
+from polymap.costmodel.tables.digits import (
+    Digit,
+    History,
+    digits_of,
+    first_back,
+    judged_is_in_reach,
+    judged_places,
+    kept_indices,
+    kept_is_in_reach,
+    places,
+    tile_size,
+)
+from polymap.costmodel.tables.loops import Integers, Many
+from polymap.costmodel.tables.rows import NO_ANSWER
+from polymap.costmodel.tables.siblings import is_listed, listed_sums
+from polymap.costmodel.tables.sliding import first_size, is_in_reach, sums
+from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_of
+from polymap.ir import BudgetError
+
+_FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own
+
+# In the chains of this module a link's tile is the number of a column, a pin that of a run of digits.
+
+
+def columns_of(chain: Chain) -> tuple[int, ...]:
+    """Return the columns of a chain's loops."""
+    return tuple(column for column, _, _ in chain)
+
+
+def times_of(chain: Chain) -> int:
+    """Return how many TIME loops a chain has."""
+    return sum(part is Part.TIME for _, part, _ in chain)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One dim: its extent and chain; subclasses say what is counted."""
+
+    extent: int
+    chain: Chain
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return columns_of(self.chain)
+
+    @property
+    def alone(self) -> bool:
+        return False
+
+
+class FirstTile(Line):
+    """Indices in the tile of the first step in the first instance."""
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return tile_size(self.extent, digits_of(self.extent, tiles, self.chain))
+
+
+@dataclass(frozen=True, slots=True)
+class Places(Line):
+    """Places that work over the first `cut` TIME loops; moving: over one more without those."""
+
+    cut: int
+    moving: bool = False
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        digits = digits_of(self.extent, tiles, self.chain)
+        found = places(self.extent, digits, self.cut)
+        return places(self.extent, digits, self.cut + 1) - found if self.moving else found
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Line):
+    """Indices kept at carries of other dims inside the first `outside` TIME loops."""
+
+    outside: int
+    clock: Clock
+
+    @property
+    def alone(self) -> bool:
+        return not kept_is_in_reach(self.chain, self.outside)
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        if self.alone:
+            count = partial(_kept_of_one, outside=self.outside, clock=self.clock)
+            return one_by_one(count, ((1, self.extent, self.chain),), tiles)
+        return kept_indices(self.extent, digits_of(self.extent, tiles, self.chain), self.outside, self.clock)
+
+
+def _kept_of_one(axes: Axes, outside: int, clock: Clock) -> int:
+    ((_, extent, chain),) = axes
+    return kept_of_one(extent, chain, outside, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Line):
+    """Places that work now and before at one carry and of which a judge approves; history: what is asked of the past
+    of these steps."""
+
+    cut: Cut
+    judge: Judge
+    history: History | None = None
+
+    @property
+    def alone(self) -> bool:
+        return not judged_is_in_reach(self.chain, self.history)
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        if self.alone:
+            count = partial(_judged_of_one, cut=self.cut, judge=self.judge, history=self.history)
+            return one_by_one(count, ((1, self.extent, self.chain),), tiles)
+        digits = digits_of(self.extent, tiles, self.chain)
+        return judged_places(self.extent, digits, self.cut, self.judge, self.history)
+
+
+def _judged_of_one(axes: Axes, cut: Cut, judge: Judge, history: History | None) -> int:
+    ((_, extent, chain),) = axes
+    found = changes(extent, chain, cut)
+    if history:
+        with_past = changes_with_past(extent, chain, cut)
+        found = tuple((times, tracks) for times, tracks, past in with_past if history.holds(past))
+    if judge is not first_back:
+        return sum(times for times, tracks in found if judge(tracks))
+    ((merged, pin),) = ((number, pin) for number, (_, part, pin) in enumerate(chain) if part is Part.MERGED)
+    digits = [kind[merged] for kind in siblings(extent, chain)]
+    total = 0
+    for times, tracks in found:
+        back = [digit for digit, (now, before) in zip(digits, tracks, strict=True) if now and not before]
+        total += times * (bool(back) and min(back) == pin)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class OfWindow:
+    """One window; subclasses say what is counted."""
+
+    axes: Axes
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(column for _, _, chain in self.axes for column in columns_of(chain))
+
+    @property
+    def alone(self) -> bool:
+        return True
+
+
+class WindowFirst(OfWindow):
+    """Elements of the first tile of the first instance."""
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        steps: tuple[None, ...] = (None,) * len(self.axes)
+        if not is_in_reach(self.axes, steps):
+            return one_by_one(first_tile, self.axes, tiles)
+        return first_size(self.axes, digits_of_axes(self.axes, tiles))
+
+
+class WindowAll(OfWindow):
+    """Elements of all tiles, over all steps and instances."""
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return _summed(all_elements, _apart(self.axes), (None,) * len(self.axes), "tile", tiles)
+
+
+class WindowDistinct(OfWindow):
+    """Elements of the distinct tiles of siblings, over all steps."""
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return _summed(distinct_elements, self.axes, (None,) * len(self.axes), "tile", tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowKept(OfWindow):
+    """Elements that tiles keep, over the steps of one carry and all instances."""
+
+    cuts: Cuts
+    clock: Clock
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        axes = _apart(self.axes)
+        count = partial(_kept_in_window, cuts=self.cuts, clock=self.clock)
+        at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None
+        united = any(part is Part.UNITED for _, _, chain in axes for _, part, _ in chain)
+        if self.clock is Clock.MACHINE and not united and is_tabled(axes):
+            at_once = partial(kept_elements_of, axes, cuts=self.cuts)
+        return _summed(count, axes, self.cuts, "all", tiles, self.clock, at_once)
+
+
+def _apart(axes: Axes) -> Axes:
+    """Return the axes with every sibling on its own."""
+    alone = {Part.MERGED: Part.EACH}
+    return tuple(
+        (
+            factor,
+            extent,
+            tuple((column, alone.get(part, part), pin) for column, part, pin in chain),
+        )
+        for factor, extent, chain in axes
+    )
+
+
+def _kept_in_window(axes: Axes, cuts: Cuts, clock: Clock) -> int:
+    return kept_elements(axes, cuts, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSum(OfWindow):
+    """One of the sums over the steps of one carry (`Sums`, by name)."""
+
+    cuts: Cuts
+    name: str
+
+    def count(self, tiles: Sequence[Integers]) -> Many:
+        return _summed(lambda axes: self._of_one(axes), self.axes, self.cuts, self.name, tiles)
+
+    def _of_one(self, axes: Axes) -> int:
+        return int(getattr(sums_of_window(axes, self.cuts), self.name))
+
+
+def _summed(
+    count: Callable[[Axes], int],
+    axes: Axes,
+    cuts: Sequence[Cut | None],
+    name: str,
+    tiles: Sequence[Integers],
+    clock: Clock = Clock.OWN,
+    at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None,
+) -> Many:
+    """Return one sum over the steps of a window: from formulas, where they do not reach sibling by sibling, then point
+    by point (`at_once`, where there is one), else by `count`, one by one."""
+    if not tiles:
+        return one_by_one(count, axes, tiles)
+    values = np.zeros(len(tiles[0]), dtype=np.int64)
+    left = np.ones(len(tiles[0]), dtype=np.bool_)
+    if is_in_reach(axes, cuts):
+        found, left = sums(axes, digits_of_axes(axes, tiles), cuts)
+        known, left = np.broadcast_arrays(found[_FORMULAS.get(name, name)], left, tiles[0])[:2]
+        if not left.any():
+            return known
+        values = known.copy()
+    if is_listed(axes, cuts):
+        numbers = np.flatnonzero(left)
+        listed, wrong = listed_sums(axes, digits_of_axes(axes, [tile[left] for tile in tiles]), cuts, name, clock)
+        values[numbers[~wrong]] = listed[~wrong]
+        left = np.zeros_like(left)
+        left[numbers[wrong]] = True
+    if left.any():
+        some = [tile[left] for tile in tiles]
+        values[left] = at_once(digits_of_axes(axes, some)) if at_once else one_by_one(count, axes, some)
+    return values
+
+
+def digits_of_axes(axes: Axes, tiles: Sequence[Integers]) -> list[list[Digit]]:
+    """Return the loops of a window's dims with their tiles."""
+    left = iter(tiles)
+    return [digits_of(extent, [next(left) for _ in chain], chain) for _, extent, chain in axes]
+
+
+def one_by_one(count: Callable[[Axes], int], axes: Axes, tiles: Sequence[Integers]) -> Many:
+    """Return the counts for each row of tiles, NO_ANSWER where they are out of reach."""
+    links = (_chains(digits) for digits in digits_of_axes(axes, tiles))
+    rows = zip(*links, strict=False) if tiles else iter((((),) * len(axes),))
+    found: list[int] = []
+    for chains in rows:
+        placed = tuple((factor, extent, chain) for (factor, extent, _), chain in zip(axes, chains, strict=True))
+        try:
+            found.append(count(placed))
+        except BudgetError:
+            found.append(NO_ANSWER)
+    return np.array(found, dtype=np.int64) if tiles else found[0]
+
+
+def _chains(digits: Sequence[Digit]) -> Iterator[Chain]:
+    """Yield the chain of each row; of no loops, for ever."""
+    if not digits:
+        return repeat(())
+    columns = [
+        zip(digit.tile.tolist(), repeat(digit.part), np.broadcast_to(digit.pin, digit.tile.shape).tolist())
+        for digit in digits
+    ]
+    return zip(*columns, strict=True)

@@ -1,0 +1,230 @@
+"""The counts of many mappings of one tree shape at once, for tiles of any size: `Counter` and `busiest` as plans."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import pairwise, product
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, Pins, TensorModel, WorkloadModel
+from polymap.costmodel.tables.digits import most_runs
+from polymap.costmodel.tables.loops import ArrayRow, Booleans, Busy, Integers, Many, Shape
+from polymap.costmodel.tables.plans import Plans
+from polymap.costmodel.tables.rows import Rows
+from polymap.costmodel.tables.sums import Nested, Terms, nested, times, worked_out
+
+_MAX_CANDIDATES = 16
+
+
+class PlannedRow(NamedTuple):
+    """One tensor at one level, as in `Row`."""
+
+    level: int
+    tensor: int
+    reads: Nested
+    writes: Nested
+    fills: Nested
+    drains: Nested
+    tile: Nested
+
+
+class Candidate(NamedTuple):
+    """One kind of instance of a level. works: 1 where it has work. reads, writes: in bits."""
+
+    works: Nested
+    reads: Nested
+    writes: Nested
+
+
+class PartialPlan:
+    """The plan of one tree. metered: the levels whose busiest instance matters."""
+
+    __slots__ = ("_alone", "_bits", "_busy", "_doubts", "_metered", "_plans", "_rows", "_steps", "_uneven")
+
+    def __init__(self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int]) -> None:
+        self._plans = Plans(model, machine, shape)
+        self._metered = metered
+        self._bits = [tensor.bits for tensor in model.tensors]
+        self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
+        self._doubts: list[tuple[Nested, frozenset[int] | None]] = []  # sums that must be 0 where such a dim is uneven
+        self._rows: list[PlannedRow] = []
+        for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
+            self._rows += self._written_rows(tensor, nodes) if tensor.written else self._read_rows(tensor, nodes)
+            self._unites_unevenly(machine, tensor, nodes)
+        self._rows.sort(key=lambda row: (row.level, row.tensor))
+        self._steps = nested(self._plans.steps())
+        fans = dict(machine.levels.values())
+        self._alone = [level for level in metered if not fans[level]]
+        self._busy = {level: self._candidates(model, shape, level, fans[level]) for level in metered if fans[level]}
+        self._doubts += [(nested(terms), None) for terms in self._plans.doubts]
+
+    def _read_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[PlannedRow]:
+        fills = nested([])
+        for node, below in pairwise(nodes):
+            reads = nested(self._plans.messages(tensor, node, below))
+            tile = nested(self._plans.tile(tensor, node))
+            yield PlannedRow(node.level, tensor.index, reads, fills, fills, nested([]), tile)
+            if below.level >= 0:
+                fills = nested(self._plans.fills(tensor, node, below))
+
+    def _written_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[PlannedRow]:
+        """Yield the rows of the target from entries, entry events and arrivals (docs/closed_form.md)."""
+        plans = self._plans
+        entries: Terms = []
+        fills: Terms = []
+        for number, (node, below) in enumerate(pairwise(nodes)):
+            tile = plans.tile(tensor, node)
+            arrivals = plans.arrivals(tensor, node, below)
+            drains: Terms = []
+            if number == 0:
+                entries = tile
+                fills = tile if tensor.initial and not tensor.overwritten else []
+                reads, writes, filled = [*arrivals, *times(entries, -1), *fills], arrivals, []
+            else:
+                parent = nodes[number - 1]
+                silent = plans.silent_events(tensor, parent, node)
+                fills = [*fills, *plans.events(tensor, parent, node), *times([*entries, *silent], -1)]
+                drains = entries = plans.entries(tensor, parent, node)
+                reads = writes = [*arrivals, *fills]
+                filled = fills
+                if node.level in self._metered:
+                    self._doubt_delicate(tensor, node, fills)
+            yield PlannedRow(
+                node.level, tensor.index, *(nested(each) for each in (reads, writes, filled, drains, tile))
+            )
+
+    def _doubt_delicate(self, tensor: TensorModel, node: Node, fills: Terms) -> None:
+        """Note that no partial sum may come back where siblings take unequal shares of them: where they may hold an
+        element of a window through different offsets, or come back to it while others hold it."""
+        spread = {loop.dim for loop in self._plans.nest.loops if 0 <= loop.fanout < node.fans}
+        if tensor.windows and any(tensor.kinds[dim] == 2 for dim in spread):
+            self._doubts.append((nested(fills), None))
+        elif tensor.windows and (idle := frozenset(dim for dim in spread if tensor.kinds[dim] == 0)):
+            self._doubts.append((nested(fills), idle))
+
+    def _unites_unevenly(self, machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...]) -> None:
+        """Note the singles of which no tile may be partial: siblings united along them may differ in whether they load
+        while others are merged along a window."""
+        if tensor.written or not tensor.windows:
+            return
+        for parent, node in pairwise(nodes[:-1]):
+            between = [loop for loop in self._plans.nest.loops if parent.fans <= loop.fanout < node.fans]
+            if any(
+                tensor.kinds[loop.dim] == 2 and not (machine.unites[loop.fanout] or machine.repeats[loop.fanout])
+                for loop in between
+            ):
+                self._uneven |= {
+                    loop.dim for loop in between if tensor.kinds[loop.dim] == 1 and machine.unites[loop.fanout]
+                }
+
+    def _candidates(self, model: WorkloadModel, shape: Shape, level: int, fans: int) -> list[Candidate]:
+        """Return the kinds of instances of a level that may be the busiest, and what each reads and writes."""
+        here = [
+            (tensor, number, nodes)
+            for tensor, nodes in zip(model.tensors, shape.holders, strict=True)
+            for number, node in enumerate(nodes)
+            if node.level == level
+        ]
+        found: list[Candidate] = []
+        for pins in self._kinds_of_instances([tensor for tensor, _, _ in here], fans):
+            reads: Terms = []
+            writes: Terms = []
+            for tensor, number, nodes in here:
+                read, written = self._accesses(tensor, nodes, number, pins)
+                reads += times(read, tensor.bits)
+                writes += times(written, tensor.bits)
+            found.append(Candidate(nested(self._plans.works(pins)), nested(reads), nested(writes)))
+        return found
+
+    def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins]:
+        """Return the runs of digits (position of a spatial loop -> run) of instances that may be the busiest.
+
+        Only along windows, or along dims that the target lacks, may another instance than the first do more. Too many
+        kinds are left to others where a tile is partial, as are siblings in two loops over a dim that the target lacks.
+        """
+        loops: list[int] = []
+        kinds: list[range] = []
+        doubtful: set[int] = set()
+        simple = True
+        for dim, chain in enumerate(self._plans.nest.chains):
+            lacking = any(tensor.written and not tensor.kinds[dim] for tensor in tensors)
+            doubted = lacking or any(tensor.kinds[dim] == 2 for tensor in tensors)
+            spatial = [
+                (number, loop) for number, loop in enumerate(chain) if loop.fanout != TEMPORAL and loop.fanout < fans
+            ]
+            simple &= not lacking or len(spatial) < 2
+            loops += [loop.position for _, loop in spatial]
+            kinds += [range(most_runs(number) if doubted else 1) for number, _ in spatial]
+            if doubted and spatial:
+                doubtful.add(dim)
+        simple &= not any(tensor.written and tensor.windows for tensor in tensors)
+        if not simple or prod(len(each) for each in kinds) > _MAX_CANDIDATES:
+            self._uneven |= doubtful
+            kinds = [range(1)] * len(loops)
+        return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]
+
+    def _accesses(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> tuple[Terms, Terms]:
+        """Return what the instance with these digits reads and writes of a tensor at its node `number`."""
+        plans, node, below = self._plans, nodes[number], nodes[number + 1]
+        if not tensor.written:
+            return plans.messages(tensor, node, below, pins), plans.fills(tensor, nodes[number - 1], node, pins)
+        moved = [*plans.arrivals(tensor, node, below, pins), *self._fills_of(tensor, nodes, number, pins)]
+        return moved, moved
+
+    def _fills_of(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> Terms:
+        """Return how many partial sums the instance with these digits takes from its parent (`busiest.fills_of`)."""
+        plans = self._plans
+        touched = plans.fills(tensor, nodes[0], nodes[0], pins)
+        if number == 0:
+            return touched if tensor.initial and not tensor.overwritten else []
+        parent, node = nodes[number - 1], nodes[number]
+        moved = [loop for loop in plans.idle_siblings(tensor, parent, node) if pins[loop.position]]
+        if moved:
+            return plans.first_back(tensor, (parent, node), pins, moved[0]) if len(moved) == 1 else []
+        stays = touched if number == 1 else plans.entries(tensor, nodes[number - 2], parent, pins)
+        return [
+            *plans.events(tensor, parent, node, pins),
+            *times([*plans.come_back(tensor, parent, node, pins), *stays], -1),
+            *self._fills_of(tensor, nodes, number - 1, pins),
+        ]
+
+    def rows_of(self, tiles: list[Integers]) -> Rows:
+        """Return the rows of a table of tiles, none larger than the enclosing one."""
+        return Rows(tiles, len(self._plans.factors.known))
+
+    def count(self, rows: Rows, even: dict[int, Booleans]) -> tuple[list[ArrayRow], dict[int, Busy], Integers]:
+        """Return the counts, the busiest instances and the steps for the rows that `rows` is at, and note in it those
+        for which they do not hold. even: per dim, where all its tiles divide."""
+        found = [ArrayRow(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
+        busy = {level: self._only(found, level) for level in self._alone}
+        for level, candidates in self._busy.items():
+            best = Busy()
+            for each in candidates:
+                works = self._value(each.works, rows)
+                read, written = self._value(each.reads, rows) * works, self._value(each.writes, rows) * works
+                best = Busy(*map(np.maximum, best, (read, written, read + written)))
+            busy[level] = best
+        for dim in sorted(self._uneven):
+            rows.failed |= ~even[dim]
+        for doubt, dims in self._doubts:
+            wrong = self._value(doubt, rows) != 0
+            if dims is not None:
+                wrong = wrong & ~np.logical_and.reduce([even[dim] for dim in sorted(dims)])
+            rows.failed |= wrong
+        return found, busy, self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
+
+    def _value(self, plan: Nested, rows: Rows) -> Many:
+        return worked_out(plan, rows, self._plans.factors.known)
+
+    def _only(self, rows: list[ArrayRow], level: int) -> Busy:
+        """Return what the only instance of a level reads and writes."""
+        read: Many = 0
+        written: Many = 0
+        for row in rows:
+            if row.level == level:
+                read = row.reads * self._bits[row.tensor] + read
+                written = row.writes * self._bits[row.tensor] + written
+        return Busy(read, written, read + written)

@@ -1,0 +1,25 @@
+from polymap.inputs.parsing import (
+    located as located,
+    mistakes_in as mistakes_in,
+    parse_json as parse_json,
+    parse_toml as parse_toml,
+)
+from polymap.inputs.reading import (
+    LABEL_RULE as LABEL_RULE,
+    MAX_DEPTH as MAX_DEPTH,
+    MAX_INTEGER as MAX_INTEGER,
+    NAME_RULE as NAME_RULE,
+    Fields as Fields,
+    as_fraction as as_fraction,
+    as_integer as as_integer,
+    is_label as is_label,
+    is_list as is_list,
+    is_long_integer as is_long_integer,
+    is_name as is_name,
+    is_table as is_table,
+    kinds_found as kinds_found,
+    parse_integer as parse_integer,
+    read_text as read_text,
+    refuse_yaml as refuse_yaml,
+    shown as shown,
+)

@@ -1,0 +1,296 @@
+"""The door for what users write: files, then (JSON and TOML: polymap.inputs.parsing) names and numbers by ASCII rules.
+
+To Python's own rules `True` is an integer and a ligature a name. Meaning is checked by the rooms below.
+
+    mistakes: list[Mistake] = []
+    fields = Fields.of(parse_json(read_text(path), path), "machine", mistakes, known=("size",), required=("size",))
+    size = fields.integer("size", 1)          # the default is returned where the field is absent or wrong ...
+    if mistakes:                              # ... and every mistake is collected
+        raise ArchError(mistakes)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path, PurePath
+from typing import SupportsIndex, TypeGuard, TypeVar, cast
+
+from polymap.ir import InputError, Mistake, did_you_mean
+
+MAX_FILE_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 100
+MAX_DIGITS = 4300
+MAX_EXPONENT = 400
+MAX_LABEL_LENGTH = 200
+MAX_INTEGER = 10**100
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+Default = TypeVar("Default")
+Value = TypeVar("Value")
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a UTF-8 file of at most 16 MiB, without its byte order mark.
+
+    Raises InputError where the file cannot be read, is too large or is not UTF-8.
+    """
+    name = shown(str(path), longest=400)
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise InputError(Mistake("PM101", f"cannot read {name}: {reason}")) from None
+    if len(data) > MAX_FILE_BYTES:
+        raise InputError(Mistake("PM102", f"{name} is larger than 16 MiB", "Input files are smaller."))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        what = f"{name} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}"
+        hint = "It looks like UTF-16: save it as UTF-8." if data[:2] in _UTF16_MARKS else "Save it as UTF-8."
+        raise InputError(Mistake("PM103", what, hint)) from None
+
+
+def refuse_yaml(path: str | PurePath, what: str) -> None:
+    """Raise InputError where the file's name says that it is YAML, which is not read."""
+    if PurePath(path).suffix.lower() in (".yaml", ".yml"):
+        hint = f"Write the {what} as JSON: the same tables and lists, in a file whose name ends in .json."
+        raise InputError(Mistake("PM118", f"{shown(str(path))} is a YAML file, and YAML is not read", hint))
+
+
+def parse_integer(text: str) -> int | None:
+    """Return the integer that an ASCII text says (`8`, `-3`), or None: no underscores, spaces, points or words."""
+    return int(text) if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS else None
+
+
+def is_long_integer(text: str) -> bool:
+    """Return whether an ASCII text says a positive integer that is too long to be read."""
+    return len(text) > MAX_DIGITS and _INTEGER.fullmatch(text) is not None and not text.startswith("-")
+
+
+def as_integer(value: object) -> int | None:
+    """Return an integer of Python or numpy as a Python one, or None for anything else, booleans included."""
+    if type(value).__name__ in ("bool", "bool_"):  # Python's or numpy's, which is an index until numpy 2.3
+        return None
+    if isinstance(value, int):
+        return int(value)
+    if not isinstance(value, SupportsIndex):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def as_fraction(value: object) -> Fraction | None:
+    """Return a finite number as the decimal that was written (0.1 is 1/10), or None for anything else."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, float):
+        return Fraction(repr(float(value))) if math.isfinite(value) else None
+    integer = as_integer(value)
+    return None if integer is None else Fraction(integer)
+
+
+def is_name(value: object) -> TypeGuard[str]:
+    """Return whether the value is a name: `[A-Za-z_][A-Za-z0-9_]*`, ASCII, at most 64 characters."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def is_label(value: object) -> TypeGuard[str]:
+    """Return whether the value is a label: at most 200 printable characters."""
+    return isinstance(value, str) and len(value) <= MAX_LABEL_LENGTH and value.isprintable()
+
+
+def is_table(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Return whether the value is a table whose keys are texts."""
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in cast(Mapping[object, object], value))
+
+
+def is_list(value: object) -> TypeGuard[Sequence[object]]:
+    """Return whether the value is a list or tuple."""
+    return isinstance(value, list | tuple)
+
+
+def kinds_found(kinds: Sequence[str], item: Mapping[str, object]) -> str:
+    """Return which of the fields that say what a node is it has: none of them, or several."""
+    if kinds:
+        return f"has {' and '.join(shown(kind) for kind in kinds)}, which exclude each other"
+    others = ", ".join(shown(key, longest=20) for key in list(item)[:5])
+    return f"does not say what it is: it has only {others}" if others else "is an empty table"
+
+
+def shown(value: object, *, longest: int = 60) -> str:
+    """Return the value as it may stand in a message: quoted if text, short, on one line."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        plain = len(value) <= longest and value.isprintable()
+        return f"'{value}'" if plain else ascii(value[:longest]) + ("..." if len(value) > longest else "")
+    if isinstance(value, int):
+        digits = int(value.bit_length() * 0.30103) + 1
+        return str(value) if digits <= 40 else f"an integer of about {digits} digits"
+    if isinstance(value, Fraction | float):
+        endless = isinstance(value, Fraction) and abs(value) > 10**300  # no float holds 10^309
+        return "a number over 1e300" if endless else str(float(value))
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if is_list(value) else f"a value of type {type(value).__name__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of one table, each read with its rule; mistakes go to `problems`, the default is then returned.
+
+    A reader with `null=True` takes null as its default. `where` names the table in messages ("nodes[3]").
+    """
+
+    table: Mapping[str, object]
+    where: str
+    mistakes: list[Mistake]
+
+    @staticmethod
+    def of(
+        value: object, where: str, mistakes: list[Mistake], *, known: Sequence[str], required: Iterable[str] = ()
+    ) -> Fields:
+        """Return the fields of `value`, having noted whether it is no table, what is unknown and what is missing."""
+        if not is_table(value):
+            mistakes.append(Mistake("PM112", f"{where} is {shown(value)}", "A table of fields is wanted."))
+            return Fields({}, where, mistakes)
+        unknown = [key for key in value if key not in known]
+        for key in unknown[:20]:
+            what = f"{where} has an unknown field {shown(key)}"
+            mistakes.append(Mistake("PM110", what, did_you_mean(key[:64], known)))
+        if len(unknown) > 20:
+            mistakes.append(Mistake("PM110", f"{where} has {len(unknown) - 20} more unknown fields"))
+        for key in required:
+            if key not in value:
+                mistakes.append(Mistake("PM111", f"{where} lacks the field '{key}'"))
+        return Fields(value, where, mistakes)
+
+    def has(self, name: str) -> bool:
+        """Return whether the field stands in the table (null counts)."""
+        return name in self.table
+
+    def refuse(self, code: str, name: str, wanted: str) -> None:
+        """Note that the field's value is not what is wanted."""
+        self.mistakes.append(Mistake(code, f"{self.where}: {name} is {shown(self.table[name])}", wanted))
+
+    def integer(
+        self, name: str, default: Default, *, least: int = 1, most: int = MAX_INTEGER, null: bool = False
+    ) -> int | Default:
+        """Return an integer, least <= value <= most."""
+        if self._absent(name, null=null):
+            return default
+        if (value := as_integer(self.table[name])) is None:
+            self.refuse("PM112", name, f"An integer >= {least} is wanted.")
+            return default
+        if value > most:
+            at_most = f"<= {most}" if most < MAX_INTEGER else "at most 10^100"
+            what = f"{self.where}: {name} is too large: {shown(value)}"
+            self.mistakes.append(Mistake("PM113", what, f"An integer >= {least} and {at_most} is wanted."))
+            return default
+        if value < least:
+            self.refuse("PM113", name, f"An integer >= {least} is wanted.")
+            return default
+        return value
+
+    def number(self, name: str, default: Default, *, positive: bool = False, null: bool = False) -> Fraction | Default:
+        """Return a finite number >= 0 (> 0 if `positive`), exactly as written in decimal."""
+        if self._absent(name, null=null):
+            return default
+        wanted = f"A finite number {'> 0' if positive else '>= 0'} is wanted."
+        value = as_fraction(self.table[name])
+        if value is None:
+            self.refuse("PM112", name, wanted)
+            return default
+        if value > MAX_INTEGER:
+            what = f"{self.where}: {name} is too large: {shown(value)}"
+            self.mistakes.append(Mistake("PM113", what, "A number of at most 10^100 is wanted."))
+            return default
+        if value < 0 or (positive and value == 0):
+            self.refuse("PM113", name, wanted)
+            return default
+        return value
+
+    def flag(self, name: str, default: Default) -> bool | Default:
+        """Return true or false."""
+        wanted = "true or false is wanted."
+        return self._read(name, default, lambda v: v if isinstance(v, bool) else None, "PM112", wanted)
+
+    def text(self, name: str, default: Default) -> str | Default:
+        """Return any text that UTF-8 can write."""
+        return self._read(name, default, _as_text, "PM112", "A text is wanted.")
+
+    def name(self, name: str, default: Default) -> str | Default:
+        """Return a name: [A-Za-z_][A-Za-z0-9_]*, at most 64 characters."""
+        return self._read(name, default, lambda v: v if is_name(v) else None, "PM114", NAME_RULE)
+
+    def label(self, name: str, default: Default) -> str | Default:
+        """Return a label: at most 200 printable characters."""
+        return self._read(name, default, lambda v: v if is_label(v) else None, "PM115", LABEL_RULE)
+
+    def choice(self, name: str, default: Default, options: Sequence[str]) -> str | Default:
+        """Return one of the options."""
+        wanted = f"One of {', '.join(options)} is wanted."
+        return self._read(name, default, lambda v: v if isinstance(v, str) and v in options else None, "PM113", wanted)
+
+    def items(self, name: str) -> Sequence[object]:
+        """Return a list; () where it is absent or something else."""
+        return self._read(name, (), lambda v: v if is_list(v) else None, "PM112", "A list is wanted.")
+
+    def names(
+        self, name: str, default: Default, *, roles: Sequence[str] = (), null: bool = False
+    ) -> tuple[str, ...] | Default:
+        """Return a list of different names; the words in `roles` ("@input") are taken too."""
+        if self._absent(name, null=null):
+            return default
+        if not is_list(value := self.table[name]):
+            self.refuse("PM112", name, "A list of names is wanted.")
+            return default
+        words = frozenset(roles)
+        good: dict[str, None] = {}
+        for index, item in enumerate(value):
+            if not (is_name(item) or (isinstance(item, str) and item in words)):
+                hint = did_you_mean(item[:64], roles) if isinstance(item, str) and item.startswith("@") else NAME_RULE
+                self.mistakes.append(Mistake("PM114", f"{self.where}: {name}[{index}] is {shown(item)}", hint))
+            elif item in good:
+                self.mistakes.append(Mistake("PM116", f"{self.where}: {name} lists {shown(item)} twice"))
+            else:
+                good[item] = None
+        return tuple(good)
+
+    def _read(
+        self, name: str, default: Default, convert: Callable[[object], Value | None], code: str, wanted: str
+    ) -> Value | Default:
+        if self._absent(name, null=False):
+            return default
+        value = convert(self.table[name])
+        if value is None:
+            self.refuse(code, name, wanted)
+            return default
+        return value
+
+    def _absent(self, name: str, *, null: bool) -> bool:
+        return name not in self.table or (null and self.table[name] is None)
+
+
+def _as_text(value: object) -> str | None:
+    if not isinstance(value, str) or any(0xD800 <= ord(character) < 0xE000 for character in value):
+        return None
+    return value
+
+
+NAME_RULE = "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters)."
+LABEL_RULE = "A label is a text of at most 200 printable characters."

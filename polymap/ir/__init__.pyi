@@ -1,0 +1,60 @@
+from polymap.ir.display import (
+    Shown as Shown,
+    show_as_html as show_as_html,
+    show_as_picture as show_as_picture,
+    show_as_text as show_as_text,
+)
+from polymap.ir.errors import (
+    ArchError as ArchError,
+    BudgetError as BudgetError,
+    CompilerError as CompilerError,
+    InputError as InputError,
+    MappingError as MappingError,
+    MissingPackageError as MissingPackageError,
+    Mistake as Mistake,
+    OptionError as OptionError,
+    OutputError as OutputError,
+    PolymapError as PolymapError,
+    SolverError as SolverError,
+    WorkloadError as WorkloadError,
+    did_you_mean as did_you_mean,
+)
+from polymap.ir.loopnest import (
+    Access as Access,
+    Apply as Apply,
+    Convert as Convert,
+    Dim as Dim,
+    Expression as Expression,
+    Index as Index,
+    Number as Number,
+    Operator as Operator,
+    Original as Original,
+    Read as Read,
+    Role as Role,
+    Statement as Statement,
+    Tensor as Tensor,
+    Workload as Workload,
+    accesses_of as accesses_of,
+    is_box as is_box,
+    is_plain as is_plain,
+    written_tensors as written_tensors,
+)
+from polymap.ir.machine import (
+    Architecture as Architecture,
+    ComputeUnit as ComputeUnit,
+    Fanout as Fanout,
+    MemoryLevel as MemoryLevel,
+    Multicast as Multicast,
+    Node as Node,
+)
+from polymap.ir.mapping import (
+    Branch as Branch,
+    Compute as Compute,
+    Mapping as Mapping,
+    MappingNode as MappingNode,
+    Spatial as Spatial,
+    Storage as Storage,
+    Temporal as Temporal,
+)
+from polymap.ir.quasi_affine import Affine as Affine, Floor as Floor, affine as affine, bounds as bounds, dim as dim
+from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation

@@ -1,0 +1,85 @@
+"""Every exception class of polymap.
+
+Each error carries the mistakes that were found, all at once: a code (`PM401`), what is wrong and where, and how to
+mend it. `str(error)` is the text that the command line prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake: its code, what was found and where, and what would work."""
+
+    code: str
+    what: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.code} {self.what}"
+        return f"{text}\n      {self.hint}" if self.hint else text
+
+
+class PolymapError(Exception):
+    """The base of all errors that polymap raises on purpose."""
+
+    def __init__(self, mistakes: Mistake | Iterable[Mistake]) -> None:
+        self.mistakes: tuple[Mistake, ...] = (mistakes,) if isinstance(mistakes, Mistake) else tuple(mistakes)
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+    @property
+    def problems(self) -> tuple[Mistake, ...]:
+        """Return the mistakes: the deprecated name of `mistakes`."""
+        return self.mistakes
+
+
+class InputError(PolymapError, ValueError):
+    """A file, text or value that cannot be read at all: encoding, size, JSON or TOML syntax, depth."""
+
+
+class WorkloadError(PolymapError, ValueError):
+    """A loop nest that says something impossible or unknown."""
+
+
+class ArchError(PolymapError, ValueError):
+    """A machine description that says something impossible or unknown."""
+
+
+class MappingError(PolymapError, ValueError):
+    """A loop tree that cannot be read as a program of the workload on the machine."""
+
+
+class OptionError(PolymapError, ValueError):
+    """An option or argument outside its values."""
+
+
+class BudgetError(PolymapError, RuntimeError):
+    """An exact answer that would take more operations than the budget allows."""
+
+
+class SolverError(PolymapError, RuntimeError):
+    """A solver that answered something it must not, such as an invalid model."""
+
+
+class CompilerError(PolymapError, RuntimeError):
+    """No C compiler, or a program that it refused or that ended badly."""
+
+
+class MissingPackageError(PolymapError, ImportError):
+    """An optional package that is not installed; the message holds the install line."""
+
+
+class OutputError(PolymapError, OSError):
+    """A result that could not be written where it was asked for."""
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return "Did you mean 'x'?" for the closest known word, or "Known: ..." where none is close."""
+    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return f"Known: {', '.join(known[:20])}." if known else ""

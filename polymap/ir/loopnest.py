@@ -1,0 +1,205 @@
+"""The loop nest as data: dims, tensors, accesses, statements, workload. Frozen, made of tuples, outermost first.
+
+A statement instance is a point of the statement's dims. Every dim runs over 0 <= dim < extent; a domain that is no box
+has further constraints. `C[m,n] += A[m,k] * B[k,n]` is one statement `S` with dims (m, n, k), target C, operator ADD,
+reads (A, B) and expression Product(Read(0), Read(1)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from polymap.ir.display import Shown
+from polymap.ir.quasi_affine import Affine
+
+
+class Role(Enum):
+    """What a tensor is to the layer: machines may hold `@input`, `@weight` or `@output` per level."""
+
+    INPUT = "input"
+    WEIGHT = "weight"
+    OUTPUT = "output"
+
+
+class Operator(Enum):
+    """How a statement writes its target: ASSIGN overwrites, the others accumulate."""
+
+    ASSIGN = "="
+    ADD = "+="
+    MULTIPLY = "*="
+    MAX = "max="
+    MIN = "min="
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A loop: index 0 <= i < extent. The user's own loop variable has the value origin + step * i.
+
+    label: what reports call it where that is no identifier (`i#2`, the second loop over i); "" for the name itself.
+    """
+
+    name: str
+    extent: int
+    origin: int = 0
+    step: int = 1
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array. Axis a is indexed origin[a] <= index < origin[a] + shape[a]; shape () is a scalar.
+
+    element_type: a C element type ("int8", "uint8", "int32", "float32", ...), or None: integers of `bits` bits.
+    initial: holds values before the program starts (a written tensor that is accumulated onto).
+    temporary: dead after the program ends.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    origin: tuple[int, ...]
+    bits: int
+    role: Role
+    element_type: str | None = None
+    initial: bool = False
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One reference: the tensor's name and one index expression per axis."""
+
+    tensor: str
+    index: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The value of the statement's read access number `access`."""
+
+    access: int
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A literal of C: digits, point and exponent, and the suffix that tells its type (`3u`, `0.5f`)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The value of a quasi-affine expression of the dims, as an integer."""
+
+    value: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operation on values: "+", "-", "*", "/", "%", "neg", "max", "min", "?:" with a comparison first, "<", "<=",
+    "==", "!=", "&&", "||", "!" or a pure math function's name ("sqrt", "expf", "fabs", ...)."""
+
+    operation: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """A value in another element type, as C converts it: integers wrap, fractions are cut off, floats are rounded.
+
+    Expressions of C programs have one wherever C converts; written: it is a cast of the text.
+    """
+
+    element_type: str
+    value: Expression
+    written: bool = False
+
+
+Expression = Read | Number | Index | Apply | Convert
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One assignment and the loops around it.
+
+    dims: the loops around it in program order, outermost first. constraints: each >= 0, beyond the box of the extents.
+    reads: every occurrence on the right, in textual order (an accumulation does not list its target).
+    position: textual order, 2 * len(dims) + 1 ... as len(dims) + 1 integers: the place before the first loop, between
+    the loops, and of the statement inside the last one (statements with equal leading places share these loops).
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    constraints: tuple[Affine, ...]
+    target: Access
+    operator: Operator
+    reads: tuple[Access, ...]
+    expression: Expression
+    position: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The text of a C program as C reads it: static arrays and a function `original(void)` without other effects.
+
+    places: tensor name -> the C expression that points to its first element, for all that outlive the program. kept:
+    the written ones among them that the program does not wholly overwrite.
+    """
+
+    text: str
+    places: tuple[tuple[str, str], ...]
+    kept: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload(Shown):
+    """A static-control program: dims, tensors in order of first occurrence (the target first), statements in textual
+    order. associative: accumulations may be reordered and split. original: of a C program, whose elements then have
+    exactly the types of the text (other integers are accumulated in types that hold their sums)."""
+
+    name: str
+    dims: tuple[Dim, ...]
+    tensors: tuple[Tensor, ...]
+    statements: tuple[Statement, ...]
+    associative: bool = True
+    original: Original | None = field(default=None, compare=False, repr=False)
+
+    def extents(self) -> dict[str, int]:
+        """Return dim name -> extent, in order."""
+        return {dim.name: dim.extent for dim in self.dims}
+
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor of that name (KeyError if there is none)."""
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        raise KeyError(name)
+
+    def statement(self, name: str) -> Statement:
+        """Return the statement of that name (KeyError if there is none)."""
+        for statement in self.statements:
+            if statement.name == name:
+                return statement
+        raise KeyError(name)
+
+
+def is_box(statement: Statement) -> bool:
+    """Return whether the statement's domain is the whole box of its extents."""
+    return not statement.constraints
+
+
+def accesses_of(statement: Statement, tensor: str) -> tuple[Access, ...]:
+    """Return the statement's accesses to `tensor`, its target first."""
+    return tuple(access for access in (statement.target, *statement.reads) if access.tensor == tensor)
+
+
+def is_plain(workload: Workload, tensor: str) -> bool:
+    """Return whether a tensor is written otherwise than by accumulating alone: it follows the plain rule."""
+    operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
+    is_read = any(access.tensor == tensor for each in workload.statements for access in each.reads)
+    return bool(operators) and (is_read or len(operators) > 1 or Operator.ASSIGN in operators)
+
+
+def written_tensors(workload: Workload) -> frozenset[str]:
+    """Return the names of the tensors that some statement writes."""
+    return frozenset(statement.target.tensor for statement in workload.statements)

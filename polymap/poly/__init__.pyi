@@ -1,0 +1,32 @@
+from polymap.poly.budgets import budget as budget, is_exhausted as is_exhausted, is_open as is_open
+from polymap.poly.counting import count as count
+from polymap.poly.deadlines import (
+    FIRST_OPERATIONS as FIRST_OPERATIONS,
+    FIRST_SECONDS as FIRST_SECONDS,
+    in_a_process as in_a_process,
+    within as within,
+)
+from polymap.poly.relations import (
+    Clock as Clock,
+    at_same_time as at_same_time,
+    constants_of as constants_of,
+    ends_of as ends_of,
+    flow_of_values as flow_of_values,
+    not_in_order as not_in_order,
+    signs_of as signs_of,
+)
+from polymap.poly.sets import (
+    Map as Map,
+    Set as Set,
+    coalesced as coalesced,
+    differences as differences,
+    dim_bounds as dim_bounds,
+    first_pair as first_pair,
+    first_point as first_point,
+    function as function,
+    integer_set as integer_set,
+    nonnegative as nonnegative,
+    same_value as same_value,
+    sooner as sooner,
+)
+from polymap.poly.tables import Columns as Columns, Table as Table, Tally as Tally

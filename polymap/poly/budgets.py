@@ -1,0 +1,136 @@
+"""The one place where isl is started, limited and its errors are translated.
+
+Every isl call of polymap runs inside `with budget():`. isl listens to no signal while it works, so one call is limited
+by a number of elementary operations (10^6 take one to five seconds), and the clock is read between the calls. What may
+need more is asked in a process that can be ended (`within`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import RLock, get_ident
+from typing import cast
+
+import islpy as isl
+
+from polymap.ir import BudgetError, Mistake, SolverError
+
+CONTEXT = isl.Context()
+# With wrapping isl (islpy 2026.2.2) was seen to add points to a set that it coalesces; see also `sets.coalesced`.
+CONTEXT.set_coalesce_bounded_wrapping(0)
+DEFAULT_OPERATIONS = 1_000_000
+DEFAULT_SECONDS = 10.0
+UNLIMITED = 0
+
+_LOCK = RLock()
+_EXHAUSTED = "maximal number of operations"
+_EXHAUSTED_CODE = "PM510"
+_HINT = "Smaller sizes, fewer floors and modulos in subscripts, or a larger budget would help."
+
+
+@dataclass(slots=True)
+class _Limits:
+    """What the outermost budget allows, and how many budgets are open."""
+
+    depth: int = 0
+    thread: int = 0
+    operations: int = UNLIMITED
+    seconds: float = math.inf
+    until: float = math.inf
+    what: str = ""
+
+
+_limits = _Limits()
+
+
+@contextmanager
+def budget(
+    operations: int = DEFAULT_OPERATIONS,
+    *,
+    seconds: float = DEFAULT_SECONDS,
+    what: str = "this question about integer sets",
+) -> Generator[None, None, None]:
+    """Allow the isl calls inside at most `operations` elementary operations together (UNLIMITED: any number), and the
+    whole block `seconds` of wall time, looked at wherever `check_clock` is called.
+
+    Budgets nest: the outermost one decides. An isl object is used by one thread at a time (the lock is held inside).
+    Raises BudgetError when either is used up and SolverError for any other complaint of isl.
+    """
+    with _LOCK:
+        if _limits.depth == 0:
+            CONTEXT.reset_operations()
+            CONTEXT.set_max_operations(operations)
+            _limits.operations, _limits.seconds, _limits.what = operations, seconds, what
+            _limits.until = time.monotonic() + seconds
+            _limits.thread = get_ident()
+        _limits.depth += 1
+        try:
+            yield
+        except isl.Error as error:
+            # isl's own exception cannot even be compared: nobody outside should hold one.
+            raise _translated(error, what) from None
+        finally:
+            _limits.depth -= 1
+            if _limits.depth == 0:
+                CONTEXT.set_max_operations(UNLIMITED)
+                _limits.until = math.inf
+
+
+def is_open() -> bool:
+    """Return whether this thread is inside a budget (which then decides)."""
+    return _limits.depth > 0 and _limits.thread == get_ident()
+
+
+def check_clock() -> None:
+    """Raise BudgetError where the wall time of the outermost budget is used up (call it between long steps)."""
+    if time.monotonic() > _limits.until:
+        raise out_of_time(_limits.what, _limits.seconds)
+
+
+def out_of_time(what: str, seconds: float) -> BudgetError:
+    """Return the error of a question that takes more than its wall time."""
+    return BudgetError(Mistake(_EXHAUSTED_CODE, f"{what} takes more than {seconds:.3g} s.", _HINT))
+
+
+def is_exhausted(error: BudgetError) -> bool:
+    """Return whether operations or time were used up: with more of them the question may have an answer."""
+    return any(mistake.code == _EXHAUSTED_CODE for mistake in error.mistakes)
+
+
+def integer(number: isl.Val) -> int:
+    """Return an integer isl value as a Python int.
+
+    A count that ran out of its budget halfway comes back as a number too small, without an error; but then isl refuses
+    to print it, and that is seen here.
+    """
+    check_clock()
+    text = cast("str | None", number.to_str())
+    if text is None:
+        raise isl.Error(_EXHAUSTED)
+    return int(text)
+
+
+def has_run_out(error: isl.Error) -> bool:
+    """Return whether isl gave up because the operations are used up.
+
+    Some calls then fail with other words (a number that is read ends in a "syntax error"): isl prints nothing any more.
+    """
+    return _EXHAUSTED in str(error) or _prints_nothing()
+
+
+def _prints_nothing() -> bool:
+    try:
+        return cast("str | None", isl.Val.one(CONTEXT).to_str()) is None
+    except isl.Error:
+        return True
+
+
+def _translated(error: isl.Error, what: str) -> BudgetError | SolverError:
+    if has_run_out(error):
+        text = f"{what} needs more than {_limits.operations:,} operations of isl."
+        return BudgetError(Mistake(_EXHAUSTED_CODE, text, _HINT))
+    return SolverError(Mistake("PM511", f"isl could not answer {what}: {error}", "Please report this as a bug."))

@@ -1,0 +1,1 @@
+"""Proofs that share no code with the search, for the tests."""

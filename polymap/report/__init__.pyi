@@ -1,0 +1,1 @@
+from polymap.report.numbers import exact as exact, table as table

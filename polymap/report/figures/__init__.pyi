@@ -1,0 +1,18 @@
+from polymap.report.figures.buffer_curve import (
+    buffer_curve_svg as buffer_curve_svg,
+    buffer_curve_text as buffer_curve_text,
+)
+from polymap.report.figures.front import front_svg as front_svg, front_text as front_text
+from polymap.report.figures.machine import machine_svg as machine_svg, machine_text as machine_text
+from polymap.report.figures.nest import (
+    bare_text as bare_text,
+    mapping_text as mapping_text,
+    statement_text as statement_text,
+)
+from polymap.report.figures.nest_svg import bare_svg as bare_svg
+from polymap.report.figures.roofline import roofline_text as roofline_text
+from polymap.report.figures.traffic import (
+    traffic_figure as traffic_figure,
+    traffic_html as traffic_html,
+    traffic_text as traffic_text,
+)

@@ -1,0 +1,96 @@
+"""The frame of a chart, so that all look alike: axes, grid lines with their numbers, title and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log10
+
+from polymap.report.figures import svg
+
+FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
+_LEAST = 1e-300  # a logarithm needs something
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Values from low to high, drawn from start to end."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    logarithmic: bool = False
+
+    def place(self, value: float) -> float:
+        """Return where a value stands."""
+        if self.logarithmic:
+            share = (log10(max(value, _LEAST)) - log10(self.low)) / (log10(self.high) - log10(self.low))
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """Return five values at equal distances, the ends among them."""
+        if self.logarithmic:
+            return [self.low * (self.high / self.low) ** (step / 4) for step in range(5)]
+        return [self.low + (self.high - self.low) * step / 4 for step in range(5)]
+
+
+def around(values: Sequence[float], start: float, end: float) -> Axis:
+    """Return a linear axis with some room around the values (none of them negative)."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    return Axis(max(0.0, low - room), high + room, start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where the curves of a chart are drawn."""
+
+    left: float = 96.0
+    right: float = 640.0
+    top: float = 96.0
+    bottom: float = 380.0
+
+    def upright(self, x: float, label: str = "") -> list[str]:
+        """Return a grid line at x with its number below."""
+        shapes = [svg.line(x, self.top, x, self.bottom, stroke=svg.RULE)]
+        if label:
+            shapes.append(svg.text(x, self.bottom + 18, label, size=11, fill=svg.GREY, anchor="middle"))
+        return shapes
+
+    def level(self, y: float, label: str) -> list[str]:
+        """Return a grid line at y with its number at the left."""
+        number = svg.text(self.left - 8, y + 4, label, size=11, fill=svg.GREY, anchor="end")
+        return [svg.line(self.left, y, self.right, y, stroke=svg.RULE), number]
+
+    def across(self, name: str) -> str:
+        """Return the name of the horizontal axis."""
+        middle = (self.left + self.right) / 2
+        return svg.text(middle, self.bottom + 40, name, size=11.5, fill=svg.GREY, anchor="middle")
+
+    def up(self, name: str, *, left: float | None = None) -> str:
+        """Return the name of the vertical axis, above it or from `left` on."""
+        return svg.text(self.left if left is None else left, self.top - 14, name, size=11.5, fill=svg.GREY)
+
+    def key(self, row: int, colour: str, words: str) -> list[str]:
+        """Return a row of the legend at the right: a square and what its colour means."""
+        left, base = self.right + 24, self.top + 10 + 24 * row
+        square = svg.rect(left, base - 9, 11, 11, fill=colour, round_by=2)
+        return [square, svg.text(left + 18, base + 1, words, size=12)]
+
+
+def head(title: str, told: str) -> list[str]:
+    """Return a chart's title and the line below it."""
+    return [svg.text(28, 38, title, size=17, bold=True), svg.text(28, 59, told, size=12, fill=svg.GREY)]
+
+
+def stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the corners of a staircase that goes across before it goes up or down."""
+    corners: list[tuple[float, float]] = []
+    for x, y in points:
+        if corners:
+            corners.append((x, corners[-1][1]))
+        corners.append((x, y))
+    return corners

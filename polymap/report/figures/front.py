@@ -1,0 +1,90 @@
+"""A front of mappings, none as good as another in every objective: figure data, text and SVG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from polymap.report.figures import svg
+from polymap.report.figures.chart import BOUND, FOUND, Frame, around, head, stairs
+from polymap.report.numbers import exact, percent, short, table, unit_of
+
+if TYPE_CHECKING:
+    from polymap.search.run import SearchResult
+
+FRAME = Frame()
+PROVEN, OPEN = FOUND, BOUND
+
+
+@dataclass(frozen=True, slots=True)
+class FrontFigure:
+    """What is drawn: the two objectives' names, and per point its values and whether it is proven.
+
+    others: the objectives beyond these two; the points are no staircase then.
+    """
+
+    title: str
+    across: str
+    up: str
+    points: tuple[tuple[float, float, bool], ...]
+    others: tuple[str, ...] = ()
+
+
+def front_figure(result: SearchResult) -> FrontFigure:
+    """Return the figure of a front's first two objectives."""
+    across, up, *others = (name for name, _ in result.values)
+    points = tuple(
+        (float(point.values[0][1]), float(point.values[1][1]), point.status == "OPTIMAL") for point in result.front
+    )
+    word = "proven complete" if result.status == "OPTIMAL" else "what is known so far"
+    told = f"{len(points)} point{'' if len(points) == 1 else 's'}, {word}"
+    if others:
+        told += f"; {' and '.join(others)} not drawn"
+    return FrontFigure(told, across, up, points, tuple(others))
+
+
+def front_text(result: SearchResult) -> str:
+    """Return a row per point of a front: its values, and how far the first may still fall."""
+    names = [name for name, _ in result.values]
+    head = ("", *(f"{name},{unit_of(name)}" if unit_of(name) else name for name in names), "gap", "")
+    rows = [
+        (
+            f"{place}",
+            *(exact(value) for _, value in point.values),
+            "-" if point.gap is None else percent(point.gap),
+            point.status,
+        )
+        for place, point in enumerate(result.front, start=1)
+    ]
+    told = "No mapping is as good as a point in all and better in one."
+    return f"{table(head, rows, prose=1)}\n\n{told if result.status == 'OPTIMAL' else _unfinished(result)}"
+
+
+def _unfinished(result: SearchResult) -> str:
+    proven = sum(point.status == "OPTIMAL" for point in result.front)
+    return f"The search did not end: {proven} of these points are proven, and there may be others."
+
+
+def front_svg(result: SearchResult) -> svg.Picture:
+    """Return the front over its first two objectives, of two as a staircase; unproven points in another colour."""
+    figure = front_figure(result)
+    x = around([point[0] for point in figure.points], FRAME.left, FRAME.right)
+    y = around([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
+    placed = [(x.place(a), y.place(b)) for a, b, _ in figure.points]
+    colours = [PROVEN if sure else OPEN for _, _, sure in figure.points]
+    shapes = [
+        *head(f"{figure.up} against {figure.across}", figure.title),
+        *(shape for tick in x.ticks() for shape in FRAME.upright(x.place(tick), short(tick))),
+        *(shape for tick in y.ticks() for shape in FRAME.level(y.place(tick), short(tick))),
+        *(() if figure.others else (svg.polyline(stairs(placed), stroke=svg.FAINT, width=1.5),)),
+        *(svg.circle(*place, 4.5, fill=colour) for place, colour in zip(placed, colours, strict=True)),
+        FRAME.across(_label(figure.across)),
+        FRAME.up(_label(figure.up)),
+        *FRAME.key(0, PROVEN, "proven"),
+        *FRAME.key(1, OPEN, "not proven"),
+    ]
+    return svg.picture(800, 436, f"{figure.up} against {figure.across}: {figure.title}", shapes)
+
+
+def _label(name: str) -> str:
+    return f"{name},{unit_of(name)}" if unit_of(name) else name

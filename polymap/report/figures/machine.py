@@ -1,0 +1,177 @@
+"""A machine as text and as a picture: levels from the outermost down to the compute unit, fan-outs between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.report.figures import svg
+from polymap.report.numbers import exact, short, size, table
+
+HEAD = ("machine", "instances", "capacity", "word", "read pJ", "write pJ", "bits/cycle", "holds")
+BOX_WIDTH, BOX_HEIGHT, ARROW = 430, 56, 44
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRow:
+    """One node with the texts that describe it; instances: how many of a level or compute unit there are."""
+
+    node: MemoryLevel | Fanout | ComputeUnit
+    instances: int
+
+
+def machine_rows(arch: Architecture) -> tuple[MachineRow, ...]:
+    """Return the nodes, outermost first, with their numbers of instances (a fan-out: of siblings in all)."""
+    rows: list[MachineRow] = []
+    instances = 1
+    for node in arch.nodes:
+        if isinstance(node, Fanout):
+            instances *= node.size
+        rows.append(MachineRow(node, instances))
+    return tuple(rows)
+
+
+def machine_text(arch: Architecture) -> str:
+    """Return a table of the machine's nodes, and where its numbers come from."""
+    rows = [_cells(row) for row in machine_rows(arch)]
+    lines = [arch.name + ("" if arch.overlap else " (transfers and compute do not overlap)"), ""]
+    lines.append(table(HEAD, rows, left=1, prose=1))
+    if arch.source:
+        lines += ["", f"source: {arch.source}"]
+    return "\n".join(lines)
+
+
+def machine_svg(arch: Architecture) -> svg.Picture:
+    """Return the machine as SVG: a box per level (its dearness is the bar at the right), arrows where it fans out."""
+    dearest = max([_pj_per_bit(level) for level in arch.levels] + [_compute_per_bit(arch)])
+    y, shapes = 84.0, [
+        svg.text(28, 38, arch.name, size=17, bold=True),
+        svg.text(28, 59, f"{exact(_units(arch))} × {arch.compute.name}, {exact(arch.compute.per_cycle)} per cycle each",
+                 size=12, fill=svg.GREY),
+        svg.text(28 + BOX_WIDTH + 34, 59, "pJ per bit", size=11, fill=svg.GREY),
+    ]  # fmt: skip
+    previous: MemoryLevel | Fanout | ComputeUnit | None = None
+    for row in machine_rows(arch):
+        match row.node:
+            case Fanout():
+                shapes += _fan(row.node, y, joined=isinstance(previous, Fanout))
+                y += ARROW - (10 if isinstance(previous, Fanout) else 0)
+            case MemoryLevel() | ComputeUnit():
+                if previous is not None and not isinstance(previous, Fanout):
+                    shapes.append(_wire(y, y + 14))
+                    y += 14
+                shapes += _box(row, y)
+                shapes += _dearness(row.node, y, dearest)
+                y += BOX_HEIGHT
+        previous = row.node
+    return svg.picture(28 + BOX_WIDTH + 34 + 150 + 24, y + 24, f"Machine {arch.name}", shapes)
+
+
+def _cells(row: MachineRow) -> tuple[str, ...]:
+    node = row.node
+    match node:
+        case MemoryLevel():
+            capacity = "unlimited" if node.capacity_bits is None else size(node.capacity_bits)
+            capacity += f", {node.buffering} buffers" if node.buffering > 1 else ""
+            energies = (exact(node.read_pj), exact(node.write_pj))
+            cells = (f"{node.word_bits} bit", *energies, _bandwidth(node), _holds(node))
+            return (node.name, exact(row.instances), capacity, *cells)
+        case Fanout():
+            return (f"  fan-out {node.name} x{node.size:,}", "", "", "", "", "", "", _policy(node))
+        case ComputeUnit():
+            return (node.name, exact(row.instances), "", "", exact(node.pj), "", "", f"{node.per_cycle} per cycle")
+
+
+def _bandwidth(level: MemoryLevel) -> str:
+    if level.bandwidth_bits_per_cycle is not None:
+        return exact(level.bandwidth_bits_per_cycle)
+    pair = (level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle)
+    if pair == (None, None):
+        return "unlimited"
+    return " + ".join("unlimited" if value is None else exact(value) for value in pair)
+
+
+def _holds(level: MemoryLevel) -> str:
+    must = f" (must: {' '.join(level.must_hold)})" if level.must_hold else ""
+    return ("all" if level.holds is None else " ".join(level.holds) or "nothing") + must
+
+
+def _policy(fanout: Fanout) -> str:
+    shared = {
+        Multicast.IDENTICAL: "shares identical reads",
+        Multicast.UNION: "shares all reads",
+        Multicast.NONE: "shares no reads",
+    }
+    dims = "" if fanout.dims is None else f", only {' '.join(fanout.dims) or 'no dims'}"
+    return f"{shared[fanout.multicast]}, {'adds' if fanout.reduction else 'does not add'} on the way{dims}"
+
+
+def _units(arch: Architecture) -> int:
+    return prod(fanout.size for fanout in arch.fanouts)
+
+
+def _pj_per_bit(level: MemoryLevel) -> Fraction:
+    return max(level.read_pj, level.write_pj) / level.word_bits
+
+
+def _compute_per_bit(arch: Architecture) -> Fraction:
+    return arch.compute.pj / (arch.levels[-1].word_bits if arch.levels else 8)
+
+
+def _box(row: MachineRow, y: float) -> list[str]:
+    """Return a level or the compute unit; where there are many, more boxes behind it."""
+    node, is_level = row.node, isinstance(row.node, MemoryLevel)
+    fill, edge, ink = ("#eef4fd", "#9dbff2", "#17427f") if is_level else (svg.INK, svg.INK, svg.PAPER)
+    shapes = [
+        svg.rect(28 + step, y - step, BOX_WIDTH, BOX_HEIGHT, fill=fill, stroke=edge, round_by=8, more='opacity="0.55"')
+        for step in ((8, 4) if row.instances > 1 else ())
+    ]
+    shapes.append(svg.rect(28, y, BOX_WIDTH, BOX_HEIGHT, fill=fill, stroke=edge, round_by=8))
+    many = f"× {exact(row.instances)}" if row.instances > 1 else ""
+    shapes.append(svg.text(44, y + 24, node.name, size=14, fill=ink, bold=True))
+    shapes.append(svg.text(28 + BOX_WIDTH - 16, y + 24, many, size=13, fill=ink, bold=True, anchor="end"))
+    if isinstance(node, MemoryLevel):
+        held = "" if node.holds is None else f" · {_holds(node)}"
+        capacity = "unlimited capacity" if node.capacity_bits is None else size(node.capacity_bits)
+        words = f"{capacity}{held} · {_bandwidth(node)} {'bits per cycle' if _is_limited(node) else 'bandwidth'}"
+        shapes.append(svg.text(44, y + 43, svg.fitted(words, BOX_WIDTH - 32, 11.5), size=11.5, fill=svg.GREY))
+    elif isinstance(node, ComputeUnit):
+        shapes.append(svg.text(44, y + 43, f"{exact(node.pj)} pJ per statement instance", size=11.5, fill="#d1d5db"))
+    return shapes
+
+
+def _is_limited(level: MemoryLevel) -> bool:
+    return _bandwidth(level) != "unlimited"
+
+
+def _wire(start: float, end: float) -> str:
+    return svg.line(28 + BOX_WIDTH / 2, start, 28 + BOX_WIDTH / 2, end, stroke=svg.FAINT, width=1.5)
+
+
+def _fan(fanout: Fanout, y: float, *, joined: bool) -> list[str]:
+    """Return the spread below a level: lines from one point to many, named with size and policies."""
+    middle, height = 28 + BOX_WIDTH / 2, ARROW - (10 if joined else 0)
+    label = f"{fanout.name} × {fanout.size:,}"
+    base = y + height / 2 + 4
+    return [
+        _wire(y, y + height),
+        svg.rect(middle - svg.text_width(label, 12) / 2 - 10, base - 15, svg.text_width(label, 12) + 20, 21,
+                 fill=svg.PARALLEL_PAPER, stroke=svg.tint(svg.PARALLEL, 0.4), round_by=10),
+        svg.text(middle, base, label, size=12, fill=svg.PARALLEL, bold=True, anchor="middle"),
+        svg.text(middle + svg.text_width(label, 12) / 2 + 20, base, _policy(fanout), size=10.5, fill=svg.FAINT),
+    ]  # fmt: skip
+
+
+def _dearness(node: MemoryLevel | ComputeUnit, y: float, dearest: Fraction) -> list[str]:
+    """Return the bar that says what a bit costs here, next to the dearest one."""
+    if isinstance(node, ComputeUnit) or not dearest:
+        return []
+    value, x = _pj_per_bit(node), 28 + BOX_WIDTH + 34
+    width = max(2.0, 90 * float(value / dearest))
+    note = f"{short(value)}"
+    return [
+        svg.rect(x, y + 18, width, 18, fill="#e4572e", round_by=3),
+        svg.text(x + width + 7, y + 32, note, size=11.5),
+    ]

@@ -1,0 +1,273 @@
+"""The picture of a mapping: the loop nest at the left, and a column per tensor that shows where it is resident.
+
+A column's block starts at the storage node from which on the tensor lives in that level, and reaches down to the
+compute; the copy nearer to the compute lies on top of the one it was taken from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Table
+from dataclasses import dataclass, replace
+
+from polymap.costmodel import Cost, Traffic
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.report.figures import svg
+from polymap.report.figures.nest import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
+from polymap.report.numbers import energy, exact, percent, short, size
+
+ROW = 27
+INDENT = 15
+MARGIN = 24
+TOP = 112
+LANE = 192
+LANE_GAP = 12
+INSET = 7
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the picture: one row, or storage rows that stand together with different tensors."""
+
+    rows: tuple[NestRow, ...]
+
+    @property
+    def first(self) -> NestRow:
+        return self.rows[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A tensor's stay in a level: first line, line after the last, how many blocks it lies upon."""
+
+    row: NestRow
+    held: Held
+    start: int
+    end: int
+    layer: int
+    below: int | None
+
+
+def mapping_svg(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost | None = None) -> svg.Picture:
+    """Return the SVG of a mapping; with its cost, each block says what is filled into it and drained from it."""
+    traffic = {(row.level, row.tensor): row for row in cost.traffic} if cost is not None else {}
+    figure = nest_figure(workload, arch, mapping)
+    if cost is not None:
+        busy = f"{percent(cost.utilization)} of the compute units"
+        sums = (figure.subtitle, energy(cost.energy_pj), f"{exact(cost.latency_cycles)} cycles", busy)
+        figure = replace(figure, subtitle=", ".join(part for part in sums if part))
+    return _draw(figure, svg.tensor_colours(workload), traffic)
+
+
+def bare_svg(mapping: Mapping) -> svg.Picture:
+    """Return the SVG of a mapping alone: no sizes, no outermost trip counts."""
+    figure = bare_figure(mapping)
+    names = dict.fromkeys(item.tensor for row in figure.rows for item in row.held)
+    palette = (*svg.ROLE_COLOURS.values(), *svg.MORE_COLOURS)
+    colours = {name: palette[place % len(palette)] for place, name in enumerate(names)}
+    return _draw(figure, colours, {})
+
+
+def _draw(figure: NestFigure, colours: Table[str, str], traffic: Table[tuple[str, str], Traffic]) -> svg.Picture:
+    lines = _lines(figure.rows)
+    left = _left_width(lines)
+    lanes = {name: MARGIN + left + 26 + place * (LANE + LANE_GAP) for place, name in enumerate(colours)}
+    width = max(MARGIN + left + 26 + len(lanes) * (LANE + LANE_GAP) - LANE_GAP + MARGIN, 460)
+    bottom = TOP + len(lines) * ROW
+    drawn: list[str] = [
+        svg.text(MARGIN, 38, figure.title, size=17, bold=True),
+        svg.text(MARGIN, 60, figure.subtitle, size=12, fill=svg.GREY),
+        *_guides(lines),
+        *(shape for number, line in enumerate(lines) for shape in _line(line, TOP + number * ROW, left)),
+    ]
+    for name, x in lanes.items():
+        drawn += _lane_head(name, x, colours[name], figure)
+        for block in _blocks(lines, name):
+            drawn += _block(block, x, colours[name], traffic.get((block.row.name, name)))
+    drawn += _compute(lines, width)
+    drawn += _legend(bottom + 18, traffic=bool(traffic))
+    return svg.picture(width, bottom + 40, figure.title, drawn)
+
+
+def _lines(rows: tuple[NestRow, ...]) -> list[_Line]:
+    """Return the rows with storage rows that stand together joined, as long as no tensor comes twice."""
+    lines: list[_Line] = []
+    for row in rows:
+        last = lines[-1] if lines else None
+        if (
+            last is not None
+            and row.kind is RowKind.STORE is last.first.kind
+            and not {item.tensor for item in row.held} & {item.tensor for one in last.rows for item in one.held}
+        ):
+            lines[-1] = _Line((*last.rows, row))
+        else:
+            lines.append(_Line((row,)))
+    return lines
+
+
+def _blocks(lines: list[_Line], tensor: str) -> list[_Block]:
+    """Return the stays of a tensor, outermost first; a stay ends with the loops around its node."""
+    found: list[tuple[int, NestRow, Held]] = []
+    for number, line in enumerate(lines):
+        found += [(number, row, item) for row in line.rows for item in row.held if item.tensor == tensor]
+    blocks: list[_Block] = []
+    for start, row, item in found:
+        after = [n for n in range(start + 1, len(lines)) if lines[n].first.depth < row.depth]
+        end = after[0] if after else len(lines)
+        end -= lines[end - 1].first.kind is RowKind.COMPUTE  # the statement's bar closes the columns
+        layer = sum(1 for block in blocks if block.start <= start < block.end)
+        inner = next((other for other, _, _ in found if start < other < end), None)
+        blocks.append(_Block(row, item, start, end, layer, inner))
+    return blocks
+
+
+def _left_width(lines: list[_Line]) -> float:
+    """Return the width of the nest, its numbers included."""
+    code = max(
+        line.first.depth * INDENT + svg.text_width(_code(line), 13, mono=True)
+        for line in lines
+        if line.first.kind is not RowKind.COMPUTE
+    )
+    return max(code + 112, 220)
+
+
+def _code(line: _Line) -> str:
+    if line.first.kind is RowKind.STORE:
+        return ", ".join(dict.fromkeys(row.name for row in line.rows))
+    return label(line.first) + _used(line.first)
+
+
+def _used(row: NestRow) -> str:
+    """Return " 12/14": siblings at work and siblings there are, by this loop and those above it on its fan-out."""
+    return "" if row.used is None or row.fanout_size is None else f" {row.used}/{row.fanout_size}"
+
+
+def _guides(lines: list[_Line]) -> list[str]:
+    """Return a thin line from each loop down to the end of its body."""
+    shapes: list[str] = []
+    for number, line in enumerate(lines):
+        row = line.first
+        if row.kind not in (RowKind.TEMPORAL, RowKind.SPATIAL):
+            continue
+        after = [n for n in range(number + 1, len(lines)) if lines[n].first.depth <= row.depth]
+        end = after[0] if after else len(lines) - 1
+        x, y = MARGIN + row.depth * INDENT + 4, TOP + (number + 1) * ROW - 3
+        colour, width = (svg.tint(svg.PARALLEL, 0.55), 2) if row.kind is RowKind.SPATIAL else (svg.RULE, 1.2)
+        shapes.append(svg.line(x, y, x, TOP + end * ROW - 2, stroke=colour, width=width))
+    return shapes
+
+
+def _line(line: _Line, y: float, left: float) -> list[str]:
+    """Return the code of a line, and at its right the trip count and the tile."""
+    row = line.first
+    x, base = MARGIN + row.depth * INDENT, y + ROW / 2 + 4.5
+    match row.kind:
+        case RowKind.COMPUTE:
+            return []
+        case RowKind.STORE:
+            return [svg.text(x, base, _code(line), size=12, fill=svg.GREY, bold=True, mono=True)]
+        case RowKind.BRANCH:
+            return [svg.text(x, base, row.name, size=12, fill=svg.GREY, mono=True)]
+        case RowKind.TEMPORAL | RowKind.SPATIAL:
+            pass
+    parallel = row.kind is RowKind.SPATIAL
+    ink = svg.FAINT if row.trips == 1 else svg.PARALLEL if parallel else svg.INK
+    shapes = [svg.rect(x - 3, y + 2, MARGIN + left - x + 3, ROW - 4, fill=svg.PARALLEL_PAPER, round_by=5)] * parallel
+    keyword = svg.GREY if row.trips != 1 else svg.FAINT
+    shapes.append(svg.text(x, base, row.kind.value, size=13, fill=keyword, mono=True))
+    shapes.append(svg.text(x + 4 * 13 * 0.602, base, row.name, size=13, fill=ink, bold=True, mono=True))
+    if parallel:
+        start = x + (5 + len(row.name)) * 13 * 0.602
+        shapes.append(svg.text(start, base, f"over {row.fanout}{_used(row)}", size=13, fill=svg.GREY, mono=True))
+    if row.trips is not None:
+        shapes.append(
+            svg.text(MARGIN + left - 62, base, f"×{exact(row.trips)}", size=13, fill=ink, anchor="end", bold=True)
+        )
+    if row.tile is not None:
+        shapes.append(
+            svg.text(MARGIN + left - 8, base, f"tile {short(row.tile)}", size=11, fill=svg.FAINT, anchor="end")
+        )
+    return shapes
+
+
+def _lane_head(name: str, x: float, colour: str, figure: NestFigure) -> list[str]:
+    """Return the name, role and size of a tensor above its column."""
+    whole = [item for row in figure.rows[:1] for item in row.held if item.tensor == name]
+    role = next((item.role.value for row in figure.rows for item in row.held if item.tensor == name and item.role), "")
+    count = f"{exact(whole[0].elements)} elements" if whole and whole[0].elements is not None else ""
+    middle = x + LANE / 2
+    return [
+        svg.text(middle, TOP - 26, name, size=16, fill=svg.shade(colour, 0.1), bold=True, anchor="middle"),
+        svg.text(
+            middle, TOP - 10, ", ".join(part for part in (role, count) if part), size=11, fill=svg.GREY, anchor="middle"
+        ),
+    ]
+
+
+def _block(block: _Block, x: float, colour: str, traffic: Traffic | None) -> list[str]:
+    """Return a block with its level, size and what moves in and out; many instances lie behind one another."""
+    left, width = x + block.layer * INSET, LANE - 2 * block.layer * INSET
+    y, height = TOP + block.start * ROW + 2, (block.end - block.start) * ROW - 4 - 4 * block.layer
+    strength = min(0.92, 0.13 + 0.2 * block.layer)
+    fill, edge = svg.tint(colour, strength), svg.tint(colour, min(1, strength + 0.25))
+    ink = svg.PAPER if strength > 0.6 else svg.shade(colour, 0.45)
+    soft = svg.PAPER if strength > 0.6 else svg.shade(colour, 0.25)
+    many = (block.row.instances or 1) > 1
+    shapes = [
+        svg.rect(
+            left + step,
+            y - step,
+            width - 2 * step,
+            height,
+            fill=svg.tint(colour, strength * 0.7),
+            stroke=edge,
+            round_by=6,
+        )
+        for step in ((4, 2) if many else ())
+    ]
+    shapes.append(svg.rect(left, y, width, height, fill=fill, stroke=edge, round_by=6))
+    name = block.row.name + (f" ×{exact(block.row.instances)}" if many and block.row.instances else "")
+    held = "" if block.held.elements is None else short(block.held.elements)
+    bits = "" if block.held.bits is None else size(block.held.bits)
+    inside, right, base = left + 9, left + width - 9, y + 16.5
+    shapes.append(svg.text(inside, base, name, size=12, fill=ink, bold=True))
+    room = right - inside - svg.text_width(name) - 4
+    visible = height if block.below is None else (block.below - block.start) * ROW
+    if visible >= 1.6 * ROW:
+        shapes.append(svg.text(right, base, svg.fitted(bits, room, 11), size=11, fill=soft, anchor="end"))
+        moved = _moved(traffic)
+        if block.layer and svg.text_width(f"{held}  {moved}", 11) <= right - inside:
+            shapes.append(svg.text(inside, base + 17, held, size=11, fill=soft))
+        shapes.append(svg.text(right, base + 17, moved, size=11, fill=ink, anchor="end"))
+    else:
+        note = svg.fitted(_moved(traffic) or bits, room, 11)
+        shapes.append(svg.text(right, base, note, size=11, fill=soft, anchor="end"))
+    return shapes
+
+
+def _moved(traffic: Traffic | None) -> str:
+    """Return "↓ fills ↑ drains" of a level's tensor, what is zero left out."""
+    if traffic is None:
+        return ""
+    parts = [f"↓ {short(traffic.fills)}"] * bool(traffic.fills) + [f"↑ {short(traffic.drains)}"] * bool(traffic.drains)
+    return "  ".join(parts)
+
+
+def _compute(lines: list[_Line], width: float) -> list[str]:
+    """Return the bar of each statement, across all columns."""
+    shapes: list[str] = []
+    for number, line in enumerate(lines):
+        row = line.first
+        if row.kind is RowKind.COMPUTE:
+            x, y = MARGIN + row.depth * INDENT, TOP + number * ROW
+            shapes.append(svg.rect(x - 4, y + 2, width - MARGIN - x + 4, ROW - 4, fill=svg.INK, round_by=6))
+            shapes.append(
+                svg.text(x + 6, y + ROW / 2 + 4.5, row.text or row.name, size=12.5, fill=svg.PAPER, mono=True)
+            )
+    return shapes
+
+
+def _legend(y: float, *, traffic: bool) -> list[str]:
+    words = "a block starts where the tensor becomes resident in that level; bytes and elements of one instance"
+    if traffic:
+        words += "; ↓ filled in, ↑ drained out, elements in the whole run"
+    return [svg.text(MARGIN, y, words, size=10.5, fill=svg.FAINT)]

@@ -1,0 +1,197 @@
+"""The roofline as figure data, text and SVG: operations per byte against operations per cycle, a roof per level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from polymap.costmodel import Cost
+from polymap.costmodel.analysis import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
+from polymap.ir import Architecture, Workload
+from polymap.report.figures import svg
+from polymap.report.figures.chart import Axis, Frame, head
+from polymap.report.numbers import exact, percent, short, size, table
+
+ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0d9373", "#8a5cd6", "#c2417c", "#7a9c18")
+FRAME = Frame(86.0, 650.0, 106.0, 390.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RoofLine:
+    """A level's roof: bytes per cycle of all its instances together."""
+
+    level: str
+    bytes_per_cycle: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoofPoint:
+    """Where a mapping stands under a level's roof: operations per byte moved there, operations per cycle achieved."""
+
+    label: str
+    level: str
+    operations_per_byte: float
+    operations_per_cycle: float
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineFigure:
+    """What is drawn. compulsory: operations per byte if the outermost level moved the compulsory traffic alone."""
+
+    title: str
+    peak_operations_per_cycle: float
+    roofs: tuple[RoofLine, ...]
+    points: tuple[RoofPoint, ...]
+    compulsory: float | None
+
+
+def roofline_text(workload: Workload, arch: Architecture, cost: Cost) -> str:
+    """Return where the mapping stands: a row per level that moves words, and what binds it."""
+    roof = roofline(workload, arch, cost)
+    unit = f"{workload.name}: a statement instance counts as {OPERATIONS_PER_INSTANCE} operations"
+    head = ("level", "moved", "ops/byte", "ridge", "allows ops/cycle", "of peak", "bound")
+    rows = [_cells(level, roof) for level in roof.levels if level.moved_bits]
+    lines = [f"roofline of {unit}", "", table(head, rows), "", roofline_sentence(roof)]
+    return "\n".join(lines)
+
+
+def roofline_sentence(roof: Roofline) -> str:
+    """Return in one sentence how fast the mapping runs, and what keeps it from running faster."""
+    peak, achieved = (OPERATIONS_PER_INSTANCE * value for value in (roof.peak, roof.achieved))
+    text = f"It runs {short(achieved)} of {short(peak)} operations per cycle ({percent(achieved / peak)} of the peak)"
+    tight = next((level for level in roof.levels if level.level == roof.bound_by), None)
+    if tight is None:
+        idle = "all of them busy" if roof.usable == roof.peak else f"{percent(roof.usable / roof.peak)} of them busy"
+        return f"{text}: compute is the limit, the units of {roof.bound_by}, {idle}."
+    per_byte, ridge = tight.operations_per_byte, tight.ridge
+    assert per_byte is not None and ridge is not None, "a level without traffic or bandwidth limit binds nothing"
+    return (
+        f"{text}: memory is the limit, {tight.level} moves a byte for every {short(per_byte)} operations and would "
+        f"need {short(OPERATIONS_PER_INSTANCE * ridge)} operations per byte."
+    )
+
+
+def roofline_figure(workload: Workload, arch: Architecture, costs: Sequence[tuple[str, Cost]]) -> RooflineFigure:
+    """Return the figure of one or more costs of the workload, each with its label ("before", "after")."""
+    places = [(label, roofline(workload, arch, cost)) for label, cost in costs]
+    first = places[0][1]
+    return RooflineFigure(
+        title=f"{workload.name} on {arch.name}",
+        peak_operations_per_cycle=float(OPERATIONS_PER_INSTANCE * first.peak),
+        roofs=tuple(
+            RoofLine(level.level, float(level.bandwidth_bits_per_cycle) / 8)
+            for level in first.levels
+            if level.bandwidth_bits_per_cycle is not None
+        ),
+        points=tuple(
+            RoofPoint(label, level.level, float(level.operations_per_byte), float(2 * place.achieved))
+            for label, place in places
+            for level in place.levels
+            if level.operations_per_byte is not None and level.bandwidth_bits_per_cycle is not None
+        ),
+        compulsory=None
+        if first.compulsory_intensity is None
+        else float(OPERATIONS_PER_INSTANCE * first.compulsory_intensity),
+    )
+
+
+def roofline_svg(workload: Workload, arch: Architecture, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:
+    """Return the roofline of one or more labelled costs as SVG, both axes logarithmic."""
+    figure = roofline_figure(workload, arch, costs)
+    peak = figure.peak_operations_per_cycle
+    ridges = [peak / roof.bytes_per_cycle for roof in figure.roofs]
+    xs = [*ridges, *(point.operations_per_byte for point in figure.points), *filter(None, [figure.compulsory]), 1.0]
+    ys = [peak, *(point.operations_per_cycle for point in figure.points)]
+    x = Axis(min(xs) / 3, max(xs) * 3, FRAME.left, FRAME.right, logarithmic=True)
+    y = Axis(min(min(ys) / 4, peak / 60), peak * 2, FRAME.bottom, FRAME.top, logarithmic=True)
+    colours = {roof.level: ROOF_COLOURS[number % len(ROOF_COLOURS)] for number, roof in enumerate(figure.roofs)}
+    shapes = [
+        *head("Roofline", figure.title),
+        *_axes(x, y),
+        *_roofs(figure, colours, x, y),
+        *_points(figure, colours, x, y, several=len(costs) > 1),
+        *_key(figure, colours),
+    ]
+    return svg.picture(900, 452, f"Roofline of {figure.title}", shapes)
+
+
+def _cells(level: LevelRoof, roof: Roofline) -> tuple[str, ...]:
+    per_byte = level.operations_per_byte
+    ridge = "-" if level.ridge is None else short(OPERATIONS_PER_INSTANCE * level.ridge)
+    return (
+        level.level,
+        size(level.moved_bits),
+        "-" if per_byte is None else short(per_byte),
+        ridge,
+        short(OPERATIONS_PER_INSTANCE * level.attainable),
+        percent(level.attainable / roof.peak),
+        "memory" if level.memory_bound else "compute",
+    )
+
+
+def _axes(x: Axis, y: Axis) -> list[str]:
+    shapes: list[str] = []
+    for value in _decades(x):
+        shapes += FRAME.upright(x.place(value), short(value))
+    for value in _decades(y):
+        shapes += FRAME.level(y.place(value), short(value))
+    return [*shapes, FRAME.across("operations per byte moved"), FRAME.up("operations per cycle", left=28)]
+
+
+def _decades(axis: Axis) -> list[float]:
+    return [10.0**power for power in range(ceil(log10(axis.low)), floor(log10(axis.high)) + 1)]
+
+
+def _roofs(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis) -> list[str]:
+    peak = figure.peak_operations_per_cycle
+    shapes: list[str] = []
+    for roof in figure.roofs:
+        ridge = peak / roof.bytes_per_cycle
+        start = max(x.low, y.low / roof.bytes_per_cycle)
+        line = [(x.place(start), y.place(start * roof.bytes_per_cycle)), (x.place(ridge), y.place(peak))]
+        shapes.append(svg.polyline(line, stroke=colours[roof.level], width=2.2))
+    least = min([peak / roof.bytes_per_cycle for roof in figure.roofs] + [x.high])
+    shapes.append(svg.line(x.place(least), y.place(peak), FRAME.right, y.place(peak), stroke=svg.INK, width=2.2))
+    shapes.append(
+        svg.text(FRAME.right - 4, y.place(peak) - 8, f"peak {exact(peak)}", size=11.5, bold=True, anchor="end")
+    )
+    return shapes
+
+
+def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *, several: bool) -> list[str]:
+    shapes: list[str] = []
+    if figure.compulsory is not None:
+        place = x.place(figure.compulsory)
+        shapes.append(
+            svg.line(place, FRAME.top, place, FRAME.bottom, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"')
+        )
+        shapes.append(
+            svg.text(place - 5, FRAME.bottom - 8, "compulsory traffic only", size=10.5, fill=svg.GREY, anchor="end")
+        )
+    for point in figure.points:
+        left, base = x.place(point.operations_per_byte), y.place(point.operations_per_cycle)
+        shapes.append(svg.circle(left, base, 6.5, fill=colours[point.level]))
+        if several:
+            shapes.append(svg.text(left, base + 19, point.label, size=10.5, fill=svg.GREY, anchor="middle"))
+    return shapes
+
+
+def _key(figure: RooflineFigure, colours: dict[str, str]) -> list[str]:
+    """Return at the right, per level: colour, bandwidth, and where the mapping stands."""
+    shapes: list[str] = []
+    y = FRAME.top + 8
+    for roof in figure.roofs:
+        x = FRAME.right + 26
+        shapes.append(svg.rect(x, y - 9, 11, 11, fill=colours[roof.level], round_by=2))
+        shapes.append(svg.text(x + 18, y + 1, roof.level, size=12.5, bold=True))
+        wide = f"{exact(roof.bytes_per_cycle)} bytes per cycle"
+        shapes.append(svg.text(x + 18, y + 17, wide, size=11, fill=svg.GREY))
+        for point in figure.points:
+            if point.level == roof.level:
+                words = f"{short(point.operations_per_byte)} ops per byte"
+                named = f"{point.label}: {words}" if point.label else words
+                y += 16
+                shapes.append(svg.text(x + 18, y + 17, svg.fitted(named, 190, 11), size=11, fill=svg.GREY))
+        y += 46
+    return shapes

@@ -1,0 +1,118 @@
+"""A few words of SVG: shapes as text, colours of tensors, one look for all pictures. No plotting library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+from polymap.ir import Role, Workload
+
+SANS = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
+MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+INK, GREY, FAINT, RULE, PAPER = "#1f2937", "#6b7280", "#9ca3af", "#e5e7eb", "#ffffff"
+PARALLEL, PARALLEL_PAPER = "#7c3aed", "#f3effe"
+ROLE_COLOURS = {Role.OUTPUT: "#0d9373", Role.INPUT: "#2f6fde", Role.WEIGHT: "#df8213"}
+MORE_COLOURS = ("#c2417c", "#7a9c18", "#8a5a44", "#5b6b8c", "#b0489f", "#4d9de0")
+
+
+class Picture(str):
+    """The text of an SVG document, which notebooks show as a picture."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+def tensor_colours(workload: Workload) -> dict[str, str]:
+    """Return a colour per tensor: one per role, further tensors of a role get further colours."""
+    free_roles, more = dict(ROLE_COLOURS), list(MORE_COLOURS)
+    colours: dict[str, str] = {}
+    for tensor in workload.tensors:
+        colours[tensor.name] = free_roles.pop(tensor.role, None) or (more.pop(0) if more else GREY)
+    return colours
+
+
+def tint(colour: str, strength: float) -> str:
+    """Return the colour thinned towards white: 1 is the colour itself, 0 is white."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - strength * (255 - part)):02x}" for part in parts)
+
+
+def shade(colour: str, strength: float) -> str:
+    """Return the colour darkened: 0 is the colour itself, 1 is black."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(part * (1 - strength)):02x}" for part in parts)
+
+
+def coordinate(value: float) -> str:
+    """Return a coordinate with at most one decimal."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def rect(
+    x: float, y: float, width: float, height: float, *, fill: str, stroke: str = "", round_by: float = 0, more: str = ""
+) -> str:
+    """Return a rectangle."""
+    outline = f' stroke="{stroke}"' if stroke else ""
+    corner = f' rx="{coordinate(round_by)}"' if round_by else ""
+    where = f'x="{coordinate(x)}" y="{coordinate(y)}" width="{coordinate(width)}" height="{coordinate(height)}"'
+    return f'<rect {where}{corner} fill="{fill}"{outline}{" " + more if more else ""}/>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str, width: float = 1, more: str = "") -> str:
+    """Return a straight line."""
+    where = f'x1="{coordinate(x1)}" y1="{coordinate(y1)}" x2="{coordinate(x2)}" y2="{coordinate(y2)}"'
+    return f'<line {where} stroke="{stroke}" stroke-width="{coordinate(width)}"{" " + more if more else ""}/>'
+
+
+def polyline(points: Sequence[tuple[float, float]], *, stroke: str, width: float = 1, more: str = "") -> str:
+    """Return a line through points."""
+    where = " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in points)
+    extra = " " + more if more else ""
+    return f'<polyline points="{where}" fill="none" stroke="{stroke}" stroke-width="{coordinate(width)}"{extra}/>'
+
+
+def circle(x: float, y: float, radius: float, *, fill: str, stroke: str = PAPER) -> str:
+    """Return a disc with an outline."""
+    where = f'cx="{coordinate(x)}" cy="{coordinate(y)}" r="{coordinate(radius)}"'
+    return f'<circle {where} fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>'
+
+
+def text(
+    x: float,
+    y: float,
+    content: str,
+    *,
+    size: float = 12,
+    fill: str = INK,
+    anchor: str = "start",
+    bold: bool = False,
+    mono: bool = False,
+) -> str:
+    """Return a line of text whose baseline starts (or ends, or is centred) at the point."""
+    place = f'x="{coordinate(x)}" y="{coordinate(y)}" font-size="{coordinate(size)}" fill="{fill}"'
+    style = (' font-weight="600"' if bold else "") + (f' text-anchor="{anchor}"' if anchor != "start" else "")
+    family = f" font-family={quoteattr(MONO)}" if mono else ""
+    return f'<text {place}{style}{family} xml:space="preserve">{escape(content)}</text>'
+
+
+def text_width(content: str, size: float = 12, *, mono: bool = False) -> float:
+    """Return about how wide a text is, rather too wide than too narrow."""
+    return len(content) * size * (0.61 if mono else 0.58)
+
+
+def fitted(content: str, room: float, size: float = 12) -> str:
+    """Return the text, cut with an ellipsis where it would be wider than `room`."""
+    if text_width(content, size) <= room:
+        return content
+    return content[: max(1, int(room / (0.58 * size)) - 1)].rstrip() + "…"
+
+
+def picture(width: float, height: float, title: str, shapes: Sequence[str]) -> Picture:
+    """Return an SVG document: a white card with the shapes on it; `title` is what a screen reader says."""
+    where = f'width="{coordinate(width)}" height="{coordinate(height)}"'
+    box = f'viewBox="0 0 {coordinate(width)} {coordinate(height)}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {where} {box} role="img" font-family={quoteattr(SANS)}>'
+    card = rect(0.5, 0.5, width - 1, height - 1, fill=PAPER, stroke=RULE, round_by=10)
+    return Picture("\n".join((head, f"<title>{escape(title)}</title>", card, *shapes, "</svg>")) + "\n")

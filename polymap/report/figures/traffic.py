@@ -1,0 +1,149 @@
+"""What moves at each level: figure data (elements and energy per level and tensor), table, HTML and stacked bars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from html import escape
+
+from polymap.costmodel import Cost, Traffic
+from polymap.ir import Architecture, Workload
+from polymap.report.figures import svg
+from polymap.report.numbers import energy, exact, percent, short, table
+
+COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One level's stack: (tensor, elements read and written) and (tensor, pJ), in the workload's order.
+
+    other_pj: what is no tensor's, such as leakage, or the compute unit's own energy.
+    """
+
+    level: str
+    elements: tuple[tuple[str, int], ...]
+    pj: tuple[tuple[str, float], ...]
+    other_pj: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficFigure:
+    """The stacks, outermost level first, the compute unit last; tensors with their colours."""
+
+    title: str
+    colours: tuple[tuple[str, str], ...]
+    bars: tuple[Bar, ...]
+
+
+def traffic_text(cost: Cost) -> str:
+    """Return the table of reads, writes, fills and drains in elements; a level is named in its first row."""
+    rows: list[tuple[str, ...]] = []
+    last = ""
+    for row in cost.traffic:
+        rows.append(("" if row.level == last else row.level, row.tensor, *(exact(value) for value in _values(row))))
+        last = row.level
+    return table(COLUMNS, rows, left=2)
+
+
+def traffic_html(cost: Cost) -> str:
+    """Return the same table as HTML."""
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    body = "".join(
+        f"<tr><td>{escape(row.level)}</td><td>{escape(row.tensor)}</td>"
+        + "".join(f'<td style="text-align:right">{exact(value)}</td>' for value in _values(row))
+        + "</tr>"
+        for row in cost.traffic
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def traffic_figure(workload: Workload, arch: Architecture, cost: Cost) -> TrafficFigure:
+    """Return elements and energy per level and tensor; the energies of a level add up to the one in `cost`."""
+    totals = dict(cost.energy_by_level_pj)
+    bars: list[Bar] = []
+    for level in arch.levels:
+        rows = [row for row in cost.traffic if row.level == level.name]
+        pj = {row.tensor: _energy(row, workload, level.read_pj, level.write_pj, level.word_bits) for row in rows}
+        rest = totals.get(level.name, 0.0) - float(sum(pj.values()))
+        bars.append(
+            Bar(
+                level.name,
+                tuple((row.tensor, row.reads + row.writes) for row in rows),
+                tuple((tensor, float(value)) for tensor, value in pj.items()),
+                rest if level.leak_pj_per_cycle else 0.0,
+            )
+        )
+    bars.append(Bar(arch.compute.name, (), (), totals.get(arch.compute.name, 0.0)))
+    colours = tuple(svg.tensor_colours(workload).items())
+    return TrafficFigure(f"{workload.name} on {arch.name}", colours, tuple(bars))
+
+
+def traffic_svg(workload: Workload, arch: Architecture, cost: Cost) -> svg.Picture:
+    """Return the stacked bars of elements moved and of energy, level by level, as SVG."""
+    figure = traffic_figure(workload, arch, cost)
+    names = max(svg.text_width(bar.level, 14.5) for bar in figure.bars)
+    left, panel, gap, top = 28 + names + 14, 300, 84, 108
+    width = left + 2 * panel + gap + 66
+    colours = dict(figure.colours)
+    shapes = [
+        svg.text(28, 38, "What moves, and what it costs", size=17, bold=True),
+        svg.text(28, 59, figure.title, size=12, fill=svg.GREY),
+        *_key(figure, width - 28),
+        svg.text(left, top - 14, "elements read and written", size=11, fill=svg.GREY),
+        svg.text(left + panel + gap, top - 14, f"energy, {energy(cost.energy_pj)} in all", size=11, fill=svg.GREY),
+    ]
+    most = max([sum(value for _, value in bar.elements) for bar in figure.bars] + [1])
+    dearest = max([_pj(bar) for bar in figure.bars] + [1e-30])
+    for number, bar in enumerate(figure.bars):
+        y = top + 40 * number
+        shapes.append(svg.text(left - 14, y + 18, bar.level, size=13, bold=True, anchor="end"))
+        moved = sum(value for _, value in bar.elements)
+        if not bar.elements and bar.level != arch.compute.name:
+            shapes.append(svg.text(left + 7, y + 17.5, "holds nothing", size=11.5, fill=svg.FAINT))
+            if not bar.other_pj:
+                continue
+        if bar.elements:
+            parts = [(colours[tensor], value / most) for tensor, value in bar.elements]
+            shapes += _stack(left, y, panel, parts, short(moved))
+        parts = [(colours[tensor], value / dearest) for tensor, value in bar.pj]
+        note = f"{energy(_pj(bar))} · {percent(_pj(bar) / cost.energy_pj) if cost.energy_pj else '0 %'}"
+        shapes += _stack(left + panel + gap, y, panel - 64, [*parts, (svg.FAINT, bar.other_pj / dearest)], note)
+    return svg.picture(width, top + 40 * len(figure.bars) + 8, f"Traffic of {figure.title}", shapes)
+
+
+def _values(row: Traffic) -> tuple[int, int, int, int]:
+    return row.reads, row.writes, row.fills, row.drains
+
+
+def _energy(row: Traffic, workload: Workload, read_pj: Fraction, write_pj: Fraction, word_bits: int) -> Fraction:
+    bits = workload.tensor(row.tensor).bits
+    return (row.reads * read_pj + row.writes * write_pj) * Fraction(bits, word_bits)
+
+
+def _pj(bar: Bar) -> float:
+    return sum(value for _, value in bar.pj) + bar.other_pj
+
+
+def _stack(x: float, y: float, room: float, parts: list[tuple[str, float]], note: str) -> list[str]:
+    """Return one bar of adjoining parts (colour, share of the room), and a note behind it."""
+    shapes = [svg.rect(x, y, room, 26, fill="#f5f6f8", round_by=4)]
+    start = x
+    for colour, share in parts:
+        if share > 0:
+            shapes.append(svg.rect(start, y, max(share * room, 0.6), 26, fill=colour))
+            start += max(share * room, 0.6)
+    shapes.append(svg.text(max(start + 7, x + 7), y + 17.5, note, size=11.5, fill=svg.INK))
+    return shapes
+
+
+def _key(figure: TrafficFigure, right: float) -> list[str]:
+    shapes: list[str] = []
+    x = right
+    for name, colour in (*reversed(figure.colours),):
+        x -= svg.text_width(name, 12) + 8
+        shapes.append(svg.text(x, 38, name, size=12))
+        x -= 16
+        shapes.append(svg.rect(x, 28, 11, 11, fill=colour, round_by=2))
+        x -= 12
+    return shapes

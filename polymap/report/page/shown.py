@@ -1,0 +1,85 @@
+"""Registers how each value prints and shows itself in notebooks; loaded before the first one is shown."""
+
+from __future__ import annotations
+
+from html import escape
+
+from polymap.codegen.execute import CRun
+from polymap.costmodel import Cost
+from polymap.costmodel.analysis import BufferCurve
+from polymap.costmodel.symbolic import Formula
+from polymap.ir import Architecture, Mapping, Violation, Workload, show_as_html, show_as_picture, show_as_text
+from polymap.report.figures import (
+    bare_svg,
+    bare_text,
+    buffer_curve_svg,
+    buffer_curve_text,
+    front_svg,
+    front_text,
+    machine_svg,
+    machine_text,
+    traffic_html,
+    traffic_text,
+)
+from polymap.report.text import (
+    figures_text,
+    formula_text,
+    no_answer_text,
+    run_text,
+    space_text,
+    status_text,
+    violation_text,
+)
+from polymap.report.workload import workload_text
+from polymap.search.run import SearchResult
+
+
+def _cost_text(cost: Cost) -> str:
+    return "\n".join((*_illegal(cost), traffic_text(cost), "", figures_text(cost)))
+
+
+def _cost_html(cost: Cost) -> str:
+    notes = "\n".join((*_illegal(cost), figures_text(cost)))
+    return f"{traffic_html(cost)}<pre>{escape(notes)}</pre>"
+
+
+def _illegal(cost: Cost) -> list[str]:
+    return ["not legal:", *(violation_text(violation) for violation in cost.violations), ""] if cost.violations else []
+
+
+def _result_text(result: SearchResult) -> str:
+    parts = [f"{status_text(result)}\n{space_text(result)}"]
+    if result.front:
+        parts.append(front_text(result))
+    if result.best is None:
+        parts.append(no_answer_text(result))
+    else:
+        parts.append(bare_text(result.best))
+    if result.cost is not None:
+        parts.append(_cost_text(result.cost))
+    return "\n\n".join(parts)
+
+
+def _result_html(result: SearchResult) -> str:
+    head = f"<pre>{escape(status_text(result))}\n{escape(space_text(result))}</pre>"
+    if result.best is None:
+        return f"{head}<pre>{escape(no_answer_text(result))}</pre>"
+    if result.front:
+        head += f"<div>{front_svg(result)}</div><pre>{escape(front_text(result))}</pre>"
+    return f"{head}<div>{bare_svg(result.best)}</div>" + ("" if result.cost is None else _cost_html(result.cost))
+
+
+show_as_text(Workload, workload_text)
+show_as_text(Architecture, machine_text)
+show_as_picture(Architecture, machine_svg)
+show_as_text(Mapping, bare_text)
+show_as_picture(Mapping, bare_svg)
+show_as_text(Violation, violation_text)
+show_as_text(Cost, _cost_text)
+show_as_html(Cost, _cost_html)
+show_as_text(Formula, formula_text)
+show_as_text(BufferCurve, buffer_curve_text)
+show_as_picture(BufferCurve, buffer_curve_svg)
+show_as_text(CRun, run_text)
+show_as_text(SearchResult, _result_text)
+show_as_html(SearchResult, _result_html)

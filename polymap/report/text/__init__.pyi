@@ -1,0 +1,25 @@
+from polymap.report.text.answers import (
+    checkup_document as checkup_document,
+    cost_document as cost_document,
+    json_text as json_text,
+    mapping_document as mapping_document,
+    result_document as result_document,
+    run_document as run_document,
+    verdict_document as verdict_document,
+)
+from polymap.report.text.explanation import explain as explain
+from polymap.report.text.formula import formula_text as formula_text
+from polymap.report.text.summary import (
+    checkup_text as checkup_text,
+    cost_text as cost_text,
+    figures_text as figures_text,
+    list_text as list_text,
+    no_answer_text as no_answer_text,
+    orders_text as orders_text,
+    result_text as result_text,
+    run_text as run_text,
+    space_text as space_text,
+    status_text as status_text,
+    verdict_text as verdict_text,
+    violation_text as violation_text,
+)

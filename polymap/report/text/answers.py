@@ -1,0 +1,180 @@
+"""Every answer as a JSON document: what the command line prints with --json (design: interfaces, "JSON").
+
+Counts beyond 2^53 become decimal strings, so that any JSON reader sees them whole; tiles and sizes stay integers,
+because a mapping or workload that was printed can be read again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from polymap.costmodel import Cost, Traffic
+from polymap.ir import InstancePoint, Mapping, Violation
+from polymap.schedules import mapping_to_document
+
+if TYPE_CHECKING:
+    from polymap.checker import Verdict
+    from polymap.codegen.execute import CRun
+    from polymap.schedules import Checkup
+    from polymap.search.run import SearchResult
+
+LARGEST_PLAIN = 2**53
+
+
+def json_text(document: object) -> str:
+    """Return the document as JSON text, ASCII, two spaces per level."""
+    return json.dumps(document, indent=2, allow_nan=False)
+
+
+def number(value: int | float | Fraction | None) -> int | float | str | None:
+    """Return a number as JSON can hold it: integers beyond 2^53 as text, rationals as integer or float."""
+    if isinstance(value, Fraction):
+        value = value.numerator if value.denominator == 1 else float(value)
+    if isinstance(value, int) and abs(value) > LARGEST_PLAIN:
+        return str(value)
+    return value
+
+
+def traffic_rows(traffic: Iterable[Traffic]) -> list[dict[str, object]]:
+    """Return one row per level and tensor, in elements."""
+    return [
+        {
+            "level": row.level,
+            "tensor": row.tensor,
+            "reads": number(row.reads),
+            "writes": number(row.writes),
+            "fills": number(row.fills),
+            "drains": number(row.drains),
+        }
+        for row in traffic
+    ]
+
+
+def violation_document(violation: Violation) -> dict[str, object]:
+    """Return a violation with its witness: two instances, or named numbers."""
+    witness: dict[str, object] = {}
+    points = [item for item in violation.witness if isinstance(item, InstancePoint)]
+    for name, point in zip(("first", "second"), points, strict=False):
+        witness[name] = {"statement": point.statement, **{dim: number(value) for dim, value in point.values}}
+    for item in violation.witness:
+        if not isinstance(item, InstancePoint):
+            name, value = item
+            witness[name] = value if isinstance(value, str) else number(value)
+    return {"kind": violation.kind, "message": violation.message, "witness": witness}
+
+
+def cost_document(cost: Cost) -> dict[str, object]:
+    """Return what `polymap evaluate` prints."""
+    return {
+        "legal": cost.legal,
+        "violations": [violation_document(violation) for violation in cost.violations],
+        "instances": number(cost.instances),
+        "method": cost.method,
+        "traffic": traffic_rows(cost.traffic),
+        "occupancy_bits": {level: number(bits) for level, bits in cost.occupancy_bits},
+        "energy_pj": cost.energy_pj,
+        "energy_by_level_pj": dict(cost.energy_by_level_pj),
+        "compute_cycles": number(cost.compute_cycles),
+        "latency_cycles": number(cost.latency_cycles),
+        "utilization": cost.utilization,
+        "bottleneck": cost.bottleneck,
+    }
+
+
+def mapping_document(mapping: Mapping | None) -> object:
+    """Return the loop tree as a document that `--mapping` reads, null for none."""
+    return None if mapping is None else mapping_to_document(mapping)
+
+
+def result_document(result: SearchResult) -> dict[str, object]:
+    """Return what `polymap explore` prints."""
+    document = _plain_document(result)
+    if result.dividing is not None:
+        one = result.dividing
+        figures = {"value": number(one.value), "bound": number(one.bound), "gap": one.gap, "seconds": one.seconds}
+        document["dividing"] = {"status": one.status, **figures}
+    if result.values:
+        document["values"] = {name: number(value) for name, value in result.values}
+        document["bounds"] = {name: number(value) for name, value in result.bounds}
+    if result.front:
+        document["front"] = [result_document(point) for point in result.front]
+    return document
+
+
+def _plain_document(result: SearchResult) -> dict[str, object]:
+    return {
+        "status": result.status,
+        "objective": result.objective,
+        "value": number(result.value),
+        "bound": number(result.bound),
+        "gap": result.gap,
+        "seconds": result.seconds,
+        "mapping": mapping_document(result.best),
+        "cost": None if result.cost is None else cost_document(result.cost),
+        "space": {
+            "syntactic": number(result.space.syntactic),
+            "legal": number(result.space.legal),
+            "distinct": number(result.space.distinct),
+            "evaluated": number(result.space.evaluated),
+            "pruned": number(result.space.pruned),
+            "listed": number(result.space.listed),
+            "infeasible": number(result.space.infeasible),
+        },
+        "work": number(result.work),
+    }
+
+
+def verdict_document(verdict: Verdict) -> dict[str, object]:
+    """Return what `polymap verify` prints."""
+    return {
+        "proven": verdict.proven,
+        "unproven": list(verdict.unproven),
+        "reason": verdict.reason,
+        "objective": verdict.objective,
+        "value": number(verdict.value),
+        "structures": verdict.structures,
+        "head": verdict.head,
+        "seconds": verdict.seconds,
+    }
+
+
+def run_document(run: CRun) -> dict[str, object]:
+    """Return what a run of the C program said: whether it computed the right thing, and the words it counted."""
+    return {
+        "matches_reference": run.matches_reference,
+        "counts_match": run.counts_match,
+        "counted": traffic_rows(run.counted),
+        "seconds": run.seconds,
+    }
+
+
+def checkup_document(found: Checkup) -> dict[str, object]:
+    """Return what `polymap check` prints."""
+    orders = found.orders
+    document: dict[str, object] = {
+        "dependences": [
+            {
+                "source": each.source,
+                "sink": each.sink,
+                "kind": each.kind.value,
+                "array": each.tensor,
+                "relation": each.relation_text,
+                "distances": each.distances,
+            }
+            for each in found.dependences
+        ],
+        "loops": found.loops,
+        "orders": {
+            "total": number(orders.total),
+            "strict": number(orders.strict),
+            "relaxed": number(orders.relaxed),
+            "legal_strict": orders.legal_strict,
+        },
+        "parallel": dict(found.parallel),
+    }
+    if found.violations is not None:
+        document["violations"] = [violation_document(violation) for violation in found.violations]
+    return document

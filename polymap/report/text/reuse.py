@@ -1,0 +1,98 @@
+"""Why tensors move: for each storage node, which loops let its tile stay and which bring the same data in again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from polymap.costmodel.analysis import Place, places
+from polymap.ir import Architecture, Mapping, Spatial, Temporal, Workload, accesses_of
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A temporal loop of more than one iteration, its dim as reports call it."""
+
+    dim: str
+    trips: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A tensor's stays in a level.
+
+    changing: loops above the node that change its tile, outermost first. again: loops that do not, but stand outside
+    some that do (`swept`), so that each of their iterations brings the same elements in again. kept: loops between the
+    changing ones and the node, during which the tile simply stays. used: loops below the node that reuse what it holds.
+    """
+
+    level: str
+    tensor: str
+    parent: str
+    changing: tuple[Loop, ...]
+    again: tuple[Loop, ...]
+    swept: tuple[Loop, ...]
+    kept: tuple[Loop, ...]
+    used: tuple[Loop, ...]
+
+
+def stays(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Stay, ...]:
+    """Return the stays of every tensor at every storage node below the outermost level, top to bottom."""
+    outermost = arch.levels[0].name
+    order = {level.name: number for number, level in enumerate(arch.levels)}
+    holder: dict[str, str] = {}
+    found: list[Stay] = []
+    for place in places(mapping):
+        for tensor in place.storage.tensors:
+            if place.storage.level == outermost:
+                continue
+            parent = holder.get(tensor, outermost)
+            if order[parent] >= order[place.storage.level]:
+                parent = outermost  # another child of a branch
+            found.append(_stay(workload, place, tensor, parent))
+            holder[tensor] = place.storage.level
+    return tuple(found)
+
+
+def _stay(workload: Workload, place: Place, tensor: str, parent: str) -> Stay:
+    relevant = {
+        name
+        for statement in workload.statements
+        for access in accesses_of(statement, tensor)
+        for index in access.index
+        for name in index.dims
+    }
+    above, below = _loops(workload, place)
+    last = max((number for number, loop in enumerate(above) if loop.dim in relevant), default=-1)
+    first = min((number for number, loop in enumerate(above) if loop.dim not in relevant), default=len(above))
+    labels = {dim.name: dim.label or dim.name for dim in workload.dims}
+
+    def named(loops: Iterable[Loop]) -> tuple[Loop, ...]:
+        return tuple(Loop(labels[loop.dim], loop.trips) for loop in loops)
+
+    return Stay(
+        level=place.storage.level,
+        tensor=tensor,
+        parent=parent,
+        changing=named(loop for loop in above if loop.dim in relevant),
+        again=named(loop for loop in above[: last + 1] if loop.dim not in relevant),
+        swept=named(loop for loop in above[first:] if loop.dim in relevant),
+        kept=named(above[last + 1 :]),
+        used=named(loop for loop in below if loop.dim not in relevant),
+    )
+
+
+def _loops(workload: Workload, place: Place) -> tuple[list[Loop], list[Loop]]:
+    """Return the temporal loops of more than one iteration above a node, and those below it down to a branch."""
+    tiles = workload.extents()
+    above: list[Loop] = []
+    below: list[Loop] = []
+    nodes = (*((loop, above) for loop in place.above), *((node, below) for node in place.below))
+    for node, side in nodes:
+        if not isinstance(node, Temporal | Spatial):
+            continue
+        trips = -(-tiles[node.dim] // node.tile)
+        if isinstance(node, Temporal) and trips > 1:
+            side.append(Loop(node.dim, trips))
+        tiles[node.dim] = min(node.tile, tiles[node.dim])
+    return above, below

@@ -1,0 +1,222 @@
+"""Every answer as text for a terminal: what the command line prints without --json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from polymap.costmodel import Cost
+from polymap.ir import Architecture, ComputeUnit, Fanout, InstancePoint, Mapping, MemoryLevel, Violation, Workload
+from polymap.report.figures import front_text, mapping_text, statement_text, traffic_text
+from polymap.report.numbers import exact, percent, plural, size, table, unit_of
+from polymap.report.text.explanation import explain
+
+if TYPE_CHECKING:
+    from polymap.checker import Verdict
+    from polymap.codegen.execute import CRun
+    from polymap.schedules import Checkup
+    from polymap.search.run import SearchResult
+
+MOST_ORDERS_SHOWN = 6
+MOST_UNPROVEN_SHOWN = 5
+
+
+def _exact(value: int | float | None) -> str:
+    return "-" if value is None else exact(value)
+
+
+def status_text(result: SearchResult) -> str:
+    """Return status, value, bound, gap and seconds on one line."""
+    gap = "-" if result.gap is None else f"{100 * result.gap:.3g} %"
+    if result.front:
+        return f"{result.status}: {result.objective}, {plural(len(result.front), 'point')}, {result.seconds:.1f} s"
+    values = result.values or ((result.objective, result.value),)
+    bounds = dict(result.bounds or ((result.objective, result.bound),))
+    parts = [
+        f"{name} {_exact(value)}{unit_of(name)}, bound {_exact(bounds[name])}{unit_of(name)}" for name, value in values
+    ]
+    return f"{result.status}: {'; '.join(parts)}, gap {gap}, {result.seconds:.1f} s"
+
+
+def dividing_text(result: SearchResult) -> str:
+    """Return what is proven over tiles that divide, and what is known over all sizes."""
+    dividing = result.dividing
+    assert dividing is not None
+    if dividing.status == "OPTIMAL":
+        known = "proven"
+    elif dividing.status == "INFEASIBLE":
+        known = "there is none"
+    else:
+        known = "none found yet" if dividing.gap is None else f"gap {100 * dividing.gap:.3g} %, not proven"
+    value = "" if dividing.value is None else f" {_exact(dividing.value)}{unit_of(_first_part(result))}"
+    over_all = (
+        "proven" if result.status == "OPTIMAL" else None if result.gap is None else f"gap {100 * result.gap:.3g} %"
+    )
+    return f"best dividing{value}: {known}" + (f"; over all sizes: {over_all}" if over_all else "")
+
+
+def _first_part(result: SearchResult) -> str:
+    return result.values[0][0] if result.values else result.objective
+
+
+def space_text(result: SearchResult) -> str:
+    """Return the size of the space and how much of it the search looked at."""
+    space = result.space
+    parts = (
+        ("mappings by syntax", space.syntactic),
+        ("legal", space.legal),
+        ("with different costs", space.distinct),
+        ("evaluated", space.evaluated),
+        ("pruned", space.pruned),
+        ("infeasible", space.infeasible),
+        ("structures listed", space.listed),
+    )
+    return "space: " + ", ".join(f"{_exact(count)} {what}" for what, count in parts if count is not None)
+
+
+def result_text(workload: Workload, arch: Architecture, result: SearchResult) -> str:
+    """Return the answer of a search: status, space, the front, the best mapping and what it costs."""
+    lines = [status_text(result)]
+    lines += [dividing_text(result)] if result.dividing is not None else []
+    lines += [space_text(result)]
+    if result.front:
+        lines += ["", front_text(result), "", "The first point:"]
+    if result.best is not None and result.cost is not None:
+        lines += ["", cost_text(workload, arch, result.best, result.cost)]
+    return "\n".join(lines)
+
+
+def cost_text(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> str:
+    """Return a mapping as an annotated nest, whether it is legal, its traffic and figures, and why they are so."""
+    parts = [mapping_text(workload, mapping, arch)]
+    if cost.violations:
+        parts.append("not legal:\n" + "\n".join(violation_text(violation) for violation in cost.violations))
+    parts += [traffic_text(cost), figures_text(cost), explain(workload, arch, mapping, cost)]
+    return "\n\n".join(parts)
+
+
+def figures_text(cost: Cost) -> str:
+    """Return energy, latency, utilization and occupancy, one line each."""
+    energy = ", ".join(f"{name} {exact(pj)}" for name, pj in cost.energy_by_level_pj)
+    held = ", ".join(f"{name} {exact(bits)}" for name, bits in cost.occupancy_bits) or "-"
+    return "\n".join(
+        (
+            f"energy       {exact(cost.energy_pj)} pJ ({energy})",
+            f"latency      {exact(cost.latency_cycles)} cycles (compute {exact(cost.compute_cycles)}; "
+            f"{cost.bottleneck} decides)",
+            f"utilization  {percent(cost.utilization)} of the compute units, "
+            f"{exact(cost.instances)} statement instances",
+            f"occupancy    bits of one instance: {held}",
+        )
+    )
+
+
+def violation_text(violation: Violation) -> str:
+    """Return a broken rule and its witness."""
+    points = [item for item in violation.witness if isinstance(item, InstancePoint)]
+    shown = " before ".join(
+        f"{point.statement}[{', '.join(f'{name}={value}' for name, value in point.values)}]" for point in points
+    )
+    return f"  {violation.kind}: {violation.message}" + (f" (witness: {shown})" if shown else "")
+
+
+def no_answer_text(result: SearchResult) -> str:
+    """Return why a search has no mapping to show, and what would help."""
+    clash = "\n".join(f"      {reason}" for reason in result.clash)
+    if result.status == "TIMEOUT" and result.clash:
+        return (
+            f"PM571 no mapping found in {result.seconds:.1f} s; with tiles that divide there is none, as these clash:\n"
+            f"{clash}"
+        )
+    if result.status == "TIMEOUT":
+        return f"PM571 no mapping found in {result.seconds:.1f} s\n      A longer --time-limit may find one."
+    return f"PM572 no mapping satisfies all requirements; these clash:\n{clash}"
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """Return what `polymap verify` says of a certificate."""
+    about = f"of the workload, machine, constraints and objective with SHA-256 {verdict.head}"
+    if verdict.reason or verdict.value is None:
+        return f"REFUSED: {verdict.reason}" + (f"\n{about}" if verdict.head else "")
+    words = len(verdict.unproven)
+    status = f"NOT PROVEN (the solver's word for {words:,} of {verdict.structures:,} structures)"
+    lines = [
+        f"{status if words else 'OPTIMAL'}: {verdict.objective} {exact(verdict.value)}{unit_of(verdict.objective)}, "
+        f"checked against {plural(verdict.structures, 'structure')} in {verdict.seconds:.1f} s",
+        about,
+        *(f"  {line}" for line in verdict.unproven[:MOST_UNPROVEN_SHOWN]),
+    ]
+    more = words - MOST_UNPROVEN_SHOWN
+    return "\n".join((*lines, f"  and {more:,} more") if more > 0 else lines)
+
+
+def run_text(run: CRun) -> str:
+    """Return what the C program said of itself."""
+    result = "equal to" if run.matches_reference else "DIFFERENT FROM"
+    if run.counts_match is None:
+        counts = "it counts no words"
+    else:
+        equal = "equal to" if run.counts_match else "DIFFERENT FROM"
+        counts = f"the words that it counted are {equal} the predicted ones"
+    return f"ran in {run.seconds:.2f} s: every output element is {result} the reference; {counts}"
+
+
+def list_text(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> str:
+    """Return the built-in workloads with their loops, and the machines with their levels and fan-outs."""
+    layers = [
+        (workload.name, statement_text(workload.statements[0]), " ".join(f"{d.name}={d.extent}" for d in workload.dims))
+        for workload in workloads
+    ]
+    nodes = [(arch.name, " > ".join(_node_text(node) for node in arch.nodes)) for arch in machines]
+    return "\n\n".join(
+        (
+            table(("workload", "statement", "sizes"), layers, left=3),
+            table(("machine", "levels, fan-outs and compute unit, outermost first"), nodes, left=2),
+        )
+    )
+
+
+def _node_text(node: MemoryLevel | Fanout | ComputeUnit) -> str:
+    match node:
+        case MemoryLevel(name=name, capacity_bits=None):
+            return name
+        case MemoryLevel(name=name, capacity_bits=int(bits)):
+            return f"{name} ({size(bits)})"
+        case Fanout(name=name):
+            return f"{name} x{node.size}"
+        case _:
+            return node.name
+
+
+def checkup_text(checkup: Checkup) -> str:
+    """Return dependences, legal orders and parallel loops of a workload, and what a mapping breaks."""
+    parts = [dependences_text(checkup), orders_text(checkup)]
+    if checkup.violations is not None:
+        broken = "\n".join(violation_text(violation) for violation in checkup.violations)
+        parts.append(f"the mapping breaks dependences:\n{broken}" if broken else "the mapping breaks no dependence")
+    return "\n\n".join(parts)
+
+
+def dependences_text(checkup: Checkup) -> str:
+    """Return one line per dependence: kind, tensor, ends, and the relation as isl prints it."""
+    if not checkup.dependences:
+        return "no dependences"
+    return "\n".join(
+        f"{each.kind.value} of {each.tensor}, {each.source} to {each.sink}: {each.relation_text}"
+        for each in checkup.dependences
+    )
+
+
+def orders_text(checkup: Checkup) -> str:
+    """Return how many orders the outermost perfect nest has, how many are legal, and which loops run in parallel."""
+    orders = checkup.orders
+    words = {True: "parallel", "reduction": "parallel if its sums are added up afterwards", False: "sequential"}
+    lines = [
+        f"loops       {' '.join(checkup.loops)}: {exact(orders.total)} orders",
+        f"legal       {_exact(orders.strict)} with the order of accumulations kept, "
+        f"{_exact(orders.relaxed)} with it free",
+    ]
+    if orders.legal_strict is not None and 0 < len(orders.legal_strict) <= MOST_ORDERS_SHOWN:
+        lines += [f"            {' '.join(order)}" for order in orders.legal_strict]
+    lines += [f"loop {name:6} {words[answer]}" for name, answer in checkup.parallel]
+    return "\n".join(lines)

@@ -1,0 +1,18 @@
+from polymap.schedules.check import (
+    check_machine as check_machine,
+    check_mapping as check_mapping,
+    idle_fanouts as idle_fanouts,
+    mapping_warnings as mapping_warnings,
+    placement_violations as placement_violations,
+)
+from polymap.schedules.document import (
+    mapping_from_document as mapping_from_document,
+    mapping_to_document as mapping_to_document,
+)
+from polymap.schedules.legality import (
+    dependence_violations as dependence_violations,
+    instance_text as instance_text,
+    point as point,
+)
+from polymap.schedules.legality_report import Checkup as Checkup, check_readable as check_readable, checkup as checkup
+from polymap.schedules.relation import original_schedule as original_schedule

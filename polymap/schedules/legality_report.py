@@ -1,0 +1,132 @@
+"""What `polymap check` says of a workload: dependences, legal orders, parallel loops, what a mapping breaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from math import factorial
+
+from polymap.ir import (
+    Architecture,
+    Branch,
+    BudgetError,
+    ComputeUnit,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    Spatial,
+    Storage,
+    Temporal,
+    Violation,
+    Workload,
+)
+from polymap.poly import within
+from polymap.schedules.check import check_mapping
+from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
+from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permutations, sign_vectors
+from polymap.workload import Dependence, dependences
+
+LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """How many orders the outermost perfectly nested loops have.
+
+    strict: legal with the order of accumulations kept. relaxed: legal when they may change (where the workload is
+    associative). None: too many loops with dependences to count. legal_strict: the strict ones, outermost loop first,
+    in lexicographic order; None where `total` exceeds MAX_LISTED_ORDERS.
+    """
+
+    total: int
+    strict: int | None
+    relaxed: int | None
+    legal_strict: tuple[tuple[str, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """The answer of `polymap check`.
+
+    loops: the outermost perfectly nested loops, as reports call them (`i#2`), outermost first. parallel: for each of
+    them True, "reduction" (if what it accumulates is added up afterwards) or False, the loops outside it in order.
+    violations: of the mapping; None if there was none.
+    """
+
+    dependences: tuple[Dependence, ...]
+    loops: tuple[str, ...]
+    orders: Orders
+    parallel: tuple[tuple[str, bool | str], ...]
+    violations: tuple[Violation, ...] | None
+
+
+def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s: float = LIMIT_S) -> Checkup:
+    """Return dependences, orders and parallel loops of the workload, and the dependences that the mapping breaks.
+
+    Raises MappingError for a mapping that is no program of the workload (no machine is asked about its levels), and
+    BudgetError where this takes more than the time limit.
+    """
+    return within(time_limit_s, "checking this program", _checkup, workload, mapping)
+
+
+def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
+    labels = {each.name: each.label or each.name for each in workload.dims}
+    loops = band(workload)
+    violations: tuple[Violation, ...] | None = None
+    if mapping is not None:
+        check_readable(workload, mapping)
+        violations = dependence_violations(workload, mapping)
+    return Checkup(
+        dependences(workload),
+        tuple(labels[name] for name in loops),
+        orders_of(workload),
+        tuple((labels[name], _parallel(workload, name)) for name in loops),
+        violations,
+    )
+
+
+def orders_of(workload: Workload) -> Orders:
+    """Return how many orders the outermost perfectly nested loops have, and which are legal."""
+    labels = {each.name: each.label or each.name for each in workload.dims}
+    loops = band(workload)
+    total = factorial(len(loops))
+    listed: tuple[tuple[str, ...], ...] | None = None
+    if total <= MAX_LISTED_ORDERS:
+        every = islice(legal_orders(workload, strict=True), total)
+        listed = tuple(tuple(labels[name] for name in order) for order in every)
+    strict = _counted(workload, strict=True) if listed is None else len(listed)
+    return Orders(total, strict, _counted(workload, strict=False), listed)
+
+
+def _counted(workload: Workload, *, strict: bool) -> int | None:
+    try:
+        return count_legal_permutations(sign_vectors(workload, strict=strict), len(band(workload)))
+    except BudgetError:
+        return None
+
+
+def _parallel(workload: Workload, loop: str) -> bool | str:
+    answer = parallel_loop(workload, loop)
+    return answer.value if answer is Parallel.REDUCTION else answer is Parallel.YES
+
+
+def check_readable(workload: Workload, mapping: Mapping) -> None:
+    """Raise MappingError where the tree's loops and computes are no program, whatever the machine."""
+    anywhere = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
+    check_mapping(workload, anywhere, Mapping(_loops_only(mapping.nodes)))
+
+
+def _loops_only(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+    """Return the tree without what needs a machine: levels, tensors, fan-outs."""
+    kept: list[MappingNode] = []
+    for node in nodes:
+        match node:
+            case Storage():  # it keeps its place: messages name nodes by it
+                kept.append(Storage("memory", ()))
+            case Spatial(dim, tile, _):
+                kept.append(Temporal(dim, tile))
+            case Branch(children):
+                kept.append(Branch(tuple(_loops_only(child) for child in children)))
+            case _:
+                kept.append(node)
+    return tuple(kept)

@@ -1,0 +1,6 @@
+from polymap.schedules.space.size import (
+    SpaceSize as SpaceSize,
+    TileRule as TileRule,
+    any_order_is_legal as any_order_is_legal,
+    space_size as space_size,
+)

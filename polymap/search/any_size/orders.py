@@ -1,0 +1,179 @@
+"""Every order of storage nodes of a problem without windows, with its cost and sizes as sums of monomials on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.search.any_size.monomials import Forms, Monomial
+from polymap.search.any_size.node_costs import AnyTables
+from polymap.search.any_size.relaxation import State, capacities, first_states, joint_states
+
+FloatArray = NDArray[np.float64]
+Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
+Place = tuple[Order, State]  # an order, and the joint state at its end
+Sums = list[tuple[float, FloatArray]]  # coefficients and exponents
+
+MOST_ORDERS = 2000
+
+
+def orders(tables: AnyTables, most: int = MOST_ORDERS) -> tuple[Place, ...] | None:
+    """Return every order of storage nodes with the joint state at its end; None where there are more than `most`."""
+    moves = dict(joint_states(tables))
+    found: list[Place] = []
+
+    def grow(order: Order, state: State) -> Iterator[Place]:
+        if all(table.final[s] is not None for table, s in zip(tables.tensors, state, strict=True)):
+            yield order, state
+        for tensor, number, after in moves[state]:
+            yield from grow((*order, (tensor, number)), after)
+
+    for first in first_states(tables):
+        for one in grow((), first):
+            found.append(one)
+            if len(found) > most:
+                return None
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The variables, all logarithms: per node and dim of more than one index the box of all siblings together, then per
+    (class, dim) a factor that may exceed 1."""
+
+    nodes: int
+    dims: tuple[int, ...]
+    factors: tuple[tuple[int, int], ...]
+
+    @property
+    def inner(self) -> int:
+        """Return how many variables boxes have."""
+        return self.nodes * len(self.dims)
+
+    @property
+    def count(self) -> int:
+        return self.inner + len(self.factors)
+
+    def node(self, number: int) -> slice:
+        return slice(number * len(self.dims), (number + 1) * len(self.dims))
+
+    def factor_row(self, rows: list[list[int]]) -> FloatArray:
+        """Return exponents of factors [class][dim] as a row of variables."""
+        found = np.zeros(self.count)
+        found[self.inner :] = [rows[one][d] for one, d in self.factors]
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Orders:
+    """Orders of nodes with logarithms and exponents of cost [P, I], [P, I, n] and of shares of limited levels
+    [P, R, J], [P, R, J, n] (-inf: no term), and what each costs besides [P].
+
+    limited: the levels; room: bits of every level.
+    """
+
+    places: tuple[Place, ...]
+    space: Space
+    log_costs: FloatArray
+    costs: FloatArray
+    constants: FloatArray
+    log_uses: FloatArray
+    uses: FloatArray
+    limited: tuple[int, ...]
+    room: tuple[float, ...]
+
+
+def all_orders(tables: AnyTables, component: int) -> Orders | None:
+    """Return the orders for a component of the tables' measure; None: too many, or one's cost is not known."""
+    places = orders(tables)
+    if places is None or any(term.is_window for term in tables.problem.terms):
+        return None
+    builder = _Builder(tables, component, max((len(order) for order, _ in places), default=0))
+    costs = [builder.costs(*place) for place in places]
+    sums = [one for one in costs if one is not None]
+    if len(sums) < len(places) or not places:
+        return None
+    limited = tuple(level for level, room in enumerate(builder.room) if 0 < room < inf)
+    held = [[builder.uses(order, level) for level in limited] for order, _ in places]
+    log_costs, rows = _stacked([one for one, _ in sums], builder.space.count)
+    flat = [one for row in held for one in row]
+    log_uses, uses = _stacked(flat, builder.space.count)
+    shape = (len(places), len(limited), log_uses.shape[1])
+    return Orders(
+        places,
+        builder.space,
+        log_costs,
+        rows,
+        np.array([constant for _, constant in sums]),
+        log_uses.reshape(shape),
+        uses.reshape((*shape, builder.space.count)),
+        limited,
+        builder.room,
+    )
+
+
+def _stacked(sums: list[Sums], count: int) -> tuple[FloatArray, FloatArray]:
+    longest = max([1, *(len(one) for one in sums)])
+    logs = np.full((len(sums), longest), -inf)
+    rows = np.zeros((len(sums), longest, count))
+    for p, one in enumerate(sums):
+        for i, (coefficient, row) in enumerate(one):
+            logs[p, i], rows[p, i] = log(coefficient), row
+    return logs, rows
+
+
+class _Builder:
+    def __init__(self, tables: AnyTables, component: int, nodes: int) -> None:
+        self.tables = tables
+        self.problem = tables.problem
+        self.forms = Forms(tables, component)
+        factors = tuple(
+            (number, d)
+            for number, row in enumerate(tables.region.factors)
+            for d, factor in enumerate(row)
+            if factor.high > 1
+        )
+        dims = tuple(d for d, extent in enumerate(self.problem.extents) if extent > 1)
+        self.space = Space(nodes, dims, factors)
+        self.room = capacities(tables)
+
+    def row(self, monomial: Monomial, at: int, level: int) -> FloatArray:
+        """Return the exponents of a monomial of node `at` (-1: of none), which stands at the level."""
+        rows = [
+            [f - (t if one.below <= level else 0) for t, f in zip(monomial.tile, own, strict=True)]
+            for one, own in zip(self.problem.classes, monomial.factors, strict=True)
+        ]
+        found = self.space.factor_row(rows)
+        if at >= 0:
+            found[self.space.node(at)] = [monomial.tile[d] for d in self.space.dims]
+        return found
+
+    def costs(self, order: Order, state: State) -> tuple[Sums, float] | None:
+        """Return what an order costs and a constant besides; None where no bound is known."""
+        found: Sums = []
+        constant = 0.0
+        for at, (tensor, number) in enumerate(order):
+            edge = self.tables.tensors[tensor].edges[number]
+            form = self.forms.edge(self.problem.terms[tensor], edge)
+            if form is None:
+                return None
+            found += [(m.coefficient, self.row(m, at, edge.level)) for m in form[0] if m.coefficient]
+            constant += form[1]
+        for tensor, at_end in enumerate(state):
+            m = self.forms.final(self.problem.terms[tensor], self.tables.tensors[tensor].holders[at_end])
+            found += [(m.coefficient, self.row(m, -1, 0))] if m.coefficient else []
+        return found, constant
+
+    def uses(self, order: Order, level: int) -> Sums:
+        """Return what the nodes of a limited level hold, as a share of its room."""
+        found: Sums = []
+        for at, (tensor, number) in enumerate(order):
+            edge, term = self.tables.tensors[tensor].edges[number], self.problem.terms[tensor]
+            if edge.level == level:
+                m = self.forms.held(term, term.tensor.bits / self.room[level])
+                found.append((m.coefficient, self.row(m, at, level)))
+        return found

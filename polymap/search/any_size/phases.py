@@ -1,0 +1,104 @@
+"""Tiles of any size, from the best dividing mapping on: all trees where they are few, else regions, else a walk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.ir import Mapping
+from polymap.search.any_size.engine import AnyOutcome, AnySearch, Entry
+from polymap.search.any_size.node_costs import floats_suffice
+from polymap.search.enumeration import Walking
+from polymap.search.heuristics import Annealer
+from polymap.search.objective import Measure
+from polymap.search.problem import Goal, Objective, Problem
+from polymap.search.resources import Limits, Work
+
+ANNEALED_AT_ONCE = 64  # mappings between two reports
+POLISHED = 400  # mappings that are scored where no bound tells how good they are
+
+Known = tuple[Mapping, Fraction]  # a mapping with its exact value
+Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
+Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyAnswer:
+    """The best mapping (None: none was found), a lower bound in the objective's unit (None: nothing is left, or none is
+    known), work done.
+
+    evaluated: mappings scored or regions bounded. pruned: regions refuted. queue: what is left to search. distinct:
+    different costs, where all trees were walked. is_final: nothing is left.
+    """
+
+    best: Mapping | None
+    bound: Fraction | None
+    evaluated: int
+    pruned: int
+    queue: tuple[Entry, ...] = ()
+    distinct: int | None = None
+    is_final: bool = False
+
+
+def reaches(objective: Objective) -> bool:
+    """Return whether regions are searched for the objective: those of one value."""
+    return objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
+
+
+def walked(walking: Walking, stop: Stop) -> AnyAnswer | None:
+    """Return the answer that looking at every tree gives; None where a limit ends that."""
+    found = walking.go_on(stop)
+    if found is None:
+        return None
+    return AnyAnswer(found.best, None, found.legal, 0, distinct=found.distinct, is_final=True)
+
+
+def annealed(
+    annealer: Annealer, stop: Stop, work: Work, report: Callable[[Mapping, Fraction], None], most: int | None
+) -> None:
+    """Walk over mappings until `stop` says so, or `most` are scored (None: until one is found)."""
+    done = 0
+    while not stop() and (annealer.best is None if most is None else done < most):
+        some = ANNEALED_AT_ONCE if work.left is None else min(ANNEALED_AT_ONCE, work.left)
+        better = annealer.walk(some, stop)
+        work.add(some)
+        done += some
+        if better and annealer.best is not None:
+            report(*annealer.best)
+
+
+def solve_regions(
+    problem: Problem,
+    objective: Objective,
+    measure: Measure,
+    limits: Limits,
+    first: Known | None,
+    report: Report,
+    annealer: Annealer | None = None,
+    before: AnyAnswer | None = None,
+) -> AnyAnswer:
+    """Return the best mapping over tiles of any size, or the best found when a limit is reached.
+
+    first: the best mapping so far. annealer: looks for better ones now and then. before: an answer to the same question
+    to go on from.
+    """
+
+    def told(best: Mapping | None, value: Fraction | None, bound: int) -> None:
+        report(best, value, measure.unscaled(bound))
+
+    if not floats_suffice(problem, measure):
+        return AnyAnswer(first and first[0], Fraction(0), 0, 0)
+    search = AnySearch(problem, objective, measure, limits.share, first, limits.work, annealer)
+    if before is not None and before.queue:
+        return _answer(measure, search.go_on(list(before.queue), told))
+    return _answer(measure, search.run(told))
+
+
+def _answer(measure: Measure, found: AnyOutcome) -> AnyAnswer:
+    """Return what a search of regions says."""
+    bound = None if found.bound is None else measure.unscaled(found.bound)
+    if found.best is None:
+        return AnyAnswer(None, bound, found.regions, found.refuted, found.queue, is_final=bound is None)
+    value = found.best[1] if bound is None else min(bound, found.best[1])
+    return AnyAnswer(found.best[0], value, found.regions, found.refuted, found.queue)

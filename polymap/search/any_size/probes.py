@@ -1,0 +1,145 @@
+"""Where the tiles of mappings below a goal can be: geometric programs with one box held further from the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.search.any_size.convex import AT_ONCE, CLOSE, Builder, Chain, Convex
+from polymap.search.any_size.geometric import solve
+from polymap.search.any_size.node_costs import AnyEdge, AnyTables
+from polymap.search.any_size.regions import Region
+
+FloatArray = NDArray[np.float64]
+
+STEPS = (1.1, 1.35, 2.0)  # ratios to the best box at which larger and smaller ones are tried
+SAFE = 1e-9
+
+# Per (tensor, edge) and dim the logarithms of the least and the greatest box of all siblings together.
+Ranges = dict[tuple[int, int], tuple[tuple[float, float], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """The box of a chain's node (at) in a dim (a number among those of several indices) is at least or at most so
+    large (a logarithm)."""
+
+    chain: int
+    at: int
+    dim: int
+    is_least: bool
+    value: float
+
+
+def ranges_below(
+    convex: Convex, region: Region, chains: Sequence[Chain], goal: float, is_over: Callable[[], bool]
+) -> Ranges:
+    """Return where boxes can be in mappings of these orders whose first component is below the goal, as far as there
+    is time."""
+    builder = convex.builder(region)
+    probes = [probe for number, chain in enumerate(chains) for probe in _probes(builder, number, chain)]
+    refuted: list[_Probe] = []
+    for begin in range(0, len(probes), AT_ONCE):
+        if is_over():
+            break
+        part = probes[begin : begin + AT_ONCE]
+        bounds = _bounds(builder, chains, part)
+        refuted += [probe for probe, bound in zip(part, bounds, strict=True) if bound >= goal]
+    return _joined(builder, chains, refuted)
+
+
+def _probes(builder: Builder, number: int, chain: Chain) -> list[_Probe]:
+    found: list[_Probe] = []
+    for at, tile in enumerate(chain.tiles):
+        for place, d in enumerate(builder.space.dims):
+            top = log(builder.problem.extents[d])
+            for step in STEPS:
+                more, less = log(tile[d]) + log(step), log(tile[d]) - log(step)
+                if more < top:
+                    found.append(_Probe(number, at, place, is_least=True, value=more))
+                if less > 0:
+                    found.append(_Probe(number, at, place, is_least=False, value=less))
+    return found
+
+
+def _bounds(builder: Builder, chains: Sequence[Chain], probes: Sequence[_Probe]) -> list[float]:
+    """Return the least cost with each probe's demand (inf where it leaves nothing)."""
+    space = builder.space
+    numbers = [chains[probe.chain].number for probe in probes]
+    programs = builder.programs(numbers)
+    lower, upper, start = programs.lower.copy(), programs.upper.copy(), programs.start.copy()
+    empty = np.zeros(len(probes), dtype=bool)
+    for p, probe in enumerate(probes):
+        v = space.node(probe.at).start + probe.dim
+        if not probe.is_least:
+            upper[p, v] = probe.value
+            empty[p] = start[p, v] >= probe.value
+            upper[p, v] = max(upper[p, v], start[p, v] + SAFE)
+            continue
+        lower[p, v] = probe.value
+        room = min(CLOSE, upper[p, v] - probe.value) / (probe.at + 3)
+        for outer in range(probe.at + 1):
+            own = space.node(outer).start + probe.dim
+            start[p, own] = max(start[p, own], probe.value + room * (probe.at - outer + 1))
+    solved = solve(builder.eased(replace(programs, lower=lower, upper=upper, start=start)))
+    # Below the smallest tiles: not refuted here, the tables themselves have no such cells.
+    return [-inf if none else bound for none, bound in zip(empty, builder.net(solved, numbers), strict=True)]
+
+
+def _joined(builder: Builder, chains: Sequence[Chain], refuted: Sequence[_Probe]) -> Ranges:
+    dims = len(builder.problem.dims)
+    sides: dict[tuple[int, int, int], tuple[float, float]] = {}
+    for probe in refuted:
+        low, high = sides.get((probe.chain, probe.at, probe.dim), (-inf, inf))
+        side = (low, min(high, probe.value)) if probe.is_least else (max(low, probe.value), high)
+        sides[probe.chain, probe.at, probe.dim] = side
+    found: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for number, chain in enumerate(chains):
+        for at, edge in enumerate(builder.orders.places[chain.number][0]):
+            known = found.setdefault(edge, [(inf, -inf)] * dims)
+            for place, d in enumerate(builder.space.dims):
+                low, high = sides.get((number, at, place), (-inf, inf))
+                known[d] = min(known[d][0], low), max(known[d][1], high)
+    alone = set(range(dims)) - set(builder.space.dims)
+    return {
+        edge: tuple((-inf, inf) if d in alone else side for d, side in enumerate(row))
+        for edge, row in sorted(found.items())
+    }
+
+
+def within(tables: AnyTables, ranges: Ranges) -> AnyTables:
+    """Return the tables without the cells whose boxes lie outside the ranges."""
+    tensors = tuple(
+        replace(
+            table,
+            edges=tuple(
+                _narrowed(tables, edge, ranges[t, number]) if (t, number) in ranges else edge
+                for number, edge in enumerate(table.edges)
+            ),
+        )
+        for t, table in enumerate(tables.tensors)
+    )
+    return replace(tables, tensors=tensors)
+
+
+def _narrowed(tables: AnyTables, edge: AnyEdge, sides: tuple[tuple[float, float], ...]) -> AnyEdge:
+    costs: list[FloatArray] = []
+    for unit, cost in enumerate(edge.costs):
+        total = np.zeros(tables.shape(unit))
+        for d, ends in enumerate(tables.ends[unit]):
+            low, high = sides[d]
+            least, most = (float(tables.region.used(d, (0, unit), tables.problem, high=h)) for h in (False, True))
+            below = [float(ends[0]), *(float(end) for end in ends[:-1])]
+            least_box = low if low == -inf else exp(low) * (1 - SAFE)
+            most_box = inf if high == inf else exp(high) * (1 + SAFE)
+            outside = [
+                float(end) * most < least_box or before * least > most_box
+                for before, end in zip(below, ends, strict=True)
+            ]
+            total = total + np.where(outside, inf, 0.0).reshape([-1 if e == d else 1 for e in range(total.ndim)])
+        costs.append(cost + total)
+    return replace(edge, costs=tuple(costs))

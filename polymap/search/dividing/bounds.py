@@ -1,0 +1,230 @@
+"""The least cost of a structure, capacity aside: one backward pass over holder states and the lattice.
+
+A mapping is a chain of tiles N >= T1 >= T2 >= ... with one storage node per entry. inside[s][T] is the least cost of
+everything below tile T when the tensors are held as state s says: place a node here, or go to a smaller tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+
+from polymap.arithmetic import Arithmetic, Numbers
+from polymap.search.dividing.node_costs import Edge, Tables
+from polymap.search.objective import Multipliers
+from polymap.search.problem import IntArray, minimum_below
+from polymap.search.resources import OutOfTime
+
+State = tuple[int, ...]
+LONG_STEP = 1 << 14  # entries of tables from which on the clock is looked at between them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inside:
+    """Least costs inside, per joint state, at the tile or at any tile that divides it; costs: of each node, priced, by
+    (tensor, number of its edge, whether crossed); arithmetic: how all of them are kept."""
+
+    reach: dict[State, Numbers]
+    costs: dict[tuple[int, int, bool], Numbers]
+    arithmetic: Arithmetic
+
+
+def free_prices(tables: Tables) -> Multipliers:
+    """Return prices of nothing."""
+    return Multipliers((0,) * tables.problem.level_count, 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A node that may be placed next in a joint state: tensor, number of its edge, whether free spatial loops stand
+    above the node, state after it."""
+
+    tensor: int
+    edge: int
+    crossed: bool
+    after: State
+
+
+@dataclass(frozen=True, slots=True)
+class StateGraph:
+    """Joint states in layers, each after all layers that its moves lead to; moves per state."""
+
+    layers: tuple[tuple[State, ...], ...]
+    moves: Mapping[State, tuple[Move, ...]]
+
+
+def graph_of(tables: Tables) -> StateGraph:
+    """Return the joint states of the tables (the same for all structures of a problem)."""
+    return _graph(
+        tuple(tuple((e.source, e.target, e.level) for e in table.edges) for table in tables.tensors),
+        tuple(table.holders for table in tables.tensors),
+        tuple(sorted({one.below for one in tables.problem.classes})),
+    )
+
+
+@lru_cache(maxsize=64)
+def _graph(
+    edges: tuple[tuple[tuple[int, int, int], ...], ...], holders: tuple[tuple[int, ...], ...], groups: tuple[int, ...]
+) -> StateGraph:
+    depths = [_depths(own, len(held)) for own, held in zip(edges, holders, strict=True)]
+    layers: dict[int, list[State]] = {}
+    moves: dict[State, tuple[Move, ...]] = {}
+    for state in product(*(range(len(held)) for held in holders)):
+        layers.setdefault(sum(depth[s] for depth, s in zip(depths, state, strict=True)), []).append(state)
+        deepest = max(held[s] for held, s in zip(holders, state, strict=True))
+        moves[state] = tuple(
+            Move(tensor, number, any(level < below <= deepest for below in groups), _moved(state, tensor, target))
+            for tensor, own in enumerate(edges)
+            for number, (source, target, level) in enumerate(own)
+            if source == state[tensor]
+        )
+    return StateGraph(tuple(tuple(layers[depth]) for depth in sorted(layers)), moves)
+
+
+def _moved(state: State, tensor: int, target: int) -> State:
+    return (*state[:tensor], target, *state[tensor + 1 :])
+
+
+def _depths(edges: tuple[tuple[int, int, int], ...], count: int) -> list[int]:
+    depth = [0] * count
+    for _ in range(count):
+        for source, target, _level in edges:
+            depth[source] = max(depth[source], depth[target] + 1)
+    return depth
+
+
+def is_crossed(tables: Tables, state: State, level: int) -> bool:
+    """Return whether some tensor is already held below fan-outs that stand below `level`."""
+    deepest = max(table.holders[s] for table, s in zip(tables.tensors, state, strict=True))
+    return any(level < one.below <= deepest for one in tables.problem.classes)
+
+
+def edge_cost(tables: Tables, edge: Edge, state: State, component: int) -> Numbers:
+    """Return the edge's cost from a joint state."""
+    if edge.costs_crossed is not None and is_crossed(tables, state, edge.level):
+        return edge.costs_crossed[component]
+    return edge.costs[component]
+
+
+def edge_bits(tables: Tables, edge: Edge, state: State) -> IntArray:
+    """Return the bits that the edge's node holds, from a joint state."""
+    if edge.bits_crossed is not None and is_crossed(tables, state, edge.level):
+        return edge.bits_crossed
+    return edge.bits
+
+
+def final_cost(tables: Tables, state: State, component: int) -> int | None:
+    """Return what the statement instances cost in a state (None: some tensor may not stay there)."""
+    total = 0
+    for table, s in zip(tables.tensors, state, strict=True):
+        cost = table.final[s]
+        if cost is None:
+            return None
+        total += cost[component]
+    return total
+
+
+def first_states(tables: Tables) -> tuple[State, ...]:
+    """Return the states before any node: outputs may start with any plan of levels to come."""
+    choices: list[list[int]] = []
+    for table in tables.tensors:
+        targets = {edge.target for edge in table.edges}
+        choices.append([s for s, holder in enumerate(table.holders) if holder == 0 and s not in targets])
+    return tuple(product(*choices))
+
+
+def costs_inside(tables: Tables, component: int, prices: Multipliers, only: frozenset[State] | None = None) -> Inside:
+    """Return the least costs inside for one component x unit, plus what the prices charge.
+
+    A node that alone exceeds its level's capacity is never placed. only: the states that are wanted (None: all).
+    Raises OutOfTime where the tables are large.
+    """
+    graph, shape, arithmetic = graph_of(tables), tables.lattice.shape, tables.arithmetics[component]
+    costs: dict[tuple[int, int, bool], Numbers] = {}
+    reach: dict[State, Numbers] = {}
+    for layer in graph.layers:
+        states = [state for state in layer if only is None or state in only]
+        if not states:
+            continue
+        block: Numbers = np.empty((len(states), *shape), dtype=arithmetic.dtype)
+        for row, state in enumerate(states):
+            if block.size > LONG_STEP and tables.stop():
+                raise OutOfTime
+            end = priced_end(tables, state, component, prices)
+            block[row] = arithmetic.never if end is None else arithmetic.scalar(end)
+            for move in graph.moves[state]:
+                key = (move.tensor, move.edge, move.crossed)
+                if key not in costs:
+                    edge = tables.tensors[move.tensor].edges[move.edge]
+                    costs[key] = priced(tables, edge, component, prices, crossed=move.crossed)
+                here = block[row, ...]  # a view also where every loop is spatial and the lattice has no axis
+                np.minimum(here, arithmetic.plus(costs[key], reach[move.after]), out=here)
+            reach[state] = block[row, ...]
+        minimum_below(block)
+        arithmetic.clip(block)
+    return Inside(reach, costs, arithmetic)
+
+
+def priced_end(tables: Tables, state: State, component: int, prices: Multipliers) -> int | None:
+    """Return final_cost x unit plus what the prices charge."""
+    end = final_cost(tables, state, component)
+    if end is None or not prices.per_component:
+        return None if end is None else end * prices.unit
+    others = ((price, final_cost(tables, state, c)) for c, price in enumerate(prices.per_component) if price)
+    return end * prices.unit + sum(price * (cost or 0) for price, cost in others)
+
+
+def priced(tables: Tables, edge: Edge, component: int, prices: Multipliers, *, crossed: bool) -> Numbers:
+    """Return the edge's cost x unit plus what the prices charge; none where it does not fit."""
+    arithmetic = tables.arithmetics[component]
+    costs = edge.costs_crossed if crossed and edge.costs_crossed is not None else edge.costs
+    cost, bits = costs[component], edge.bits
+    if crossed and edge.bits_crossed is not None:
+        bits = edge.bits_crossed
+    capacity = usable_bits(tables, edge.level)
+    allowed = arithmetic.possible(cost)
+    if capacity is not None:
+        allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
+    total = cost if prices.unit == 1 else np.where(allowed, cost, 0) * prices.unit
+    charged = ((bits, prices.per_level[edge.level]), *zip(costs, prices.per_component, strict=False))
+    if terms := [(counts, price) for counts, price in charged if price]:
+        total = arithmetic.plus(total, arithmetic.sum_of(terms))
+    return arithmetic.where(allowed, total)
+
+
+def usable_bits(tables: Tables, level: int) -> int | None:
+    """Return the capacity that tiles may fill (None: unlimited)."""
+    memory = tables.problem.arch.levels[level]
+    return None if memory.capacity_bits is None else memory.capacity_bits // memory.buffering
+
+
+def root_bound(tables: Tables, inside: Inside) -> tuple[int | None, State]:
+    """Return the least cost from the top over all first states (None: nothing fits), and the state that has it."""
+    found: list[tuple[int, State]] = []
+    for state in first_states(tables):
+        cost = least_from(tables, inside, state)
+        if cost is not None:
+            found.append((cost, state))
+    return min(found, default=(None, first_states(tables)[0]))
+
+
+def least_from(tables: Tables, inside: Inside, state: State) -> int | None:
+    """Return the least cost from the top in a state (None: nothing fits)."""
+    return inside.arithmetic.number(inside.reach[state][tables.lattice.top])
+
+
+def reach_from(tables: Tables, state: State) -> frozenset[State]:
+    """Return the joint states that can follow `state`, itself included."""
+    moves = graph_of(tables).moves
+    found = {state}
+    todo = [state]
+    while todo:
+        for move in moves[todo.pop()]:
+            if move.after not in found:
+                found.add(move.after)
+                todo.append(move.after)
+    return frozenset(found)

@@ -1,0 +1,403 @@
+"""Depth-first search over chains of one structure, best bound first, with the least costs inside as its bound.
+
+While the window tensor has nodes to come, the tables are built again below every placed node: its loads then know the
+tiles that all loop orders must pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import Arithmetic, Numbers
+from polymap.search.dividing.bounds import (
+    Inside,
+    Move,
+    Multipliers,
+    State,
+    costs_inside,
+    edge_bits,
+    edge_cost,
+    final_cost,
+    free_prices,
+    graph_of,
+    reach_from,
+    usable_bits,
+)
+from polymap.search.dividing.chain import ChainNode, ordered_chain
+from polymap.search.dividing.incumbents import Incumbent
+from polymap.search.dividing.loop_order import Leaf, best_leaves, separated_leaves
+from polymap.search.dividing.node_costs import Edge, Tables, tables_below
+from polymap.search.dividing.spread import Context
+from polymap.search.objective import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
+from polymap.search.resources import OutOfTime
+
+Parts = tuple[int, ...]
+Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """Tables below a spot, with the least costs inside per component and those at each of the prices."""
+
+    tables: Tables
+    insides: tuple[Inside, ...]
+    priced: tuple[Inside, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A node of the search: joint state, tile, cost so far, bits used per level (both also for the window tensor
+    alone), chain."""
+
+    state: State
+    tile: tuple[int, ...]
+    parts: Parts
+    used: tuple[int, ...]
+    window_parts: Parts
+    window_used: tuple[int, ...]
+    chain: tuple[ChainNode, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Child:
+    """A node that may be placed next: the bound with it, tensor, edge, state after it, tile (exponents in the view),
+    number of the move."""
+
+    bound: int
+    tensor: int
+    edge: Edge
+    after: State
+    index: tuple[int, ...]
+    move: int
+
+    @property
+    def step(self) -> Step:
+        """Return what children are sorted by, best first: each has its own."""
+        return self.bound, self.edge.level, self.tensor, tuple(-i for i in self.index), self.move
+
+
+Step = tuple[int, int, int, tuple[int, ...], int]  # what children are sorted by: each has its own
+Way = tuple[Step, ...]
+
+
+def view_of(
+    tables: Tables, prices: tuple[Multipliers, ...], only: frozenset[State] | None = None, stop: Stop | None = None
+) -> View:
+    """Return the view of tables: least costs inside, for the states of `only` (None: all). stop: asked now and then;
+    raises OutOfTime where it says so."""
+    free = free_prices(tables)
+    insides: list[Inside] = []
+    for component in range(len(tables.measure.components)):
+        if stop is not None and stop():
+            raise OutOfTime
+        insides.append(costs_inside(tables, component, free, only))
+    priced = tuple(costs_inside(tables, 0, one, only) for one in prices)
+    return View(tables, tuple(insides), priced)
+
+
+def priced_view(view: View, prices: tuple[Multipliers, ...]) -> View:
+    """Return the view, for all states, with the least costs inside at each of the prices."""
+    return replace(view, priced=tuple(costs_inside(view.tables, 0, one) for one in prices))
+
+
+def start_spot(tables: Tables, first: State) -> Spot:
+    """Return the spot above all nodes."""
+    zero = tuple(0 for _ in tables.measure.components)
+    used = (0,) * tables.problem.level_count
+    return Spot(first, tables.context.tiles[0], zero, used, zero, used, ())
+
+
+def at(table: Numbers, index: tuple[int, ...]) -> Any:
+    """Return one entry of a table that may be broadcast."""
+    return table[tuple(place if length > 1 else 0 for place, length in zip(index, table.shape, strict=True))]
+
+
+def below(table: Numbers, limit: tuple[int, ...]) -> Numbers:
+    """Return the entries, of a table that may be broadcast, at all points up to `limit`."""
+    return table[tuple(slice(0, top + 1) for top in limit)]
+
+
+def step(tables: Tables, spot: Spot, tensor: int, edge: Edge, after: State, index: tuple[int, ...]) -> Spot:
+    """Return the spot after placing the edge's node at the tile `index`."""
+    added = tuple(
+        _known(arithmetic.number(at(edge_cost(tables, edge, spot.state, c), index)))
+        for c, arithmetic in enumerate(tables.arithmetics)
+    )
+    bits = int(at(edge_bits(tables, edge, spot.state), index))
+    held = tuple(bits if level == edge.level else 0 for level in range(len(spot.used)))
+    point = tables.lattice.point(index)
+    tile = tuple(point[dim] for dim in tables.problem.dims)
+    chain = (*spot.chain, ChainNode(tensor, edge.parent, edge.level, tile))
+    parts, used = _sum(spot.parts, added), _sum(spot.used, held)
+    if not tables.problem.terms[tensor].is_window:
+        return Spot(after, tile, parts, used, spot.window_parts, spot.window_used, chain)
+    window_parts, window_used = _sum(spot.window_parts, added), _sum(spot.window_used, held)
+    return Spot(after, tile, parts, used, window_parts, window_used, chain)
+
+
+def _known(number: int | None) -> int:
+    assert number is not None  # nodes are placed only where they may stand
+    return number
+
+
+def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+class Descent:
+    """The search in one structure (and, for windows, one choice of places of its spatial loops)."""
+
+    def __init__(self, tables: Tables, prices: tuple[Multipliers, ...], incumbent: Incumbent) -> None:
+        problem = tables.problem
+        self.tables = tables
+        self.prices = prices
+        self.incumbent = incumbent
+        self.moves = graph_of(tables).moves  # the same below every spot
+        self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
+        self.window = next((term.index for term in problem.terms if term.is_window), None)
+        self._ended: list[Step] = []
+        self._owes_one = False  # a chain is searched before limits are looked at
+        self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[Parts, tuple[int, ...]]]] = {}
+
+    def run(self, view: View, first: State, way: Way | None = None) -> None:
+        """Search all chains from a first state; the incumbent is updated in place. Raises OutOfTime.
+
+        way: to the chain at which an earlier search was ended (ended_at): those before it are not searched again, and
+        it is, whatever the limits, so that what is resumed again and again ends. None: there was no earlier search.
+        """
+        self._ended.clear()
+        self._owes_one = way is not None
+        self._visit(view, start_spot(self.tables, first), way or ())
+
+    def ended_at(self) -> Way:
+        """Return the way from the first state to the chain at which OutOfTime was raised."""
+        return tuple(reversed(self._ended))
+
+    def _visit(self, view: View, spot: Spot, way: Way) -> None:
+        if not way:
+            self.incumbent.count()
+            self._check_time()
+        if self._is_dominated(spot):
+            return
+        if not way:
+            self.finish(spot)
+            self._owes_one = False
+        if not self.moves[spot.state]:
+            return
+        if spot.chain and self._window_moves(spot.state):
+            view = self._below(view.tables, spot)
+        for child in self._children(view, spot):
+            if not self._beats(child.bound):
+                if self.incumbent.is_ordered:
+                    return
+                continue
+            here = child.step
+            if way and here < way[0]:
+                continue
+            try:
+                below = way[1:] if way and here == way[0] else ()
+                self._visit(view, step(view.tables, spot, child.tensor, child.edge, child.after, child.index), below)
+            except OutOfTime:
+                self._ended.append(here)
+                raise
+
+    def _window_moves(self, state: State) -> bool:
+        if self.window is None:
+            return False
+        return any(edge.source == state[self.window] for edge in self.tables.tensors[self.window].edges)
+
+    def _below(self, above: Tables, spot: Spot) -> View:
+        """Return the view below a spot's tile, its loads restricted to the chain."""
+        tiles = dict.fromkeys((self.tables.context.tiles[0], *(node.tile for node in spot.chain)))
+        context = Context(tuple(tiles), self.tables.context.places)
+        tables = tables_below(above, context)
+        return view_of(tables, self.prices, reach_from(tables, spot.state))
+
+    def _is_dominated(self, spot: Spot) -> bool:
+        if self.window is not None or self.incumbent.keep > 1:
+            return False
+        known = self.seen.setdefault((spot.state, spot.tile), [])
+        label = (spot.parts, spot.used)
+        if any(_covers(old, label) for old in known):
+            return True
+        known[:] = [old for old in known if not _covers(label, old)]
+        known.append(label)
+        return False
+
+    def finish(self, spot: Spot, *, thorough: bool = True) -> None:
+        """Score the chain as it is, if every tensor may stay where it is.
+
+        thorough: trees in which its nodes part loops are looked at too, which a proof needs.
+        """
+        ends = [final_cost(self.tables, spot.state, c) for c in range(len(spot.parts))]
+        if any(end is None for end in ends):
+            return
+        total = tuple(part + (end or 0) for part, end in zip(spot.parts, ends, strict=True))
+        if not self._beats(self._value(total)):
+            return
+        free = tuple(
+            None if cap is None else cap - used + own
+            for cap, used, own in zip(self.capacity, spot.used, spot.window_used, strict=True)
+        )
+        chain, fixed = ordered_chain(spot.chain), self._without_window(spot, total)
+        leaves = best_leaves(self.tables, chain, fixed, free)
+        self._take(leaves)
+        bound = self._value(total)
+        if not thorough or self.window is None or not self._beats(bound):
+            return
+        if any(self._value(leaf.parts) <= bound for leaf in leaves):
+            return
+        for others in separated_leaves(self.tables, chain, fixed, free):
+            self._take(others)
+            if not self._beats(bound) or any(self._value(leaf.parts) <= bound for leaf in others):
+                return
+            self._check_time()
+
+    def _check_time(self) -> None:
+        if not self._owes_one and self.incumbent.out_of_time():
+            raise OutOfTime
+
+    def _take(self, leaves: tuple[Leaf, ...]) -> None:
+        for leaf in leaves:
+            if self._beats(self._value(leaf.parts)):
+                self.incumbent.add(self._value(leaf.parts), leaf)
+
+    def _value(self, parts: Parts) -> int:
+        return self.tables.measure.value(_sum(parts, self.tables.start), self.tables.compute_cycles)
+
+    def _beats(self, value: int) -> bool:
+        return self.incumbent.beats(value)
+
+    def _without_window(self, spot: Spot, total: Parts) -> Parts:
+        """Return the cost without what the window tensor was charged along the chain (a lower bound of it)."""
+        if self.window is None:
+            return total
+        end = self.tables.tensors[self.window].final[spot.state[self.window]]
+        assert end is not None
+        return tuple(part - own - last for part, own, last in zip(total, spot.window_parts, end, strict=True))
+
+    def _children(self, view: View, spot: Spot) -> list[Child]:
+        """Return all next nodes that can still win, best first."""
+        found: list[Child] = []
+        limit = view.tables.lattice.index(dict(zip(self.tables.problem.dims, spot.tile, strict=True)))
+        for number, move in enumerate(self.moves[spot.state]):
+            edge = view.tables.tensors[move.tensor].edges[move.edge]
+            for child in self._open(view, spot, number, limit):
+                if child.index != limit or self._is_canonical(spot, move.tensor, edge):
+                    found.append(child)
+        found.sort(key=lambda child: child.step)
+        return found
+
+    def _is_canonical(self, spot: Spot, tensor: int, edge: Edge) -> bool:
+        """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out)."""
+        if not spot.chain or (self.window is None and self.incumbent.keep == 1):
+            return True
+        last = spot.chain[-1]
+        return last.tile != spot.tile or (last.level, last.tensor) < (edge.level, tensor)
+
+    def _open(self, view: View, spot: Spot, number: int, limit: tuple[int, ...]) -> list[Child]:
+        tables, measure = view.tables, view.tables.measure
+        move = self.moves[spot.state][number]
+        edge, key = tables.tensors[move.tensor].edges[move.edge], (move.tensor, move.edge, move.crossed)
+        totals = [through(inside, key, move.after, limit) for inside in view.insides]
+        wins = view.insides[0].arithmetic.possible(totals[0])
+        capacity = self.capacity[edge.level]
+        if capacity is not None and spot.used[edge.level]:
+            bits = below(edge_bits(tables, edge, spot.state), limit)
+            wins = wins & np.asarray(bits <= capacity - spot.used[edge.level], dtype=np.bool_)
+        if self.incumbent.value is not None and measure.is_linear:
+            room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
+            wins = wins & _less(view.insides[0].arithmetic, totals[0], room - spot.parts[0] - tables.start[0])
+            for prices, priced in zip(self.prices, view.priced, strict=True):
+                wins = wins & self._priced_wins(prices, priced, spot, move, limit)
+        else:
+            wins = wins & self._estimated(view, spot, totals)
+            wins = self._traded(view, spot, move, totals, wins)
+        where = np.argwhere(wins)
+        if not len(where):
+            return []
+        parts = [
+            inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
+            for inside, total, here in zip(view.insides, totals, _sum(spot.parts, tables.start), strict=True)
+        ]
+        found: list[Child] = []
+        for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
+            value = measure.value(vector, tables.compute_cycles)
+            if self._beats(value):
+                found.append(Child(value, move.tensor, edge, move.after, tuple(row), number))
+        return found
+
+    def _estimated(self, view: View, spot: Spot, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
+        """Return where an estimate does not rule out that the bound is better than the incumbent."""
+        measure, value = self.tables.measure, self.incumbent.value
+        if value is None or measure.is_front:
+            return True
+        parts: list[NDArray[np.float64]] = []
+        here = _sum(spot.parts, self.tables.start)
+        for inside, total, own in zip(view.insides, totals, here, strict=True):
+            floats = inside.arithmetic.floats(total)
+            if floats is None:
+                return True
+            parts.append(lowered_sum(floats, own))
+        least = surely_below(measure, parts, self.tables.compute_cycles)
+        return True if least is None else may_win(least, value)
+
+    def _traded(
+        self, view: View, spot: Spot, move: Move, totals: list[Numbers], wins: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return those of `wins` where what latency takes from energy does not rule out something better either."""
+        tables, value = view.tables, self.incumbent.value
+        if value is None or not self.prices or not wins.any():
+            return wins
+        key, here = (move.tensor, move.edge, move.crossed), _sum(spot.parts, tables.start)
+        parts = [
+            lowered_sum(_floats(inside.arithmetic, total[wins]), own)
+            for inside, total, own in zip(view.insides, totals, here, strict=True)
+        ]
+        limit = tuple(length - 1 for length in wins.shape)
+        tradeoffs: list[Tradeoff] = []
+        for prices, priced in zip(self.prices, view.priced, strict=True):
+            held = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
+            total = _floats(priced.arithmetic, through(priced, key, move.after, limit)[wins])
+            spent = prices.component_total(here) + held
+            tradeoffs.append(tradeoff_of(tables.measure, prices, total, spent, tables.compute_cycles))
+        least = surely_below(tables.measure, parts, tables.compute_cycles, tradeoffs)
+        assert least is not None
+        found = np.array(wins)
+        found[wins] = may_win(least, value)
+        return found
+
+    def _priced_wins(
+        self, prices: Multipliers, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]
+    ) -> NDArray[np.bool_]:
+        """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
+        assert self.incumbent.value is not None
+        spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
+        total = through(priced, (move.tensor, move.edge, move.crossed), move.after, limit)
+        room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
+        most = room * prices.unit - (spot.parts[0] * prices.unit + spent - prices.allowance)
+        return _less(priced.arithmetic, total, most)
+
+
+def through(inside: Inside, key: tuple[int, int, bool], after: State, limit: tuple[int, ...]) -> Numbers:
+    """Return the least costs of a node and everything inside it, at all points up to `limit`."""
+    return inside.arithmetic.plus(below(inside.costs[key], limit), below(inside.reach[after], limit))
+
+
+def _floats(arithmetic: Arithmetic, array: Numbers) -> NDArray[np.float64]:
+    floats = arithmetic.floats(array)
+    assert floats is not None  # there are no tradeoffs where costs are that long
+    return floats
+
+
+def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:
+    return np.asarray(array < arithmetic.scalar(limit), dtype=np.bool_)
+
+
+def _covers(old: tuple[Parts, tuple[int, ...]], new: tuple[Parts, tuple[int, ...]]) -> bool:
+    return all(a <= b for a, b in zip(old[0] + old[1], new[0] + new[1], strict=True))

@@ -1,0 +1,376 @@
+"""Best-first search over structures: the next structure's bound is the bound of all that is left."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import prod
+
+from polymap.search.dividing.accounted import Count, Tally
+from polymap.search.dividing.branch_and_bound import Descent, view_of
+from polymap.search.dividing.incumbents import Front, Incumbent, Polish
+from polymap.search.dividing.lagrange import improve_prices
+from polymap.search.dividing.loop_order import Leaf
+from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.queue_steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
+from polymap.search.dividing.single_tensor_bound import apart_bounds
+from polymap.search.dividing.spread import root_context
+from polymap.search.objective import BARRED, Measure
+from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
+from polymap.search.resources import Crew, Hands, OutOfTime, Stop, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the engine ends with: the best leaves with their values, a valid bound (both scaled; None: none was
+    reached), work done.
+
+    count: where the structures have gone; nodes: of the search inside them. left: bounds of all that was not searched
+    and may beat what was found (None: unknown); the least of them is the bound, of a front each counts.
+    rest: for a search that goes on (None: it begins anew). is_late: limits ended the list of structures.
+    """
+
+    found: tuple[tuple[int, Leaf], ...]
+    bound: int | None
+    count: Count
+    nodes: int
+    left: tuple[int, ...] | None
+    rest: Rest | None = None
+    is_late: bool = False
+
+
+ALONE = Hands()
+AT_ONCE = 4096  # structures bounded between two looks at the clock
+STEPS_ALONE = 64  # steps of a search before it is worth starting processes
+WINDOW = 16  # steps that processes have before them at any time
+DRAWN = 1500  # mappings scored at most where no chain of least cost fits
+WORTHWHILE = 300  # a search that is smaller is over sooner than drawing mappings
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a search that was ended leaves to one that goes on: the structures, how many of them are bounded, the queue
+    of these, where structures went, and where in entries it was ended."""
+
+    structures: tuple[Structure, ...]
+    bounded: int
+    queue: tuple[Entry, ...]
+    tally: Tally
+    marks: Marks
+
+
+Found = tuple[tuple[int, Leaf], ...]
+Report = Callable[[Found, int], None]
+Draw = Callable[[int], tuple[int, Leaf] | None]
+
+
+def solve(
+    problem: Problem,
+    measure: Measure,
+    out_of_time: Callable[[], bool],
+    report: Report,
+    keep: int = 1,
+    before: Outcome | None = None,
+    hands: Hands = ALONE,
+    work: Work | None = None,
+    polish: Polish | None = None,
+    draw: Draw | None = None,
+) -> Outcome:
+    """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
+
+    The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
+    before: an outcome of the same question to go on from, by a step at least, whatever the limits. hands: the processes
+    that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
+    draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits.
+    """
+    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work or Work())
+    least = 0
+    incumbent.told = lambda: report(tuple(incumbent.found), least)
+    incumbent.polish = None if keep > 1 or measure.is_front else polish
+    state = _begun(problem, measure, incumbent, report, before, draw)
+    first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
+    for turn in count():
+        if turn == STEPS_ALONE and hands.count > 1:
+            return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
+        if not _filled(problem, measure, state):
+            break
+        entry = heappop(state.queue)
+        bound, stage, number, _ = entry
+        if not incumbent.beats(bound):
+            if state.is_partly_bounded:
+                state.queue.append(entry)
+                return state.ended()
+            if state.cut(number):
+                break
+            continue
+        report(tuple(incumbent.found), least := bound if state.known else 0)
+        incumbent.count(0)
+        try:
+            if turn >= first and (incumbent.found or -stage < Stage.PLACED) and incumbent.out_of_time():
+                raise OutOfTime
+            structure = state.structures[number]
+            state.replace(entry, tuple(step_on(problem, measure, structure, entry, incumbent, state.marks)))
+        except OutOfTime:
+            state.queue.append(entry)
+            return state.ended()
+    return state.ended() if state.is_partly_bounded else state.outcome(())
+
+
+def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work) -> Incumbent:
+    def stop() -> bool:
+        return work.is_spent() or out_of_time()
+
+    incumbent = Incumbent(stop, keep, work=work)
+    if measure.is_front:
+        incumbent = Front(stop, work=work, parts=len(measure.shares), digit=measure.digit)
+    for value, leaf in found:
+        incumbent.add(value, leaf)
+    return incumbent
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """What every step of a search needs, wherever it is done."""
+
+    problem: Problem
+    measure: Measure
+    keep: int
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A step that a process does: the trees that were found before, and how many steps there may be."""
+
+    structure: Structure
+    entry: Entry
+    found: Found
+    most: int | None
+    mark: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a step gives: the entries in place of its own, trees, nodes of the search, a mark where it was ended."""
+
+    entries: tuple[Entry, ...]
+    found: Found
+    nodes: int
+    mark: Mark | None
+
+
+@dataclass(slots=True)
+class _State:
+    """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these
+    (a heap), the best so far, where structures have gone."""
+
+    structures: tuple[Structure, ...]
+    bounded: int | None
+    queue: list[Entry]
+    incumbent: Incumbent
+    tally: Tally
+    marks: Marks = field(default_factory=dict[Entry, Mark])
+
+    @property
+    def known(self) -> bool:
+        """Return whether the queue holds all that is left."""
+        return self.bounded == len(self.structures)
+
+    @property
+    def is_partly_bounded(self) -> bool:
+        """Return whether a limit left some of the structures without a bound, all of which are listed."""
+        return self.bounded is not None and not self.known
+
+    def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
+        """Put those that a step gives in the place of its entry."""
+        for one in entries:
+            heappush(self.queue, one)
+        if entries != (entry,):  # a step that time has ended gives its own entry back
+            self.tally.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED)
+
+    def cut(self, number: int) -> bool:
+        """Prune a structure whose bound does not beat the best; return whether the whole queue goes with it, because
+        values are totally ordered and its other bounds are no less."""
+        self.tally.prune([number])
+        if self.incumbent.is_ordered:
+            self.tally.prune(entry[2] for entry in self.queue)
+        return self.incumbent.is_ordered
+
+    def take(self, entry: Entry, done: _Done) -> None:
+        """Take what a step on an entry gives."""
+        for value, leaf in done.found:
+            if self.incumbent.beats(value):
+                self.incumbent.add(value, leaf)
+        self.incumbent.count(0)
+        if done.nodes:
+            self.incumbent.count(done.nodes)
+        if done.mark is not None:
+            self.marks[entry] = done.mark
+        self.replace(entry, done.entries)
+
+    def ended(self) -> Outcome:
+        """Return the outcome of a search that a limit ends."""
+        alive = tuple(entry for entry in self.queue if self.incumbent.beats(entry[0]))
+        self.tally.prune(entry[2] for entry in self.queue if not self.incumbent.beats(entry[0]))
+        rest = None if self.bounded is None else Rest(self.structures, self.bounded, alive, self.tally, self.marks)
+        return replace(self.outcome(tuple(entry[0] for entry in alive)), rest=rest, is_late=rest is None)
+
+    def outcome(self, left: tuple[int, ...]) -> Outcome:
+        """Return the outcome; no bound exceeds the best value. left: bounds of what was not searched.
+
+        Nothing is left only where every structure is accounted for, and a tree that was found is one of a structure
+        that has trees; else what is left is unknown.
+        """
+        where, found = self.tally.count(), tuple(self.incumbent.found)
+        some = not found or where.infeasible < self.tally.listed
+        if not self.known:
+            where = replace(where, listed=None)
+        if not self.known or (not left and not (where.is_whole and some)):
+            return Outcome(found, None, where, self.incumbent.nodes, None)
+        left = tuple(dict.fromkeys(left))
+        best = [found[0][0]] if found else []
+        return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
+
+
+def _worked(bench: _Bench, task: _Task) -> _Done:
+    """Do one step of at most so many nodes, knowing the trees that were found before."""
+    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, task.found, Work(task.most))
+    marks = {} if task.mark is None else {task.entry: task.mark}
+    try:
+        if bench.stop():
+            raise OutOfTime
+        entries = tuple(step_on(bench.problem, bench.measure, task.structure, task.entry, incumbent, marks))
+    except OutOfTime:
+        entries = (task.entry,)
+    return _Done(entries, tuple(incumbent.found), incumbent.nodes, marks.get(task.entry))
+
+
+def _filled(problem: Problem, measure: Measure, state: _State) -> bool:
+    """Return whether the queue has an entry, having bounded more structures where none of it may win."""
+    while state.is_partly_bounded and not state.incumbent.out_of_time():
+        if state.queue and state.incumbent.beats(state.queue[0][0]):
+            break
+        _bound_apart(problem, measure, state)
+    return bool(state.queue)
+
+
+def _task(state: _State, entry: Entry) -> _Task:
+    found, left = tuple(state.incumbent.found), state.incumbent.work.left
+    return _Task(state.structures[entry[2]], entry, found, left, state.marks.pop(entry, None))
+
+
+def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Outcome:
+    """Go on with a search in several processes. Each step knows what all steps but the WINDOW - 1 before it have found:
+    the answer does not depend on which process is faster."""
+    queue, incumbent = state.queue, state.incumbent
+    args = (bench.problem, bench.measure, bench.keep)
+    with Crew(hands, _Bench, args, _worked, bench.stop) as crew:
+        given: deque[Entry] = deque()
+        while True:
+            if not queue:
+                _filled(bench.problem, bench.measure, state)
+            while queue and crew.waiting < WINDOW and not incumbent.out_of_time():
+                entry = heappop(queue)
+                if not incumbent.beats(entry[0]):
+                    state.tally.prune([entry[2]])
+                    continue
+                given.append(entry)
+                crew.give(_task(state, entry))
+            if not crew.waiting:
+                return state.ended() if queue or state.is_partly_bounded else state.outcome(())
+            least = min(entry[0] for entry in (*given, *queue[:1]))
+            report(tuple(incumbent.found), least if state.known else 0)
+            state.take(given[0], crew.take())
+            given.popleft()
+
+
+def _begun(
+    problem: Problem,
+    measure: Measure,
+    incumbent: Incumbent,
+    report: Report,
+    before: Outcome | None,
+    draw: Draw | None,
+) -> _State:
+    """Return the search at its beginning; what is left of an earlier one where there is one."""
+    rest = None if before is None else before.rest
+    if rest is not None:
+        queue = list(rest.queue)
+        heapify(queue)
+        state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.tally), dict(rest.marks))
+        _bound_apart(problem, measure, state)
+        return state
+    # What was too short a time once is taken whole the next time.
+    listing = _never if before is not None and before.is_late else incumbent.out_of_time
+    found, complete = enumerate_structures(problem, listing)
+    distinct, whole = distinct_structures(problem, found, listing)
+    structures = _grouped(problem, distinct)
+    _first_trees(problem, measure, structures, incumbent, draw)
+    if incumbent.found:
+        report(tuple(incumbent.found), 0)
+    state = _State(structures, 0, [], incumbent, Tally(len(structures)))
+    _bound_apart(problem, measure, state)
+    return state if complete and whole else replace(state, bounded=None)
+
+
+def _never() -> bool:
+    return False
+
+
+def _first_trees(
+    problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent, draw: Draw | None
+) -> None:
+    """Score a least-cost chain of the two most parallel structures, so that there is an answer from the start."""
+    busiest = sorted(structures, key=lambda s: (-prod(prod(row) for row in s.classes), s.classes))
+    stop = incumbent.out_of_time
+    for structure in busiest[:2]:
+        context = root_context(problem, structure, places_of(problem, structure)[0])
+        try:
+            view = view_of(build_tables(problem, structure, measure, context, stop), (), stop=stop)
+            if view_bound(view) is not None:
+                improve_prices(Descent(view.tables, (), incumbent), view.insides[0], None)
+        except OutOfTime:
+            break
+    if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
+        left = incumbent.work.left
+        budget = min(DRAWN, _size(problem, structures), DRAWN if left is None else left)
+        drawn = None if draw is None or budget < WORTHWHILE else draw(budget)
+        if drawn is not None:
+            incumbent.work.add(budget)
+            incumbent.add(*drawn)
+
+
+def _size(problem: Problem, structures: tuple[Structure, ...]) -> int:
+    """Return how many choices of one tile per dim there are in all structures together."""
+    return len(structures) * prod(len(divisors(extent)) for extent in problem.workload.extents().values())
+
+
+def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
+    """Return the structures with equal factors of window dims side by side: they share tables of loads."""
+    windows = {dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims}
+    places = [d for d, dim in enumerate(problem.dims) if dim in windows]
+    return tuple(
+        sorted(structures, key=lambda s: (tuple(tuple(row[d] for d in places) for row in s.classes), s.classes))
+    )
+
+
+def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
+    """Put the structures that are not bounded yet into the queue, at their bounds tensor by tensor, until a limit is
+    reached; each is a step. They take half of a work limit at most, so that some are searched too."""
+    first, work = state.bounded or 0, state.incumbent.work
+    last = len(state.structures) if work.left is None else min(len(state.structures), first + 1 + work.left // 2)
+    while first < last and not (first and state.incumbent.out_of_time()):
+        most = min(AT_ONCE, last - first)
+        some = state.structures[first : first + most]
+        for number, bound in enumerate(apart_bounds(problem, measure, some), first):
+            fits = bound is not None and bound < BARRED
+            state.tally.begun(number, fits=fits)
+            if bound is not None and fits:
+                heappush(state.queue, (bound, -Stage.APART, number, ()))
+        first += len(some)
+        work.add(len(some))
+    state.bounded = first

@@ -1,0 +1,1 @@
+from polymap.search.enumeration.trees import ExhaustiveResult as ExhaustiveResult, Walking as Walking

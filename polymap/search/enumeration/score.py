@@ -1,0 +1,263 @@
+"""What an objective needs to know of one tensor at one place, as columns of integers that add up over tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload
+from polymap.search.enumeration.arrays import Ints
+
+FITS = 1 << 62  # sums below it are int64
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The objective in integers: energies times energy_scale, transfer cycles times cycle_scale.
+
+    kind: "weighted" (also for one objective alone), "lex" or "pareto". parts: weight and text of each objective.
+    read_energy and write_energy: [level][tensor].
+    """
+
+    kind: str
+    parts: tuple[tuple[Fraction, str], ...]
+    energy_scale: int
+    cycle_scale: int
+    read_energy: tuple[tuple[int, ...], ...]
+    write_energy: tuple[tuple[int, ...], ...]
+    fixed_energy: int
+    leak: int
+
+    @property
+    def needs_latency(self) -> bool:
+        texts = {text for _, text in self.parts}
+        return bool(texts & {"latency", "edp"}) or ("energy" in texts and self.leak > 0)
+
+    def unit(self, text: str) -> Fraction:
+        """Return what one of the integers of an objective means in its own unit."""
+        return Fraction(1, self.energy_scale if text in ("energy", "edp") else 1)
+
+    def units(self) -> tuple[Fraction, ...]:
+        """Return what the integers of Columns.vectors mean: one for a sum, else one per part."""
+        if self.kind == "weighted":
+            return (Fraction(1, lcm(*((weight * self.unit(text)).denominator for weight, text in self.parts))),)
+        return tuple(self.unit(text) for _, text in self.parts)
+
+
+def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
+    """Return the objective in integers; OptionError for an unknown one."""
+    kind, parts = _parts_of(arch, objective)
+    share = [[Fraction(tensor.bits, level.word_bits) for tensor in workload.tensors] for level in arch.levels]
+    read = [[level.read_pj * s for s in row] for level, row in zip(arch.levels, share, strict=True)]
+    write = [[level.write_pj * s for s in row] for level, row in zip(arch.levels, share, strict=True)]
+    leak = sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0))
+    fixed = arch.compute.pj
+    for extent in workload.extents().values():
+        fixed *= extent
+    scale = lcm(leak.denominator, fixed.denominator, *(x.denominator for row in (*read, *write) for x in row))
+    bands = [band for level in arch.levels for band in _bands(level) if band is not None]
+    return Scale(
+        kind,
+        parts,
+        scale,
+        lcm(1, *(band.numerator for band in bands)),
+        tuple(tuple(int(x * scale) for x in row) for row in read),
+        tuple(tuple(int(x * scale) for x in row) for row in write),
+        int(fixed * scale),
+        int(leak * scale),
+    )
+
+
+def _parts_of(arch: Architecture, objective: str) -> tuple[str, tuple[tuple[Fraction, str], ...]]:
+    """Return the kind and the weighted parts of an objective's text; OptionError for an unknown one."""
+    kind, colon, rest = objective.partition(":")
+    if not colon or kind not in ("weighted", "lex", "pareto"):
+        kind, rest = "weighted", objective
+    words = rest.split("+" if kind == "weighted" else ",")
+    parts = tuple((Fraction(left or 1), name) for left, _, name in (word.rpartition("*") for word in words))
+    names = [level.name for level in arch.levels]
+    known = {"energy", "latency", "edp", *(f"{what}:{name}" for what in ("traffic", "capacity") for name in names)}
+    for _, name in parts:
+        if name not in known:
+            raise OptionError(Mistake("PM501", f"unknown objective '{name}'", f"Known: {', '.join(sorted(known))}."))
+    return kind, parts
+
+
+def _bands(level: MemoryLevel) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
+    return level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+
+
+def most_summed(workload: Workload, arch: Architecture, scale: Scale) -> int:
+    """Return what no column of a tree, no energy or latency in the scale's units, and no step to them exceeds.
+
+    A load is of one element by one instance at one time, for some statement instance and access; it is read and written
+    once, and a partial sum comes and goes.
+    """
+    points = prod(workload.extents().values())
+    accesses = sum(1 + len(statement.reads) for statement in workload.statements)
+    moves = 8 * points * accesses * (len(arch.levels) + 1)
+    bits = moves * max(tensor.bits for tensor in workload.tensors)
+    bands = [band.denominator for level in arch.levels for band in _bands(level) if band is not None]
+    cycles = (len(arch.levels) + 1) * max(points, bits * max(bands, default=1)) * scale.cycle_scale
+    weights = [energy for row in (*scale.read_energy, *scale.write_energy) for energy in row]
+    return moves * max(weights) + scale.fixed_energy + max(1, scale.leak) * cycles
+
+
+class Columns:
+    """Which column holds what, for words whose levels have these many working instances.
+
+    Column 0: energy. Then one per level whose traffic is wanted: bits moved. Then one per level of limited capacity, or
+    whose use is wanted: bits held. Then, where the latency counts and the bandwidth is limited, one per instance: bits
+    read, and bits written. kind: int64, or Python's integers where a sum, or what the objective makes of it, may not
+    fit.
+    """
+
+    def __init__(self, workload: Workload, arch: Architecture, scale: Scale, instances: Sequence[int]) -> None:
+        self.arch = arch
+        self.levels = arch.levels
+        self.scale = scale
+        self.bits = [tensor.bits for tensor in workload.tensors]
+        self.capacities: list[tuple[int, int]] = []
+        self._bits: dict[int, int] = {}
+        self._held: dict[int, int] = {}
+        self._moved: dict[int, int] = {}
+        self.instances = instances
+        self._tensors = len(workload.tensors)
+        self.kind: np.dtype[Any] = np.dtype(np.int64 if most_summed(workload, arch, scale) < FITS else object)
+        self.count = 1
+        texts = [text for _, text in scale.parts]
+        for number, level in enumerate(arch.levels):
+            if f"traffic:{level.name}" in texts:
+                self._bits[number] = self.count
+                self.count += 1
+        for number, level in enumerate(arch.levels[1:], start=1):
+            if level.capacity_bits is not None:
+                self.capacities.append((self.count, level.capacity_bits // level.buffering))
+            if level.capacity_bits is not None or f"capacity:{level.name}" in texts:
+                self._held[number] = self.count
+                self.count += 1
+        if scale.needs_latency:
+            for number, level in enumerate(arch.levels):
+                if any(band is not None for band in _bands(level)):
+                    self._moved[number] = self.count
+                    self.count += 2 * instances[number]
+
+    def empty(self) -> Ints:
+        return np.zeros(self.count, dtype=self.kind)
+
+    def no_traffic(self) -> Ints:
+        """Return zeros per level: reads, writes, fills, drains."""
+        return np.zeros(4 * len(self.levels), dtype=np.int64)
+
+    def held(self, row: Ints, tensor: int, level: int, elements: int) -> None:
+        """Add a node's first tile to the columns `row`."""
+        if level in self._held:
+            row[self._held[level]] += elements * self.bits[tensor]
+
+    def moved(
+        self,
+        row: Ints,
+        traffic: Ints,
+        tensor: int,
+        level: int,
+        reads: Ints | None = None,
+        writes: Ints | None = None,
+        *,
+        fills: int = 0,
+        drains: int = 0,
+    ) -> None:
+        """Add what the instances of a level read and write of a tensor."""
+        first, count = self._moved.get(level), self.instances[level]
+        traffic[4 * level + 2] += fills
+        traffic[4 * level + 3] += drains
+        both = ((reads, self.scale.read_energy), (writes, self.scale.write_energy))
+        for kind, (moves, energy) in enumerate(both):
+            if moves is None:
+                continue
+            total = int(moves[0]) if count == 1 else int(moves.sum())
+            traffic[4 * level + kind] += total
+            row[0] = self._checked(int(row[0]) + total * energy[level][tensor])
+            if level in self._bits:
+                row[self._bits[level]] += total * self.bits[tensor]
+            if first is not None:
+                row[first + kind * count : first + (kind + 1) * count] += moves * self.bits[tensor]
+
+    def _checked(self, number: int) -> int:
+        """Return the number, which is small enough for sums over all tensors."""
+        assert self.kind != np.int64 or abs(number) < FITS // self._tensors, "more is moved than most_summed says"
+        return number
+
+    def fit(self, sums: Ints) -> NDArray[np.bool_]:
+        """Return for each row of `sums` (a tree) whether all capacities suffice."""
+        fits = np.ones(len(sums), dtype=np.bool_)
+        for column, capacity in self.capacities:
+            fits &= np.asarray(sums[:, column] <= capacity, dtype=np.bool_)
+        return fits
+
+    def vectors(self, sums: Ints, steps: int) -> list[Ints]:
+        """Return the objective of each row, scaled (Scale.units): of a sum one column, else one per part."""
+        scale = self.scale
+        columns = [self._values(text, sums, steps) for _, text in scale.parts]
+        if scale.kind != "weighted":
+            return columns
+        (unit,) = scale.units()
+        factors = [int(weight * scale.unit(text) / unit) for weight, text in scale.parts]
+        total = np.zeros(len(sums), dtype=self.kind)
+        for factor, column in zip(factors, columns, strict=True):
+            total = _total(total, _product(column, np.full(len(sums), factor, dtype=object)))
+        return [total]
+
+    def _values(self, text: str, sums: Ints, steps: int) -> Ints:
+        """Return one objective of each row, scaled: energies by energy_scale, the rest by 1."""
+        kind, _, name = text.partition(":")
+        names = [level.name for level in self.levels]
+        if kind == "traffic":
+            return sums[:, self._bits[names.index(name)]]
+        if kind == "capacity":
+            return sums[:, self._held[names.index(name)]]
+        if text == "energy" and not self.scale.leak:
+            return sums[:, 0] + self.scale.fixed_energy
+        cycles = self._latency(sums, steps)
+        if text == "latency":
+            return cycles
+        energy = sums[:, 0] + self.scale.fixed_energy + self.scale.leak * cycles
+        return energy if text == "energy" else _product(energy, cycles)
+
+    def _latency(self, sums: Ints, steps: int) -> Ints:
+        """Return the latency of each row in cycles."""
+        scale = self.scale.cycle_scale
+        compute = -(-steps // self.arch.compute.per_cycle) * scale
+        parts = [np.full(len(sums), compute, dtype=self.kind)]
+        for level, first in self._moved.items():
+            count = self.instances[level]
+            reads = sums[:, first : first + count]
+            writes = sums[:, first + count : first + 2 * count]
+            both, read, write = _bands(self.levels[level])
+            quotients = [
+                moved.max(axis=1) * (scale // band.numerator * band.denominator)
+                for moved, band in ((reads + writes, both), (reads, read), (writes, write))
+                if band is not None
+            ]
+            parts.append(np.max(quotients, axis=0))
+        together = np.max(parts, axis=0) if self.arch.overlap else np.sum(parts, axis=0)
+        return -(-together // scale)
+
+
+def _total(left: Ints, right: Ints) -> Ints:
+    """Return the sums, as Python integers where they may not fit 63 bits."""
+    if max(int(left.max(initial=0)).bit_length(), int(right.max(initial=0)).bit_length()) < 62:
+        return left.astype(np.int64) + right.astype(np.int64)
+    return left.astype(object) + right.astype(object)
+
+
+def _product(left: Ints, right: Ints) -> Ints:
+    """Return the products, as Python integers where they may not fit 63 bits."""
+    if int(left.max(initial=0)).bit_length() + int(right.max(initial=0)).bit_length() < 63:
+        return left.astype(np.int64) * right.astype(np.int64)
+    return left.astype(object) * right.astype(object)

@@ -1,0 +1,384 @@
+"""The referee of the search: every legal canonical loop tree, scored exactly (design: counting, "The mapping space").
+
+It walks sequences of loops and, for each, all places of the storage nodes. What one tensor moves depends on the loops
+and its own nodes alone, so that is counted once per tensor and place, and trees are sums over tensors. It shares no
+code with the search, with the counting of the space, or with the cost model. For small problems: one accumulation
+over a box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from polymap.ir import Architecture, Compute, Fanout, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
+from polymap.search.enumeration.arrays import Ints
+from polymap.search.enumeration.counts import Loop, Nest
+from polymap.search.enumeration.places import Arrangement, Arrangements, Place
+from polymap.search.enumeration.score import Columns, Scale, scale_of
+from polymap.search.enumeration.tensor import TensorScore
+from polymap.search.enumeration.words import Word, Words
+
+Point = tuple[int, ...]
+LegalLoops = Callable[[Mapping], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ExhaustiveResult:
+    """value: the least objective among the legal trees within capacity, exact; None where there is none. values: of an
+    order or a front one per part, of the best tree. front: the values of all trees that no tree beats.
+
+    legal: number of legal canonical trees; fitting: of those within capacity; distinct: number of different cost
+    vectors among the legal ones (traffic per level and tensor, steps), where it was asked for.
+    """
+
+    value: Fraction | None
+    best: Mapping | None
+    legal: int
+    fitting: int
+    distinct: int | None
+    values: tuple[Fraction, ...] = ()
+    front: tuple[tuple[Fraction, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTree:
+    """One legal tree: its objective (values: of an order or a front, one per part), whether it is within capacity, and
+    per tensor the rows (reads, writes, fills, drains) of all levels, outermost first, zeros where it is not held."""
+
+    mapping: Mapping
+    value: Fraction
+    fits: bool
+    traffic: tuple[tuple[tuple[int, ...], ...], ...]
+    steps: int
+    values: tuple[Fraction, ...] = ()
+
+
+def exhaustive(
+    workload: Workload,
+    arch: Architecture,
+    objective: str,
+    tiles: str,
+    *,
+    count_distinct: bool = False,
+    legal_loops: LegalLoops | None = None,
+    most_trees: int | None = None,
+    meets: Callable[[Mapping], bool] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> ExhaustiveResult | None:
+    """Return the best of all legal trees; objective: energy, latency, edp, traffic:LEVEL, capacity:LEVEL, or several as
+    weighted:.., lex:.. or pareto:..; tiles: divide or any.
+
+    legal_loops: asked once per sequence of loops; None: all are legal (associative accumulations). None comes back as
+    soon as more than `most_trees` are met, or `stop` says so. meets: what the best tree must meet besides (of a front:
+    not asked); it is asked of those only that are better than the best so far.
+    """
+    walking = Walking(
+        workload, arch, objective, tiles, count_distinct=count_distinct, legal_loops=legal_loops, meets=meets
+    )
+
+    def is_over() -> bool:
+        return (most_trees is not None and walking.legal > most_trees) or (stop is not None and stop())
+
+    return walking.go_on(is_over)
+
+
+class Walking:
+    """A walk over all trees, as of `exhaustive`, that can be ended and taken up again."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        arch: Architecture,
+        objective: str,
+        tiles: str,
+        *,
+        count_distinct: bool = False,
+        legal_loops: LegalLoops | None = None,
+        meets: Callable[[Mapping], bool] | None = None,
+    ) -> None:
+        self._meets, self._legal_loops = meets, legal_loops
+        asked = None if meets is None else self._asked
+        self._walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles, asked)
+        self._words = iter(self._walk.words)
+        self._pending: Word | None = None
+        self._vectors: set[tuple[int, ...]] | None = set() if count_distinct else None
+        self._stop: Callable[[], bool] | None = None  # asked between the trees of one sequence of loops
+        self._is_late = False
+
+    @property
+    def legal(self) -> int:
+        """Return the number of legal trees that were met."""
+        return self._walk.legal
+
+    def go_on(self, stop: Callable[[], bool]) -> ExhaustiveResult | None:
+        """Return the best of all trees; None where stop says so before (one sequence of loops is walked at least)."""
+        self._stop = None
+        while (word := self._next()) is not None:
+            if not self._noted(word):
+                self._pending = word
+                return None
+            if stop():
+                return None
+            self._stop = stop
+        return self._walk.result(None if self._vectors is None else len(self._vectors))
+
+    def _next(self) -> Word | None:
+        word, self._pending = self._pending or next(self._words, None), None
+        return word
+
+    def _noted(self, word: Word) -> bool:
+        """Return whether all trees of these loops were seen; where not, none were."""
+        walk = self._walk
+        if self._legal_loops is not None and not self._legal_loops(walk.mapping(word, None)):
+            return True
+        before, self._is_late = (walk.legal, walk.fitting, walk.best, walk.front), False
+        scores = walk.scores(word)
+        walk.note(scores)
+        if self._is_late:
+            walk.legal, walk.fitting, walk.best, walk.front = before
+            return False
+        if self._vectors is not None:
+            self._vectors.update(walk.cost_vectors(scores))
+        return True
+
+    def _asked(self, mapping: Mapping) -> bool:
+        self._is_late = self._is_late or (self._stop is not None and self._stop())
+        return not self._is_late and self._meets is not None and self._meets(mapping)
+
+
+def scored_trees(
+    workload: Workload, arch: Architecture, objective: str, tiles: str, *, every: int = 1
+) -> Iterator[ScoredTree]:
+    """Yield every so many-th legal tree of the walk."""
+    walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles)
+    met = 0
+    for word in walk.words:
+        scores = walk.scores(word)
+        yield from walk.scored(scores, range(-met % every, scores.count, every))
+        met += scores.count
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A word as the tensors see it (exhaustive_tensor.Situation)."""
+
+    clocks: tuple[tuple[int, ...], ...]
+    spatial: tuple[int, ...]
+    key: tuple[object, ...]
+    lockstep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """All trees of one word: per tensor the position of its place, and the sums of the tensors' columns."""
+
+    word: Word
+    arrangement: Arrangement
+    columns: Columns
+    chosen: list[Ints]
+    traffic: list[Ints]
+    sums: Ints
+    steps: int
+
+    @property
+    def count(self) -> int:
+        return len(self.sums)
+
+    def places(self, tree: int) -> tuple[Place, ...]:
+        """Return where the nodes of each tensor stand."""
+        return tuple(of[int(c[tree])] for of, c in zip(self.arrangement.places, self.chosen, strict=True))
+
+
+class _Walk:
+    """The state of one enumeration."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        arch: Architecture,
+        scale: Scale,
+        tiles: str,
+        meets: Callable[[Mapping], bool] | None = None,
+    ) -> None:
+        self.workload = workload
+        self.meets = meets
+        self.arch = arch
+        self.levels, self.fanouts = arch.levels, arch.fanouts
+        self.scale = scale
+        self._units = scale.units()
+        self.nest = Nest(workload, arch)
+        self.arrangements = Arrangements(workload, arch)
+        self.words = Words(self.nest, arch, tiles, self.arrangements.most_nodes)
+        self.tensors = [TensorScore(self.nest, number) for number in range(len(workload.tensors))]
+        self._names: dict[tuple[int, bytes], int] = {}
+        self.legal = self.fitting = 0
+        self.best: tuple[Point, Word, tuple[Place, ...]] | None = None
+        self.front: set[Point] = set()
+        self._columns: dict[tuple[int, ...], Columns] = {}
+        self._ticks: dict[tuple[int, ...], int] = {}
+
+    def scores(self, word: Word) -> _Scores:
+        """Return the sums over tensors of all trees with these loops."""
+        arrangement = self.arrangements.arrangement(len(word.items), word.units)
+        kept = self.arrangements.kept(len(word.items), word.units, word.gaps)
+        chosen = [of_tensor[kept] for of_tensor in arrangement.chosen]
+        if not len(kept):
+            return _Scores(word, arrangement, self._columns_of(()), chosen, [], np.zeros((0, 1), dtype=np.int64), 0)
+        seen = self._seen(word)
+        columns = self._columns_of(seen.spatial)
+        tables = [
+            tensor.rows(columns, seen, places) for tensor, places in zip(self.tensors, arrangement.places, strict=True)
+        ]
+        sums = np.sum([rows[which] for (rows, _), which in zip(tables, chosen, strict=True)], axis=0)
+        traffic = [moved for _, moved in tables]
+        return _Scores(word, arrangement, columns, chosen, traffic, sums, self._steps(seen.clocks[-1]))
+
+    def note(self, scores: _Scores) -> None:
+        """Count the trees of a word and keep the best."""
+        if not scores.count:
+            return
+        self.legal += scores.count
+        fits = np.flatnonzero(scores.columns.fit(scores.sums))
+        self.fitting += len(fits)
+        if len(fits):
+            vectors = scores.columns.vectors(scores.sums[fits], scores.steps)
+            for row in [_first(vectors)] if self.meets is None else _in_order(vectors):
+                point, places = _point(vectors, row), scores.places(int(fits[row]))
+                if self.best is not None and point >= self.best[0]:
+                    break
+                if self.meets is None or self.meets(self.mapping(scores.word, places)):
+                    self.best = point, scores.word, places
+                    break
+            if self.scale.kind == "pareto":
+                points = {_point(vectors, row) for row in range(len(fits))}
+                self.front = _undominated(self.front | points)
+
+    def scored(self, scores: _Scores, trees: range) -> Iterator[ScoredTree]:
+        """Yield some trees of a word with all that is known of them."""
+        sums = scores.sums[trees.start : trees.stop : trees.step]
+        if not len(sums):
+            return
+        vectors = scores.columns.vectors(sums, scores.steps)
+        fits = scores.columns.fit(sums).tolist()
+        tables = [_moved(table) for table in scores.traffic]
+        for row, tree in enumerate(trees):
+            values = self._unscaled(_point(vectors, row))
+            traffic = tuple(table[int(which[tree])] for table, which in zip(tables, scores.chosen, strict=True))
+            mapping = self.mapping(scores.word, scores.places(tree))
+            yield ScoredTree(mapping, values[0], fits[row], traffic, scores.steps, values)
+
+    def _seen(self, word: Word) -> _Seen:
+        clocks: list[tuple[int, ...]] = [()]
+        spatial: list[int] = []
+        for item in word.items:
+            if isinstance(item, int):
+                clocks.append((*clocks[-1], item))
+            else:
+                clocks.append(clocks[-1])
+                spatial += item
+        lockstep = self._in_lockstep(spatial, clocks[-1])
+        return _Seen(tuple(clocks), tuple(sorted(spatial, key=self._rank)), (len(word.items), word.units), lockstep)
+
+    def _in_lockstep(self, spatial: list[int], temporal: tuple[int, ...]) -> bool:
+        """Return whether all tiles divide along the dims that are spread: no instance is idle while another works."""
+        loops = self.nest.loops
+        spread = {loops[number].dim for number in spatial}
+        chains = [loops[number] for number in (*spatial, *temporal) if loops[number].dim in spread]
+        return all(
+            outer % inner == 0
+            for loop in chains
+            for outer, inner in pairwise((self.nest.extents[loop.dim], *loop.tiles))
+        )
+
+    def _rank(self, number: int) -> tuple[int, int]:
+        loop = self.nest.loops[number]
+        assert loop.fanout is not None
+        return loop.fanout, self.words.dims.index(loop.dim)
+
+    def _columns_of(self, spatial: tuple[int, ...]) -> Columns:
+        """Return the layout of the columns for words with these spatial loops."""
+        if spatial not in self._columns:
+            instances = [self.nest.size(self.nest.above(spatial, level)) for level in range(len(self.levels))]
+            self._columns[spatial] = Columns(self.workload, self.arch, self.scale, instances)
+        return self._columns[spatial]
+
+    def _steps(self, temporal: tuple[int, ...]) -> int:
+        """Return the number of clock ticks: of different temporal indices that some statement instance has."""
+        key = tuple(sorted(temporal))
+        if key not in self._ticks:
+            self._ticks[key] = len(np.unique(self.nest.number(key)))
+        return self._ticks[key]
+
+    def cost_vectors(self, scores: _Scores) -> set[tuple[int, ...]]:
+        """Return the different cost vectors of a word's trees, the traffic of each tensor named by a number."""
+        if not scores.count:
+            return set()
+        columns: list[Ints] = []
+        for number, (table, which) in enumerate(zip(scores.traffic, scores.chosen, strict=True)):
+            names = [self._names.setdefault((number, row.tobytes()), len(self._names)) for row in table]
+            columns.append(np.array(names, dtype=np.int64)[which])
+        rows = np.unique(np.stack(columns, axis=1), axis=0)
+        return {(scores.steps, *row) for row in rows.tolist()}
+
+    def mapping(self, word: Word, places: tuple[Place, ...] | None) -> Mapping:
+        """Return the loop tree, the nodes of one gap by level and then by tensor; None: the loops alone."""
+        nodes: list[MappingNode] = []
+        for gap in range(len(word.items) + 1):
+            here = sorted((level, t) for t, place in enumerate(places or ()) for level, g in place if g == gap)
+            nodes += [Storage(self.levels[level].name, (self.workload.tensors[t].name,)) for level, t in here]
+            if gap < len(word.items):
+                item = word.items[gap]
+                nodes += [_node(self.fanouts, self.nest.loops[n]) for n in ((item,) if isinstance(item, int) else item)]
+        return Mapping((*nodes, Compute(self.workload.statements[0].name)))
+
+    def result(self, distinct: int | None) -> ExhaustiveResult:
+        if self.best is None:
+            return ExhaustiveResult(None, None, self.legal, self.fitting, distinct)
+        point, word, places = self.best
+        values, front = self._unscaled(point), tuple(self._unscaled(one) for one in sorted(self.front))
+        mapping = self.mapping(word, places)
+        return ExhaustiveResult(values[0], mapping, self.legal, self.fitting, distinct, values, front)
+
+    def _unscaled(self, point: Point) -> tuple[Fraction, ...]:
+        return tuple(value * unit for value, unit in zip(point, self._units, strict=True))
+
+
+def _moved(table: Ints) -> list[tuple[tuple[int, ...], ...]]:
+    """Return per place and level (reads, writes, fills, drains)."""
+    return [tuple(tuple(int(n) for n in level) for level in place.reshape(-1, 4)) for place in table]
+
+
+def _point(vectors: list[Ints], row: int) -> Point:
+    return tuple(int(vector[row]) for vector in vectors)
+
+
+def _first(vectors: list[Ints]) -> int:
+    """Return the first row that is least by the first column, then by the next ..."""
+    rows = np.arange(len(vectors[0]))
+    for vector in vectors:
+        rows = rows[vector[rows] == vector[rows].min()]
+    return int(rows[0])
+
+
+def _in_order(vectors: list[Ints]) -> list[int]:
+    """Return the rows by the first column, then by the next ..., then as they stand."""
+    return sorted(range(len(vectors[0])), key=lambda row: _point(vectors, row))
+
+
+def _undominated(points: set[Point]) -> set[Point]:
+    """Return the points that no other one is as good as in every part."""
+    kept: list[Point] = []
+    for point in sorted(points):  # what covers a point comes before it
+        if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in kept):
+            kept.append(point)
+    return set(kept)
+
+
+def _node(fanouts: Sequence[Fanout], loop: Loop) -> MappingNode:
+    tile = loop.tiles[-1]
+    return Temporal(loop.dim, tile) if loop.fanout is None else Spatial(loop.dim, tile, fanouts[loop.fanout].name)

@@ -1,0 +1,156 @@
+"""All sequences of loops that a legal tree can have, storage nodes left out.
+
+A word is a sequence of temporal loops and of units; a unit is all spatial loops of one group of fan-outs, sorted by
+fan-out and dim. Tiles shrink strictly along each dim and end at 1. Between two temporal loops of one dim some storage
+node must stand: `gaps` names the places where, so words that would need more nodes than there are are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from polymap.ir import Architecture, Fanout, MemoryLevel
+from polymap.search.enumeration.counts import Loop, Nest
+
+Item = int | tuple[int, ...]  # a temporal loop, or the spatial loops of a unit: their numbers in the nest
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutGroup:
+    """Positions of the fan-outs between two levels, and the first level below them."""
+
+    fanouts: tuple[int, ...]
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """items: outermost first. units: (number of the group, its position) of each used group.
+
+    gaps: pairs (first, last): a node must stand in a gap from first to last; gap g is directly above item g.
+    """
+
+    items: tuple[Item, ...]
+    units: tuple[tuple[int, int], ...]
+    gaps: tuple[tuple[int, int], ...]
+
+
+class Words:
+    """The words of a workload on a machine."""
+
+    def __init__(self, nest: Nest, arch: Architecture, tiles: str, most_nodes: int) -> None:
+        self.nest = nest
+        self.fanouts = arch.fanouts
+        self.any = tiles == "any"
+        self.most_nodes = most_nodes
+        self.dims = tuple(nest.extents)
+        self.extents = nest.extents
+        self.groups = fanout_groups(arch)
+
+    def __iter__(self) -> Iterator[Word]:
+        chains = tuple((self.extents[dim],) for dim in self.dims)
+        yield from self._extended(chains, (), (), frozenset(), 0)
+
+    def _extended(
+        self,
+        chains: tuple[tuple[int, ...], ...],
+        items: tuple[Item, ...],
+        units: tuple[tuple[int, int], ...],
+        block: frozenset[int],
+        nodes: int,
+    ) -> Iterator[Word]:
+        """Yield all words that begin with `items`.
+
+        chains: per dim the extent and the tiles so far. block: dims with a temporal loop since the last place where a
+        node has to stand at the latest. nodes: how many such places there are.
+        """
+        if all(chain[-1] == 1 for chain in chains):
+            yield Word(items, units, self._gaps(items))
+        for dim, chain in enumerate(chains):
+            repeated = dim in block
+            if nodes + repeated > self.most_nodes:
+                continue
+            for tile in self._tiles(chain[-1]):
+                longer = (*chain, tile)
+                item = self.nest.meet(Loop(self.dims[dim], longer[1:]))
+                now = (*chains[:dim], longer, *chains[dim + 1 :])
+                here = frozenset((dim,)) if repeated else block | {dim}
+                yield from self._extended(now, (*items, item), units, here, nodes + repeated)
+        used = {group for group, _ in units}
+        for group in range(len(self.groups)):
+            if group not in used:
+                for now, unit in self._units(chains, group):
+                    after = (*units, (group, len(items)))
+                    yield from self._extended(now, (*items, unit), after, block, nodes)
+
+    def _tiles(self, enclosing: int) -> Sequence[int]:
+        return range(1, enclosing) if self.any else _proper_divisors(enclosing)
+
+    def _gaps(self, items: tuple[Item, ...]) -> tuple[tuple[int, int], ...]:
+        last: dict[str, int] = {}
+        gaps: list[tuple[int, int]] = []
+        for position, item in enumerate(items):
+            if isinstance(item, int):
+                dim = self.nest.loops[item].dim
+                if dim in last:
+                    gaps.append((last[dim] + 1, position))
+                last[dim] = position
+        return tuple(gap for gap in gaps if not any(_inside(other, gap) for other in gaps))
+
+    def _units(
+        self, chains: tuple[tuple[int, ...], ...], group: int
+    ) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]]:
+        """Yield every unit of a group: the chains after it, and its loops."""
+        slots = [(fanout, dim) for fanout in self.groups[group].fanouts for dim in range(len(self.dims))]
+        room = {fanout: self.fanouts[fanout].size for fanout in self.groups[group].fanouts}
+        for now, unit in self._filled(slots, chains, room):
+            if unit:
+                yield now, unit
+
+    def _filled(
+        self, slots: Sequence[tuple[int, int]], chains: tuple[tuple[int, ...], ...], room: dict[int, int]
+    ) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]]:
+        if not slots:
+            yield chains, ()
+            return
+        (fanout, dim), rest = slots[0], slots[1:]
+        yield from self._filled(rest, chains, room)
+        allowed = self.fanouts[fanout].dims
+        if allowed is not None and self.dims[dim] not in allowed:
+            return
+        for tile in self._tiles(chains[dim][-1]):
+            trips = -(-chains[dim][-1] // tile)
+            if trips <= room[fanout]:
+                longer = (*chains[dim], tile)
+                loop = self.nest.meet(Loop(self.dims[dim], longer[1:], fanout))
+                now = (*chains[:dim], longer, *chains[dim + 1 :])
+                for after, unit in self._filled(rest, now, {**room, fanout: room[fanout] // trips}):
+                    yield after, (loop, *unit)
+
+
+@cache
+def _proper_divisors(number: int) -> Sequence[int]:
+    return tuple(divisor for divisor in range(1, number) if number % divisor == 0)
+
+
+def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    return inner != outer and outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def fanout_groups(arch: Architecture) -> tuple[FanoutGroup, ...]:
+    """Return the machine's runs of fan-outs, outermost first."""
+    groups: list[FanoutGroup] = []
+    level = fanout = 0
+    between: list[int] = []
+    for node in arch.nodes:
+        if isinstance(node, Fanout):
+            between.append(fanout)
+            fanout += 1
+            continue
+        if between:
+            groups.append(FanoutGroup(tuple(between), level))
+            between = []
+        level += isinstance(node, MemoryLevel)
+    return tuple(groups)

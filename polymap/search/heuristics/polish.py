@@ -1,0 +1,188 @@
+"""Better mappings near those that a search has, and anywhere else: annealing over genomes, a few mappings at a time.
+
+What it finds depends on how many mappings it may score, not on the clock: the search pays it by its own steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from random import Random
+
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, Mapping, PolymapError, Workload
+from polymap.search.dividing import Leaf
+from polymap.search.heuristics.genome import (
+    Genome,
+    Ground,
+    genome_of_tree,
+    ground_of,
+    neighbour,
+    plain_genome,
+    random_genome,
+    tree_of_genome,
+)
+from polymap.search.objective import Measure, exact_score, refusals
+from polymap.search.problem import Goal, Objective, Rules, narrowed
+from polymap.search.resources import Limits
+
+NEAR_HEAT, FAR_HEAT, COLD = 0.05, 0.5, 0.002  # accepted rise of the value's logarithm: near the best, anywhere, at last
+NEAR_LENGTH, FAR_LENGTH, LONGER = 400, 1200, 1.5  # mappings per run, and how runs grow
+DRAWN = 10  # random mappings, of which the best begins a run
+FREE_STEPS = 100  # of a search, before its mappings are polished
+BURST = 32  # mappings that are scored one after the other
+PER_STEP, PER_WINDOW_STEP = 0.04, 1.0  # mappings per step at first: at most 20 % of the time
+IDLE_STEPS = 2000  # that pay for mappings none of which is better: half as many per step from then on, a third, ...
+LARGEST = 10**9  # extents above are not factored
+
+Worth = tuple[Fraction, Fraction]  # how far it is from a legal mapping that meets the rules; its value
+Breaks = Callable[[Mapping, Cost], int]
+
+
+def is_polished(workload: Workload, objective: Objective) -> bool:
+    """Return whether mappings of the workload can be changed one by one towards the objective."""
+    single = objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
+    small = all(dim.extent <= LARGEST for dim in workload.dims)
+    return single and small and len(workload.statements) == 1
+
+
+def annealer_of(
+    workload: Workload, arch: Architecture, objective: Objective, rules: Rules, *, divide: bool, seed: int
+) -> Annealer | None:
+    """Return what looks for mappings that meet the rules, best by the first part; None where none can."""
+    single = objective.singles[0]
+    if not is_polished(workload, single):
+        return None
+
+    def breaks(mapping: Mapping, cost: Cost) -> int:
+        return len(refusals(workload, arch, rules, mapping, cost)) if rules else 0
+
+    return Annealer(workload, narrowed(workload, arch, rules), single, breaks, divide=divide, seed=seed)
+
+
+class Annealer:
+    """A walk over mappings that can be ended and taken up again after any number of them.
+
+    best: the best legal mapping met with its value. breaks: how many rules a mapping breaks.
+    """
+
+    def __init__(
+        self, workload: Workload, arch: Architecture, objective: Objective, breaks: Breaks, *, divide: bool, seed: int
+    ) -> None:
+        self._workload, self._arch, self._objective, self._breaks = workload, arch, objective, breaks
+        self._ground: Ground = ground_of(workload, arch, divide=divide)
+        self._rng = Random(seed)
+        self.best: tuple[Mapping, Fraction] | None = None
+        self.scored = 0
+        self._runs = 0
+        self._left = 0  # of the run
+        self._length = 0
+        self._heat = FAR_HEAT
+        self._now: tuple[Genome, Worth | None] = (plain_genome(self._ground), None)
+
+    def know(self, mapping: Mapping, value: Fraction) -> None:
+        """Take a legal mapping with its value as the best, if it is; the next run begins there."""
+        if self.best is None or value < self.best[1]:
+            self.best = mapping, value
+            self._left = 0
+            self._runs -= self._runs % 2
+
+    def walk(self, mappings: int, is_over: Callable[[], bool]) -> bool:
+        """Score so many mappings, unless it is over before; return whether the best became better."""
+        before = self.best
+        for _ in range(mappings):
+            if is_over():
+                break
+            self._step()
+        return self.best is not before
+
+    def _step(self) -> None:
+        if self._left <= 0:
+            self._begin()
+        genome, worth = self._now
+        # Runs cool down from their heat to COLD.
+        heat = self._heat * (COLD / self._heat) ** (1 - self._left / self._length)
+        self._left -= 1
+        near = neighbour(self._ground, genome, self._rng)
+        found = self._score(near)
+        if found is not None and (worth is None or self._accepts(found, worth, heat)):
+            self._now = near, found
+
+    def _begin(self) -> None:
+        """Begin a run: in turn near the best mapping, and anywhere."""
+        near = self._runs % 2 == 0 and self.best is not None
+        growth = LONGER ** (self._runs // 2)
+        self._runs += 1
+        self._length = self._left = int((NEAR_LENGTH if near else FAR_LENGTH) * growth)
+        self._heat = NEAR_HEAT if near else FAR_HEAT
+        if near and self.best is not None:
+            start = genome_of_tree(self._ground, self.best[0])
+            self._now = start, self._score(start)
+            return
+        drawn = [random_genome(self._ground, self._rng) for _ in range(DRAWN)] + [plain_genome(self._ground)]
+        scored = [(worth, number) for number, one in enumerate(drawn) if (worth := self._score(one)) is not None]
+        self._now = (drawn[min(scored)[1]], min(scored)[0]) if scored else (drawn[-1], None)
+
+    def _score(self, genome: Genome) -> Worth | None:
+        """Return what a genome's tree is worth; None where it is not counted."""
+        self.scored += 1
+        mapping = tree_of_genome(self._ground, genome)
+        score = exact_score(self._workload, self._arch, self._objective, mapping)
+        if score is None:
+            return None
+        far = score.excess + self._breaks(mapping, score.cost)
+        if not far and (self.best is None or score.value < self.best[1]) and self._is_legal(mapping):
+            self.best = mapping, score.value
+        return far, score.value
+
+    def _is_legal(self, mapping: Mapping) -> bool:
+        """Return whether the cost model, dependences included, calls the mapping legal."""
+        try:
+            return evaluate(self._workload, self._arch, mapping).legal
+        except PolymapError:
+            return False
+
+    def _accepts(self, found: Worth, worth: Worth, heat: float) -> bool:
+        if found <= worth:
+            return True
+        if found[0] != worth[0]:
+            rise = float(min(found[0] - worth[0], 10**6)) if found[0] > worth[0] else 0.0
+        else:
+            rise = math.log(float(min(found[1] / worth[1], 10**300))) if worth[1] else math.inf
+        return self._rng.random() < math.exp(-rise / heat)
+
+
+class DividingPolish:
+    """An annealer that a search over dividing tiles pays by its steps: a small share of its time (incumbent.Polish)."""
+
+    def __init__(self, annealer: Annealer, measure: Measure, limits: Limits, *, has_window: bool) -> None:
+        self._annealer, self._measure, self._limits = annealer, measure, limits
+        self._rate = PER_WINDOW_STEP if has_window else PER_STEP
+        self._credit = -FREE_STEPS * self._rate
+        self._idle = 0  # mappings since the last better one
+
+    def first(self, mappings: int) -> tuple[int, Leaf] | None:
+        """Return the best tree of so many mappings with its scaled value: something to begin with."""
+        self._limits.work.add(mappings)
+        self._annealer.walk(mappings, self._limits)
+        return self._best()
+
+    def after(self, steps: int, best: tuple[int, Leaf] | None) -> tuple[int, Leaf] | None:
+        """Return a better tree with its scaled value, if one was found in the share of so many steps."""
+        self._credit += steps * self._rate / (1 + self._idle / (IDLE_STEPS * self._rate))
+        if self._credit < BURST:
+            return None
+        mappings, self._credit = int(self._credit), 0.0
+        if best is not None:
+            self._annealer.know(best[1].mapping, self._measure.unscaled(best[0]))
+        self._limits.work.add(mappings)
+        better = self._annealer.walk(mappings, self._limits)
+        self._idle = 0 if better else self._idle + mappings
+        return self._best() if better else None
+
+    def _best(self) -> tuple[int, Leaf] | None:
+        if self._annealer.best is None:
+            return None
+        mapping, value = self._annealer.best
+        return math.ceil(value / self._measure.unscaled(1)), Leaf((), mapping)

@@ -1,0 +1,289 @@
+"""Objectives compiled for one workload and machine: linear components, and how they become one number.
+
+energy, traffic:LEVEL, capacity:LEVEL: one component. latency, edp: the energy and one component per bandwidth limit,
+measured at the busiest instance. Weighted sums, orders and fronts share the components of their parts. All weights are
+integers (over a common denominator); the objective's value is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, lcm, prod
+
+from polymap.costmodel import Cost
+from polymap.ir import Architecture, Workload
+from polymap.search.problem import (
+    Component,
+    Goal,
+    Objective,
+    bandwidth_components,
+    bits_component,
+    energy_component,
+    held_component,
+    most_costed,
+    weighted_sum,
+)
+
+
+class _Barred(int):
+    """What compares as above every number, however long, and equals only itself."""
+
+    def __lt__(self, other: int) -> bool:
+        return False
+
+    def __le__(self, other: int) -> bool:
+        return self is other
+
+    def __gt__(self, other: int) -> bool:
+        return self is not other
+
+    def __ge__(self, other: int) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = int.__hash__
+
+
+BARRED = _Barred()  # the value of what breaks a limit
+
+
+def packed(values: tuple[int, ...], digit: int) -> int:
+    """Return the values as one integer whose order is the lexicographic one (values below 0 count as 0).
+
+    They stand side by side, the first in the highest `digit` bits, and come back by unpacking; each is below 2^digit.
+    """
+    total = 0
+    for value in values:
+        total = (total << digit) + max(value, 0)
+    return total
+
+
+def unpacked(value: int, count: int, digit: int) -> tuple[int, ...]:
+    """Return the `count` values that `packed` joined."""
+    return tuple(value >> digit * (count - 1 - place) & (1 << digit) - 1 for place in range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A measure inside a measure: its weight in a sum, and which components of the whole are its own."""
+
+    weight: int
+    measure: Measure
+    components: tuple[int, ...]
+
+    def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
+        """Return the value of the measure, without its weight."""
+        return self.measure.value(tuple(parts[c] for c in self.components), compute_cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A share that may be at most `most` (scaled)."""
+
+    share: Share
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The objective compiled for one workload and machine: its components and how they become one number.
+
+    energy_scale: component 0 of ENERGY and EDP is energy x energy_scale, without `fixed_energy` (compute, scaled); the
+    same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted sum
+    (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED. digit: bits of
+    each part's value in one of an order or a front.
+    """
+
+    goal: Goal
+    components: tuple[Component, ...]
+    energy_scale: int
+    fixed_energy: int
+    leak: int
+    overlap: bool
+    shares: tuple[Share, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    digit: int = 0
+
+    def latency(self, parts: tuple[int, ...], compute_cycles: int) -> int:
+        """Return the cycles for the component values `parts` (one per component)."""
+        limited = [
+            (part * component.bandwidth.denominator, component.bandwidth.numerator, component.name)
+            for part, component in zip(parts, self.components, strict=True)
+            if component.busiest
+        ]
+        if self.overlap:
+            return max([compute_cycles, *(-(-bits // each) for bits, each, _ in limited)])
+        by_level: dict[str, Fraction] = {}
+        for bits, each, name in limited:
+            cycles = Fraction(bits, each)
+            by_level[name] = max(cycles, by_level.get(name, cycles))
+        return ceil(compute_cycles + sum(by_level.values(), Fraction(0)))
+
+    def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
+        """Return the objective, scaled: ENERGY, EDP and WEIGHTED by energy_scale, others by 1; of an order or a front
+        the values of its parts, packed; BARRED where a limit is broken.
+
+        Monotone in every part, hence a valid bound when each part is a bound of its own.
+        """
+        if any(limit.share.value(parts, compute_cycles) > limit.most for limit in self.limits):
+            return BARRED
+        if self.shares:
+            values = tuple(share.value(parts, compute_cycles) for share in self.shares)
+            if self.goal is Goal.WEIGHTED:
+                return sum(share.weight * value for share, value in zip(self.shares, values, strict=True))
+            return packed(values, self.digit)
+        if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
+            return parts[0]
+        if self.goal is Goal.LATENCY:
+            return self.latency(parts, compute_cycles)
+        if self.is_linear:
+            return parts[0] + self.fixed_energy
+        cycles = self.latency(parts, compute_cycles)
+        energy = parts[0] + self.fixed_energy + self.leak * cycles
+        return energy if self.goal is Goal.ENERGY else energy * cycles
+
+    @property
+    def is_linear(self) -> bool:
+        """Return whether the objective is component 0 plus a constant (and BARRED where a limit is broken)."""
+        if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
+            return True
+        return not self.shares and (self.goal is Goal.WEIGHTED or (self.goal is Goal.ENERGY and not self.leak))
+
+    @property
+    def is_front(self) -> bool:
+        """Return whether the values of different parts are compared each on its own."""
+        return self.goal is Goal.PARETO
+
+    def values(self, value: int) -> tuple[int, ...]:
+        """Return the scaled values that stand in one: of an order's or a front's parts, else the value itself."""
+        if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
+            return unpacked(value, len(self.shares), self.digit)
+        return (value,)
+
+    def unscaled(self, value: int) -> Fraction:
+        """Return the user's value (pJ, cycles, pJ*cycle or bits) of a scaled one; an order's or a front's first."""
+        return self.unscaled_values(value)[0]
+
+    def unscaled_values(self, value: int) -> tuple[Fraction, ...]:
+        """Return the user's values of a scaled one: of an order's or a front's parts, else of the one objective."""
+        if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
+            each = zip(self.shares, self.values(value), strict=True)
+            return tuple(share.measure.unscaled(own) for share, own in each)
+        scaled = self.goal in (Goal.ENERGY, Goal.EDP, Goal.WEIGHTED)
+        return (Fraction(value, self.energy_scale if scaled else 1),)
+
+
+def objective_value(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> Fraction:
+    """Return the objective of a cost, exactly, in its unit (pJ, cycles, pJ*cycle, bits); of an order or a front the
+    first part's."""
+    match objective.goal:
+        case Goal.LATENCY:
+            return Fraction(cost.latency_cycles)
+        case Goal.TRAFFIC:
+            rows = (row for row in cost.traffic if row.level == objective.level)
+            return Fraction(sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows))
+        case Goal.CAPACITY:
+            return Fraction(dict(cost.occupancy_bits)[objective.level or ""])
+        case Goal.WEIGHTED:
+            each = ((weight, objective_value(workload, arch, part, cost)) for weight, part in objective.parts)
+            return sum((weight * value for weight, value in each), Fraction(0))
+        case Goal.LEXICOGRAPHIC | Goal.PARETO:
+            return objective_value(workload, arch, objective.singles[0], cost)
+        case Goal.ENERGY:
+            return _energy(workload, arch, cost)
+        case Goal.EDP:
+            return _energy(workload, arch, cost) * cost.latency_cycles
+
+
+def objective_values(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[Fraction, ...]:
+    """Return the values of an order's or a front's parts, else the one value."""
+    return tuple(objective_value(workload, arch, one, cost) for one in objective.singles)
+
+
+def _energy(workload: Workload, arch: Architecture, cost: Cost) -> Fraction:
+    levels = {level.name: level for level in arch.levels}
+    energy = cost.instances * arch.compute.pj
+    energy += sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cost.latency_cycles
+    for row in cost.traffic:
+        level = levels[row.level]
+        share = Fraction(workload.tensor(row.tensor).bits, level.word_bits)
+        energy += share * (row.reads * level.read_pj + row.writes * level.write_pj)
+    return energy
+
+
+def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> Measure:
+    """Return the objective compiled for the workload on the machine."""
+    if objective.parts:
+        return _measure_of_parts(objective, workload, arch)
+    scale = _energy_scale(workload, arch)
+    instances = 1
+    for dim in workload.dims:
+        instances *= dim.extent
+    leak = sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * scale
+    goal = objective.goal
+    components: list[Component] = []
+    if goal is Goal.TRAFFIC:
+        components.append(bits_component(workload, arch, objective.level or "", busiest=False))
+    elif goal is Goal.CAPACITY:
+        components.append(held_component(workload, arch, objective.level or ""))
+    elif goal is not Goal.LATENCY:
+        components.append(energy_component(workload, arch, scale))
+    if goal in (Goal.LATENCY, Goal.EDP) or (goal is Goal.ENERGY and leak):
+        components.extend(bandwidth_components(workload, arch))
+    if not components:
+        # Nothing limits the machine but compute: a component that is always zero still tells what fits.
+        components.append(bits_component(workload, arch, "", busiest=False))
+    fixed = arch.compute.pj * instances * scale
+    return Measure(goal, tuple(components), scale, int(fixed), int(leak), arch.overlap)
+
+
+def _measure_of_parts(objective: Objective, workload: Workload, arch: Architecture) -> Measure:
+    measures = [measure_of(part, workload, arch) for _, part in objective.parts]
+    # A weight per scaled value, and then integers: value x scale = sum of weight x scaled value.
+    each = [weight * one.unscaled(1) for (weight, _), one in zip(objective.parts, measures, strict=True)]
+    scale = lcm(*(weight.denominator for weight in each))
+    weights = [int(weight * scale) for weight in each]
+    if objective.goal is Goal.WEIGHTED and all(one.is_linear for one in measures):
+        pairs = list(zip(weights, measures, strict=True))
+        joined = weighted_sum([(weight, one.components[0]) for weight, one in pairs])
+        fixed = sum(weight * one.fixed_energy for weight, one in pairs if one.goal is Goal.ENERGY)
+        return Measure(Goal.WEIGHTED, (joined,), scale, fixed, 0, arch.overlap)
+    digit = max(_most_valued(one, workload, arch).bit_length() for one in measures)
+    whole = Measure(objective.goal, (), scale, 0, 0, arch.overlap, digit=digit)
+    for weight, one in zip(weights, measures, strict=True):
+        whole, share = _sharing(whole, one, weight)
+        whole = replace(whole, shares=(*whole.shares, share))
+    return whole
+
+
+def _most_valued(measure: Measure, workload: Workload, arch: Architecture) -> int:
+    """Return what no value of a measure without parts exceeds."""
+    parts = tuple(most_costed(workload, arch, component) for component in measure.components)
+    cycles = prod(dim.extent for dim in workload.dims)
+    return measure.value(parts, cycles)
+
+
+def _sharing(whole: Measure, part: Measure, weight: int = 1) -> tuple[Measure, Share]:
+    """Return the measure with the components of another one added, and that one as a share of it."""
+    components = tuple(dict.fromkeys((*whole.components, *part.components)))
+    places = tuple(components.index(component) for component in part.components)
+    return replace(whole, components=components), Share(weight, part, places)
+
+
+def limited(measure: Measure, part: Measure, most: Fraction) -> Measure:
+    """Return the measure with everything barred whose value by `part` (no order or front) is above `most`."""
+    whole, share = _sharing(measure, part)
+    return replace(whole, limits=(*whole.limits, Limit(share, int(most / part.unscaled(1)))))
+
+
+def _energy_scale(workload: Workload, arch: Architecture) -> int:
+    scale = arch.compute.pj.denominator
+    for level in arch.levels:
+        scale = lcm(scale, level.leak_pj_per_cycle.denominator)
+        for tensor in workload.tensors:
+            share = Fraction(tensor.bits, level.word_bits)
+            scale = lcm(scale, (level.read_pj * share).denominator, (level.write_pj * share).denominator)
+    return scale

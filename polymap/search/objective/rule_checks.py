@@ -1,0 +1,195 @@
+"""What rules do to a search: limits in its measure, and what a finished mapping breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from polymap.costmodel import Cost
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+)
+from polymap.search.objective.measure import Measure, limited, measure_of, objective_value
+from polymap.search.problem import (
+    AtMost,
+    Factor,
+    Held,
+    Innermost,
+    Intrinsic,
+    Objective,
+    Outermost,
+    Outside,
+    Rule,
+    Rules,
+    Utilization,
+    rule_text,
+)
+
+
+def measure_under(objective: Objective, workload: Workload, arch: Architecture, rules: Rules) -> Measure:
+    """Return the compiled objective with everything barred that breaks a limit."""
+    measure = measure_of(objective, workload, arch)
+    for rule in rules:
+        if isinstance(rule, AtMost):
+            measure = limited(measure, measure_of(rule.objective, workload, arch), rule.most)
+    return measure
+
+
+def refusals(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapping, cost: Cost) -> tuple[str, ...]:
+    """Return why a mapping is no answer, a sentence each; () where it is one. Every answer passes through here.
+
+    What the machine and the dependences do not allow (`cost.violations`), and the rules that it breaks.
+    """
+    broken = (rule for rule in rules if not _meets(workload, arch, rule, mapping, cost))
+    return (*(violation.message for violation in cost.violations), *map(rule_text, broken))
+
+
+def _meets(workload: Workload, arch: Architecture, rule: Rule, mapping: Mapping, cost: Cost) -> bool:
+    match rule:
+        case Utilization(least):
+            lanes = arch.compute.per_cycle
+            for fanout in arch.fanouts:
+                lanes *= fanout.size
+            return cost.instances >= least * cost.compute_cycles * lanes
+        case AtMost(objective, most):
+            return objective_value(workload, arch, objective, cost) <= most
+        case Held(level, tensor, True):
+            users = (way for way in ways(workload, mapping) if accesses_of(way.statement, tensor))
+            return all(way.holds(level, tensor) for way in users)
+        case Held(level, tensor, _):
+            return not any(way.holds(level, tensor) for way in ways(workload, mapping))
+        case Outside() | Outermost() | Innermost() | Factor() | Intrinsic():
+            return all(_Loops(workload, arch, way).meets(rule) for way in ways(workload, mapping))
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The nodes above one Compute."""
+
+    statement: Statement
+    nodes: tuple[Storage | Temporal | Spatial, ...]
+
+    def holds(self, level: str, tensor: str) -> bool:
+        return any(isinstance(node, Storage) and node.level == level and tensor in node.tensors for node in self.nodes)
+
+
+def ways(workload: Workload, mapping: Mapping) -> tuple[Way, ...]:
+    """Return the way to every statement, left to right."""
+    return tuple(_ways(workload, mapping.nodes, ()))
+
+
+def _ways(
+    workload: Workload, nodes: tuple[MappingNode, ...], above: tuple[Storage | Temporal | Spatial, ...]
+) -> Iterator[Way]:
+    for node in nodes:
+        match node:
+            case Storage() | Temporal() | Spatial():
+                above = (*above, node)
+            case Compute():
+                yield Way(workload.statement(node.statement), above)
+            case Branch():
+                for child in node.children:
+                    yield from _ways(workload, child, above)
+
+
+class _Loops:
+    """The loops on one way that have more than one iteration: (dim, trips, fan-out). What a rule says of a dim that the
+    statement does not have is met."""
+
+    def __init__(self, workload: Workload, arch: Architecture, way: Way) -> None:
+        self.arch, self.way, self.extents = arch, way, workload.extents()
+        tiles = dict(self.extents)
+        self.rows: list[tuple[str, int, str | None]] = []
+        for node in way.nodes:
+            if not isinstance(node, Storage):
+                trips = -(-tiles[node.dim] // node.tile)
+                tiles[node.dim] = min(node.tile, tiles[node.dim])
+                if trips > 1:
+                    self.rows.append((node.dim, trips, getattr(node, "fanout", None)))
+        self.order = [dim for dim, _, fanout in self.rows if fanout is None]
+
+    def meets(self, rule: Outside | Outermost | Innermost | Factor | Intrinsic) -> bool:
+        match rule:
+            case Outside(outer, inner):
+                return inner not in self.order or outer not in self.order[self.order.index(inner) :]
+            case Outermost(dims):
+                return _begins(list(dict.fromkeys(self.order)), dims)
+            case Innermost(dims):
+                return _begins(list(dict.fromkeys(reversed(self.order))), tuple(reversed(dims)))
+            case Factor(fanout, dim, least, most):
+                own = (trips for name, trips, over in self.rows if (name, over) == (dim, fanout))
+                factor = prod(own)
+                enough = least <= factor or dim not in self.way.statement.dims
+                return enough and (most is None or factor <= most)
+            case Intrinsic(dim, size):
+                if dim not in self.way.statement.dims:
+                    return True
+                inner = [p for p, n in enumerate(self.way.nodes) if isinstance(n, Storage) and self._is_inner(n)]
+                return all(count % size == 0 for place in inner for count in self._covered(dim, place))
+
+    def _is_inner(self, node: Storage) -> bool:
+        return node.level != self.arch.levels[0].name
+
+    def _covered(self, dim: str, place: int) -> set[int]:
+        """Return the numbers of indices of the dim that tiles of a storage node cover, those at ragged ends included.
+
+        Temporal loops above the node and spatial loops over fan-outs above its level pick one piece; of what is spread
+        below its level the node covers all pieces.
+        """
+        store = self.way.nodes[place]
+        assert isinstance(store, Storage)
+        above = {fanout.name for fanout in self.arch.fanouts_above(store.level)}
+        tiles: set[Pieces] = {((self.extents[dim], 1),)}
+        for node in self.way.nodes[:place]:
+            if isinstance(node, Storage) or node.dim != dim:
+                continue
+            if isinstance(node, Temporal) or node.fanout in above:
+                tiles = {one for tile in tiles for one in _picked(tile, node.tile)}
+            else:
+                tiles = {_spread(tile, node.tile) for tile in tiles}
+        return {sum(length * count for length, count in tile) for tile in tiles}
+
+
+Pieces = tuple[tuple[int, int], ...]  # (length, how many of them), side by side
+
+
+def _picked(pieces: Pieces, tile: int) -> Iterator[Pieces]:
+    """Yield what an iteration of a loop over tiles of so many indices covers, each different one once.
+
+    The loop's iteration number i covers part i of every piece; where a piece is over the others go on.
+    """
+    longest = max(length for length, _ in pieces)
+    numbers = {n for length, _ in pieces for n in (length // tile - 1, length // tile, length // tile + 1)}
+    for number in sorted(n for n in numbers if 0 <= n < -(-longest // tile)):
+        yield _tallied((min(tile, length - number * tile), count) for length, count in pieces)
+
+
+def _spread(pieces: Pieces, tile: int) -> Pieces:
+    """Return all pieces cut into parts of `tile` indices, which stand side by side."""
+    whole = ((min(tile, length), count * (length // tile)) for length, count in pieces)
+    rest = ((length % tile, count) for length, count in pieces)
+    return _tallied((*whole, *rest))
+
+
+def _tallied(pieces: Iterable[tuple[int, int]]) -> Pieces:
+    counts: dict[int, int] = {}
+    for length, count in pieces:
+        if length > 0 and count > 0:
+            counts[length] = counts.get(length, 0) + count
+    return tuple(sorted(counts.items()))
+
+
+def _begins(order: list[str], dims: tuple[str, ...]) -> bool:
+    wanted = [dim for dim in dims if dim in order]
+    return order[: len(wanted)] == wanted

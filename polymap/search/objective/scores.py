@@ -1,0 +1,44 @@
+"""The exact objective of a mapping with tiles of any size, and how far it is beyond capacities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.costmodel import Cost, assemble
+from polymap.costmodel.closed_form import count_closed_form
+from polymap.ir import Architecture, Mapping, PolymapError, Workload
+from polymap.schedules import check_mapping, placement_violations
+from polymap.search.objective.measure import objective_values
+from polymap.search.problem import Objective
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """How far a mapping is beyond capacities (0 where it fits), its objective, both exact, and its cost."""
+
+    excess: Fraction
+    value: Fraction
+    cost: Cost
+
+
+def exact_score(workload: Workload, arch: Architecture, objective: Objective, mapping: Mapping) -> Scored | None:
+    """Return the score of a mapping.
+
+    None for a mapping that is no legal program otherwise, or that the closed form does not reach.
+    """
+    try:
+        check_mapping(workload, arch, mapping)
+        if placement_violations(workload, arch, mapping):
+            return None
+        counts = count_closed_form(workload, arch, mapping)
+    except PolymapError:
+        return None
+    if counts is None:
+        return None
+    excess = Fraction(0)
+    for level, use in zip(arch.levels, counts.uses, strict=True):
+        if level.capacity_bits is not None:
+            excess += max(Fraction(0), Fraction(use.occupancy_bits * level.buffering, level.capacity_bits) - 1)
+    cost = assemble(workload, arch, counts, (), "closed form")
+    return Scored(excess, objective_values(workload, arch, objective, cost)[0], cost)

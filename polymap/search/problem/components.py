@@ -1,0 +1,103 @@
+"""Linear measures of traffic and of what is held: what the search can bound one by one. All weights are integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.ir import Architecture, MemoryLevel, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A linear measure: the sum over levels and tensors of elements read x read[level][tensor] + written x write[..].
+
+    busiest: of one instance, the first; else summed over all instances. bandwidth: bits per cycle, for a busiest one.
+    held: [level][tensor] x elements that one instance holds are added (empty: nothing).
+    """
+
+    name: str
+    read: tuple[tuple[int, ...], ...]
+    write: tuple[tuple[int, ...], ...]
+    busiest: bool
+    bandwidth: Fraction
+    held: tuple[tuple[int, ...], ...] = ()
+
+
+def energy_component(workload: Workload, arch: Architecture, scale: int) -> Component:
+    """Return the energy of all transfers x scale (which makes every weight an integer)."""
+
+    def weights(pj_of: dict[str, Fraction]) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            tuple(int(pj_of[level.name] * Fraction(t.bits, level.word_bits) * scale) for t in workload.tensors)
+            for level in arch.levels
+        )
+
+    reads = weights({level.name: level.read_pj for level in arch.levels})
+    writes = weights({level.name: level.write_pj for level in arch.levels})
+    return Component("energy", reads, writes, busiest=False, bandwidth=Fraction(1))
+
+
+def bits_component(
+    workload: Workload,
+    arch: Architecture,
+    level_name: str,
+    *,
+    busiest: bool,
+    bandwidth: Fraction = Fraction(1),
+    reads: bool = True,
+    writes: bool = True,
+) -> Component:
+    """Return the bits read and written at a level; of no level ("") it is always zero."""
+
+    def rows(*, counted: bool) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            tuple(t.bits if counted and level.name == level_name else 0 for t in workload.tensors)
+            for level in arch.levels
+        )
+
+    return Component(f"bits:{level_name}", rows(counted=reads), rows(counted=writes), busiest, bandwidth)
+
+
+def held_component(workload: Workload, arch: Architecture, level_name: str) -> Component:
+    """Return the bits that one instance of a level holds (before buffering)."""
+    none = tuple(tuple(0 for _ in workload.tensors) for _ in arch.levels)
+    held = tuple(tuple(t.bits if level.name == level_name else 0 for t in workload.tensors) for level in arch.levels)
+    return Component(f"held:{level_name}", none, none, busiest=False, bandwidth=Fraction(1), held=held)
+
+
+def bandwidth_components(workload: Workload, arch: Architecture) -> list[Component]:
+    """Return what each bandwidth limits, at the busiest instance."""
+    return [part for level in arch.levels for part in _level_components(workload, arch, level)]
+
+
+def _level_components(workload: Workload, arch: Architecture, level: MemoryLevel) -> list[Component]:
+    found: list[Component] = []
+    if level.bandwidth_bits_per_cycle is not None:
+        found.append(bits_component(workload, arch, level.name, busiest=True, bandwidth=level.bandwidth_bits_per_cycle))
+    if level.read_bandwidth_bits_per_cycle is not None:
+        band = level.read_bandwidth_bits_per_cycle
+        found.append(bits_component(workload, arch, level.name, busiest=True, bandwidth=band, writes=False))
+    if level.write_bandwidth_bits_per_cycle is not None:
+        band = level.write_bandwidth_bits_per_cycle
+        found.append(bits_component(workload, arch, level.name, busiest=True, bandwidth=band, reads=False))
+    return found
+
+
+def weighted_sum(parts: list[tuple[int, Component]]) -> Component:
+    """Return the sum of components that count all instances, each times its weight."""
+
+    def summed(rows: list[tuple[int, tuple[tuple[int, ...], ...]]]) -> tuple[tuple[int, ...], ...]:
+        filled = [(weight, row) for weight, row in rows if row]
+        if not filled:
+            return ()
+        levels, tensors = len(filled[0][1]), len(filled[0][1][0])
+        return tuple(
+            tuple(sum(weight * row[level][tensor] for weight, row in filled) for tensor in range(tensors))
+            for level in range(levels)
+        )
+
+    read = summed([(weight, part.read) for weight, part in parts])
+    write = summed([(weight, part.write) for weight, part in parts])
+    held = summed([(weight, part.held) for weight, part in parts])
+    return Component("weighted", read, write, busiest=False, bandwidth=Fraction(1), held=held)

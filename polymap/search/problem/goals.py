@@ -1,0 +1,147 @@
+"""Objectives as the user writes them: what is minimised, alone, summed with weights, by rank, or as a front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from polymap.inputs import as_fraction, shown
+from polymap.ir import Architecture, Mistake, OptionError, did_you_mean
+
+
+class Goal(Enum):
+    """What is minimised; the last three are made of other objectives."""
+
+    ENERGY = "energy"
+    LATENCY = "latency"
+    EDP = "edp"
+    TRAFFIC = "traffic"
+    CAPACITY = "capacity"
+    WEIGHTED = "weighted"
+    LEXICOGRAPHIC = "lex"
+    PARETO = "pareto"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """goal, and the level of TRAFFIC (bits read and written there) and CAPACITY (bits that one instance holds); text
+    as the user wrote it. parts: of WEIGHTED, LEXICOGRAPHIC and PARETO, each with its weight (1 where none is asked).
+    """
+
+    goal: Goal
+    level: str | None
+    text: str
+    parts: tuple[tuple[Fraction, Objective], ...] = ()
+
+    @property
+    def singles(self) -> tuple[Objective, ...]:
+        """Return the objectives that have a value each: the parts of an order or a front, else the one itself."""
+        if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
+            return tuple(part for _, part in self.parts)
+        return (self,)
+
+
+_PLAIN = ("energy", "latency", "edp")
+_AT_LEVEL = ("traffic", "capacity")
+_JOINED = ("weighted", "lex", "pareto")
+_KNOWN = (*_PLAIN, *(f"{name}:LEVEL" for name in _AT_LEVEL), "weighted:..", "lex:..", "pareto:..")
+_FORMS = (
+    "energy, latency, edp, traffic:LEVEL, capacity:LEVEL, weighted:1*energy+0.5*latency, lex:latency,energy, "
+    "pareto:energy,latency"
+)
+
+
+def parse_objective(text: str, arch: Architecture) -> Objective:
+    """Return the objective that `text` names.
+
+    OptionError with every mistake: PM501 for what is unknown, PM502 for a level, PM508 for how parts are joined, PM509
+    for a weight.
+    """
+    mistakes: list[Mistake] = []
+    kind, _, rest = text.partition(":")
+    found = _joined(text, Goal(kind), rest, arch, mistakes) if kind in _JOINED else _single(text, arch, mistakes)
+    if mistakes or found is None:
+        raise OptionError(mistakes)
+    return found
+
+
+def parse_single(text: str, arch: Architecture, *, ranked: bool = False) -> Objective:
+    """Return an objective that has one value per mapping (ranked: or several by rank).
+
+    OptionError PM508 for others, else as parse_objective.
+    """
+    objective = parse_objective(text, arch)
+    if len(objective.singles) > 1 and not (ranked and objective.goal is Goal.LEXICOGRAPHIC):
+        what = f"objective {shown(text)} has several values, and one is wanted here"
+        raise OptionError(Mistake("PM508", what, "Use one of its parts, or weighted:..; explore takes all objectives."))
+    return objective
+
+
+def _single(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
+    kind, colon, level = text.partition(":")
+    if text in _PLAIN:
+        return Objective(Goal(text), None, text)
+    if kind not in _AT_LEVEL or not colon:
+        close = did_you_mean(text, _KNOWN)
+        hint = f"{close} " if close.startswith("Did") else ""
+        mistakes.append(Mistake("PM501", f"unknown objective {shown(text)}", f"{hint}Use one of: {_FORMS}."))
+        return None
+    names = [known.name for known in arch.levels]
+    if level not in names:
+        hint = f"{did_you_mean(level, names)} Levels of '{arch.name}': {', '.join(names)}."
+        mistakes.append(Mistake("PM502", f"objective {shown(text)} names the level {shown(level)}", hint))
+        return None
+    if kind == "capacity" and level == names[0]:
+        what = f"objective {shown(text)}: the outermost level holds everything, whatever the mapping"
+        mistakes.append(Mistake("PM502", what, f"Levels below it: {', '.join(names[1:]) or 'none'}."))
+        return None
+    return Objective(Goal(kind), level, text)
+
+
+def _joined(text: str, goal: Goal, rest: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
+    weighted = goal is Goal.WEIGHTED
+    if not rest.strip():
+        mistakes.append(Mistake("PM508", f"objective {shown(text)} has no parts", f"Written like {_example(goal)}."))
+        return None
+    parts: list[tuple[Fraction, Objective]] = []
+    words = [word.strip() for word in rest.split("+" if weighted else ",")]
+    for word in words:
+        weight, name = _weight(word, mistakes) if weighted else (Fraction(1), word)
+        part = _single(name, arch, mistakes)
+        if part is not None:
+            parts.append((weight, part))
+    if len(words) < 2 and not weighted:
+        mistakes.append(Mistake("PM508", f"objective {shown(text)} has one part", f"Written like {_example(goal)}."))
+    for number, (_, part) in enumerate(parts):
+        if part in [other for _, other in parts[:number]]:
+            mistakes.append(Mistake("PM508", f"objective {shown(text)} has {part.text} twice", "Give each part once."))
+    return Objective(goal, None, text, tuple(parts))
+
+
+def _example(goal: Goal) -> str:
+    joined = {Goal.WEIGHTED: "1*energy+0.5*latency", Goal.LEXICOGRAPHIC: "latency,energy"}
+    return f"{goal.value}:{joined.get(goal, 'energy,latency')}"
+
+
+def _weight(word: str, mistakes: list[Mistake]) -> tuple[Fraction, str]:
+    """Return weight and name of a part such as 0.5*latency (no weight: 1)."""
+    left, star, right = word.rpartition("*")
+    if not star:
+        return Fraction(1), word
+    weight = _number(left.strip())
+    if weight is None:
+        mistakes.append(Mistake("PM509", f"the weight {shown(left)} of {shown(right)} is no number above 0"))
+    return weight or Fraction(1), right.strip()
+
+
+def _number(text: str) -> Fraction | None:
+    """Return the number above 0 that a text such as 3, 0.5, 1e-3 or 1/3 says, None for anything else."""
+    if not text.isascii() or "_" in text or len(text) > 40:
+        return None
+    try:
+        top, slash, bottom = text.partition("/")
+        value = Fraction(int(top), int(bottom)) if slash else as_fraction(float(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None
+    return value if value is not None and value > 0 else None

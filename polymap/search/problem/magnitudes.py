@@ -1,0 +1,52 @@
+"""How large the numbers of a search can get, derived before any table is built.
+
+One instance of a node loads at most its tile per trip; over all instances that is at most the number of statement
+instances N, whatever the tile and the structure, and what a parent reads for it is as well. A chain has at most one
+node per tensor and level, and each level is a parent or the last holder once: a tensor costs at most 2 N x the sum of
+its weights over the levels; an output's credits (of each node at most N x that sum, and of its first updates once at
+most its elements) come on top.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from polymap.ir import Architecture, Tensor, Workload, accesses_of
+from polymap.search.problem.components import Component
+
+
+def most_counted(workload: Workload) -> int:
+    """Return what no count of loads, elements or bits in a table exceeds."""
+    return 2 * max(_instances(workload), *(tensor.bits * _elements(workload, tensor) for tensor in workload.tensors))
+
+
+def most_costed(workload: Workload, arch: Architecture, component: Component) -> int:
+    """Return what the magnitudes of a component's costs, summed over any chain, do not exceed."""
+    levels = range(len(arch.levels))
+    targets = {statement.target.tensor for statement in workload.statements}
+    total = 1
+    for index, tensor in enumerate(workload.tensors):
+        elements = _elements(workload, tensor)
+        weight = sum(component.read[level][index] + component.write[level][index] for level in levels)
+        times = len(levels) + 3 if tensor.name in targets else 2
+        total += max(_instances(workload), elements) * weight * times
+        if component.held:
+            total += elements * sum(component.held[level][index] for level in levels)
+    return total
+
+
+def _instances(workload: Workload) -> int:
+    return prod(dim.extent for dim in workload.dims)
+
+
+def _elements(workload: Workload, tensor: Tensor) -> int:
+    """Return what a tile of the tensor has at most, in elements: one per index of its dims, or all of its shape."""
+    dims = {
+        dim
+        for statement in workload.statements
+        for access in accesses_of(statement, tensor.name)
+        for index in access.index
+        for dim in index.coefficients()
+    }
+    extents = workload.extents()
+    return max(prod(extents[dim] for dim in dims), prod(tensor.shape))

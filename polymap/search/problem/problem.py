@@ -1,0 +1,211 @@
+"""The question as the search sees it: one accumulation over a box, its tensors' index groups, the fan-out classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from polymap.arithmetic import INT64, count_type, split
+from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, Tensor, Workload, accesses_of, is_box
+from polymap.search.problem.magnitudes import most_counted
+from polymap.search.problem.rules import Rules, narrowed
+
+MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element
+MOST_WINDOWED = 1 << 48  # points of all window dims together, so that what is counted of them stays below UNREACHED
+MOST_AXES = 60  # of a table: numpy allows 64
+MOST_CELLS = 1 << 28  # of the tables of all states: 2 GiB of int64
+MOST_LONG_CELLS = 1 << 22  # where they are Python's integers
+
+
+@dataclass(frozen=True, slots=True)
+class IndexGroup:
+    """Dims of a tensor that share axes, as one linear form: the element's number is sum coefficient * index.
+
+    A group of one dim is an ordinary axis; several dims make a window such as p + r.
+    """
+
+    dims: tuple[str, ...]
+    coefficients: tuple[int, ...]
+
+    @property
+    def is_window(self) -> bool:
+        return len(self.dims) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTerm:
+    """A tensor of the problem: groups of its index, and what the machine lets it do.
+
+    may_hold, must_hold: level indices below the outermost.
+    """
+
+    tensor: Tensor
+    index: int
+    is_output: bool
+    groups: tuple[IndexGroup, ...]
+    may_hold: frozenset[int]
+    must_hold: frozenset[int]
+
+    @property
+    def dims(self) -> frozenset[str]:
+        return frozenset(dim for group in self.groups for dim in group.dims)
+
+    @property
+    def is_window(self) -> bool:
+        return any(group.is_window for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutClass:
+    """Neighbouring fan-outs between the same two levels that merge alike: only the product of their factors counts.
+
+    below: index of the first level below them (the number of levels where there is none).
+    """
+
+    below: int
+    multicast: Multicast
+    reduction: bool
+    fanouts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Workload and machine, analysed. `reason` says why the lattice search does not apply (None: it does). rules: what
+    every mapping must meet besides."""
+
+    workload: Workload
+    arch: Architecture
+    dims: tuple[str, ...]
+    extents: tuple[int, ...]
+    terms: tuple[TensorTerm, ...]
+    classes: tuple[FanoutClass, ...]
+    reason: str | None
+    rules: Rules = ()
+
+    @property
+    def level_count(self) -> int:
+        return len(self.arch.levels)
+
+
+def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Problem:
+    """Return the problem; never raises for a valid workload and machine.
+
+    rules: what the user demands; those about fan-outs and levels are written into the problem's machine.
+    """
+    arch = narrowed(workload, arch, rules)
+    dims = tuple(dim.name for dim in workload.dims)
+    extents = tuple(dim.extent for dim in workload.dims)
+    reason = _unsupported(workload)
+    terms: tuple[TensorTerm, ...] = ()
+    if reason is None:
+        terms = tuple(_term(workload, arch, index) for index in range(len(workload.tensors)))
+        if any(term.is_output and term.is_window for term in terms):
+            reason = "the output is written through a window"
+        elif sum(term.is_window for term in terms) > 1:
+            reason = "several tensors are read through windows"
+        else:
+            reason = _too_large(workload, arch, terms)
+    return Problem(workload, arch, dims, extents, terms, _classes(arch), reason, rules)
+
+
+def _unsupported(workload: Workload) -> str | None:
+    if len(workload.statements) != 1:
+        return "there are several statements"
+    statement = workload.statements[0]
+    if not is_box(statement):
+        return "the domain is no box"
+    if statement.operator is Operator.ASSIGN:
+        return "the statement overwrites its target"
+    if not workload.associative:
+        return "the order of accumulation is fixed"
+    for tensor in workload.tensors:
+        accesses = accesses_of(statement, tensor.name)
+        if len(accesses) > 1:
+            return f"tensor {tensor.name} is accessed more than once"
+        if not all(index.is_linear for access in accesses for index in access.index):
+            return f"tensor {tensor.name} is indexed through a division"
+    return None
+
+
+def _too_large(workload: Workload, arch: Architecture, terms: tuple[TensorTerm, ...]) -> str | None:
+    """Return why the tables of the search cannot be built, None where they can."""
+    extents = workload.extents()
+    if not all(split(extent)[1] for extent in extents.values()):
+        return "an extent could not be split into primes"
+    groups = [group for term in terms for group in term.groups if group.is_window]
+    for group in groups:
+        reach = sum(abs(c) * (extents[dim] - 1) for c, dim in zip(group.coefficients, group.dims, strict=True))
+        if reach > MOST_REACH:
+            return "a window is too long"
+    if prod(extents[dim] for group in groups for dim in group.dims) > MOST_WINDOWED:
+        return "the windows are too large together"
+    axes = [exponent for extent in extents.values() for _, exponent in split(extent)[0]]
+    states = prod(2 ** len(arch.levels) if term.is_output else len(arch.levels) for term in terms)
+    most = MOST_CELLS if count_type(most_counted(workload)) == INT64 else MOST_LONG_CELLS
+    if len(axes) > MOST_AXES or states * prod(exponent + 1 for exponent in axes) > most:
+        return "there are too many choices of tiles for one table"
+    return None
+
+
+def _term(workload: Workload, arch: Architecture, index: int) -> TensorTerm:
+    tensor = workload.tensors[index]
+    statement = workload.statements[0]
+    access = accesses_of(statement, tensor.name)[0]
+    axes = [expression.coefficients() for expression in access.index]
+    names = {tensor.name, f"@{tensor.role.value}"}
+    below = list(enumerate(arch.levels))[1:]
+    may = frozenset(i for i, level in below if _named(level.holds, names))
+    must = frozenset(i for i, level in below if names & set(level.must_hold))
+    is_output = statement.target.tensor == tensor.name
+    return TensorTerm(tensor, index, is_output, _groups(axes, workload.extents()), may, must)
+
+
+def _named(holds: tuple[str, ...] | None, names: set[str]) -> bool:
+    return holds is None or bool(names & set(holds))
+
+
+def _groups(axes: list[dict[str, int]], extents: dict[str, int]) -> tuple[IndexGroup, ...]:
+    """Return the connected components of dims that share axes, each joined injectively into one linear form."""
+    components: list[list[dict[str, int]]] = []
+    for axis in axes:
+        if not axis:
+            continue
+        touching = [part for part in components if any(set(axis) & set(other) for other in part)]
+        components = [part for part in components if part not in touching]
+        components.append([one for part in touching for one in part] + [axis])
+    return tuple(_joined(component, extents) for component in components)
+
+
+def _joined(axes: list[dict[str, int]], extents: dict[str, int]) -> IndexGroup:
+    totals: dict[str, int] = {}
+    factor = 1
+    for axis in axes:
+        reach = sum(abs(coefficient) * (extents[dim] - 1) for dim, coefficient in axis.items())
+        for dim, coefficient in axis.items():
+            totals[dim] = totals.get(dim, 0) + factor * coefficient
+        # Differences of two elements lie within +-reach, so a factor above twice that keeps axes apart.
+        factor *= 4 * reach + 3
+    ordered = [dim for dim in extents if dim in totals]
+    return IndexGroup(tuple(ordered), tuple(totals[dim] for dim in ordered))
+
+
+def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
+    found: list[FanoutClass] = []
+    fanouts: list[Fanout] = []
+    below = 0
+    for node in arch.nodes:
+        if isinstance(node, MemoryLevel):
+            below += 1
+        elif isinstance(node, Fanout):
+            new = FanoutClass(below, node.multicast, node.reduction, (len(fanouts),))
+            fanouts.append(node)
+            last = found[-1] if found else None
+            if last is not None and (last.below, last.multicast, last.reduction) == (
+                below,
+                node.multicast,
+                node.reduction,
+            ):
+                found[-1] = FanoutClass(below, node.multicast, node.reduction, (*last.fanouts, *new.fanouts))
+            else:
+                found.append(new)
+    return tuple(found)

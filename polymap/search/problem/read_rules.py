@@ -1,0 +1,223 @@
+"""Constraints as the user writes them (a table, from Python or JSON) read into rules, every mistake at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.inputs import Fields, is_list, is_table, shown
+from polymap.ir import Architecture, Mistake, OptionError, Workload, did_you_mean
+from polymap.search.problem.goals import parse_single
+from polymap.search.problem.rules import (
+    AtMost,
+    Factor,
+    Held,
+    Innermost,
+    Intrinsic,
+    Outermost,
+    Outside,
+    Rule,
+    Rules,
+    Utilization,
+)
+
+FIELDS = ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization", "limits")
+
+
+def rules_from_document(document: object, workload: Workload, arch: Architecture) -> Rules:
+    """Return the rules that a table of constraints says, in a fixed order.
+
+    order: dims outermost first, or several such lists: all loops over one stand outside all loops over the next.
+    outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
+    {level: {must: tensors, never: tensors}} (roles too: @weight). intrinsic: {dim: size}. min_utilization: a share.
+    limits: {objective: most}. Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and
+    what contradicts itself).
+    """
+    mistakes: list[Mistake] = []
+    reader = _Reader(workload, arch, Fields.of(document, "constraints", mistakes, known=FIELDS), mistakes)
+    rules = reader.rules()
+    mistakes.extend(_contradictions(rules))
+    if mistakes:
+        raise OptionError(mistakes)
+    return rules
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    workload: Workload
+    arch: Architecture
+    fields: Fields
+    mistakes: list[Mistake]
+
+    def rules(self) -> Rules:
+        found: list[Rule] = [*self._orders(), *self._ends(), *self._fanouts(), *self._stores()]
+        sizes = self._table("intrinsic")
+        found += [Intrinsic(dim, size) for dim, size in self._sizes(sizes, "intrinsic") if size > 1]
+        least = self.fields.number("min_utilization", Fraction(0))
+        if least > 1:
+            self.fields.refuse("PM113", "min_utilization", "A number from 0 to 1 is wanted.")
+        elif least > 0:
+            found.append(Utilization(least))
+        return tuple(dict.fromkeys((*found, *self._limits())))
+
+    def _orders(self) -> list[Rule]:
+        lists = self.fields.items("order")
+        nested = bool(lists) and all(is_list(one) for one in lists)
+        chains = [(f"order[{n}]", one) for n, one in enumerate(lists)] if nested else [("order", lists)]
+        found: list[Rule] = []
+        for where, chain in chains:
+            dims = self._dims(chain, where)
+            if len(dims) == 1:
+                self.mistakes.append(Mistake("PM541", f"constraints: {where} has one dim", "Two or more are ordered."))
+            found += [Outside(outer, inner) for n, outer in enumerate(dims) for inner in dims[n + 1 :]]
+        return found
+
+    def _ends(self) -> list[Rule]:
+        first = self._dims(self.fields.items("outermost"), "outermost")
+        last = self._dims(self.fields.items("innermost"), "innermost")
+        return [*([Outermost(first)] if first else []), *([Innermost(last)] if last else [])]
+
+    def _fanouts(self) -> list[Rule]:
+        names = [fanout.name for fanout in self.arch.fanouts]
+        found: list[Rule] = []
+        for name, value in self._table("fanouts").items():
+            where = f"constraints: fanouts.{name}"
+            if not self._is_known("PM545", f"{where}: there is no fan-out {shown(name)}", name, names):
+                continue
+            own = Fields.of(value, where, self.mistakes, known=("forbid", "require", "factors"))
+            found += [Factor(name, dim, 1, 1) for dim in self._dims(own.items("forbid"), f"fanouts.{name}.forbid")]
+            found += [Factor(name, dim, 2, None) for dim in self._dims(own.items("require"), f"fanouts.{name}.require")]
+            factors = own.table.get("factors", {})
+            if not is_table(factors):
+                own.refuse("PM112", "factors", "A table from dims to instances is wanted.")
+                continue
+            found += [Factor(name, dim, size, size) for dim, size in self._sizes(factors, f"fanouts.{name}.factors")]
+        return found
+
+    def _stores(self) -> list[Rule]:
+        names = [level.name for level in self.arch.levels]
+        found: list[Rule] = []
+        for name, value in self._table("store").items():
+            where = f"constraints: store.{name}"
+            if not self._is_known("PM544", f"{where}: there is no level {shown(name)}", name, names):
+                continue
+            if name == names[0]:
+                self.mistakes.append(Mistake("PM544", f"{where}: the outermost level always holds everything"))
+                continue
+            own = Fields.of(value, where, self.mistakes, known=("must", "never"))
+            for field in ("must", "never"):
+                tensors = [t for item in own.items(field) for t in self._tensors(item, f"{where}.{field}")]
+                found += [Held(name, tensor, field == "must") for tensor in tensors]
+        return found
+
+    def _tensors(self, item: object, where: str) -> list[str]:
+        """Return the tensors that a name or role says."""
+        known = {t.name: [t.name] for t in self.workload.tensors}
+        for t in self.workload.tensors:
+            known.setdefault(f"@{t.role.value}", []).append(t.name)
+        if isinstance(item, str) and item in known:
+            return known[item]
+        self._is_known("PM543", f"{where}: there is no tensor {shown(item)}", item, list(known))
+        return []
+
+    def _limits(self) -> list[Rule]:
+        found: list[Rule] = []
+        for text, value in self._table("limits").items():
+            own = Fields({text: value}, "constraints: limits", self.mistakes)
+            most = own.number(text, None)
+            try:
+                objective = parse_single(text, self.arch)
+            except OptionError as error:
+                self.mistakes.extend(error.mistakes)
+                continue
+            if most is not None:
+                found.append(AtMost(objective, most))
+        return found
+
+    def _table(self, name: str) -> Mapping[str, object]:
+        value = self.fields.table.get(name, {})
+        if is_table(value):
+            return value
+        self.fields.refuse("PM112", name, "A table is wanted.")
+        return {}
+
+    def _sizes(self, table: Mapping[str, object], where: str) -> list[tuple[str, int]]:
+        own = Fields(table, f"constraints: {where}", self.mistakes)
+        known = [dim for dim in table if self._is_dim(dim, where)]
+        return [(dim, size) for dim in known if (size := own.integer(dim, None)) is not None]
+
+    def _dims(self, items: object, where: str) -> tuple[str, ...]:
+        if not is_list(items):
+            self.mistakes.append(Mistake("PM112", f"constraints: {where} is {shown(items)}", "A list is wanted."))
+            return ()
+        found: list[str] = []
+        for item in items:
+            if not self._is_dim(item, where):
+                continue
+            if item in found:
+                self.mistakes.append(Mistake("PM116", f"constraints: {where} lists {shown(item)} twice"))
+            else:
+                found.append(str(item))
+        return tuple(found)
+
+    def _is_dim(self, item: object, where: str) -> bool:
+        dims = [dim.name for dim in self.workload.dims]
+        return self._is_known("PM542", f"constraints: {where}: there is no dim {shown(item)}", item, dims)
+
+    def _is_known(self, code: str, what: str, item: object, known: list[str]) -> bool:
+        if isinstance(item, str) and item in known:
+            return True
+        hint = did_you_mean(item[:64], known) if isinstance(item, str) else f"Known: {', '.join(known)}."
+        self.mistakes.append(Mistake(code, what, hint))
+        return False
+
+
+def _contradictions(rules: Rules) -> list[Mistake]:
+    """Return what no mapping could be asked to meet at once, as far as the words alone show it."""
+    found: list[Mistake] = []
+
+    def clash(what: str, hint: str) -> None:
+        found.append(Mistake("PM547", f"constraints: {what}", hint))
+
+    ends = {type(rule): rule.dims for rule in rules if isinstance(rule, Outermost | Innermost)}
+    for dim in ends.get(Outermost, ()):
+        if dim in ends.get(Innermost, ()):
+            clash(f"{dim} is outermost and innermost", "A dim can be named at one end.")
+    held = [rule for rule in rules if isinstance(rule, Held)]
+    for rule in held:
+        if rule.must and Held(rule.level, rule.tensor, must=False) in held:
+            clash(f"{rule.level} must and may never hold {rule.tensor}", "Take one of them out.")
+    by_place: dict[tuple[str, str], list[Factor]] = {}
+    for rule in rules:
+        if isinstance(rule, Factor):
+            by_place.setdefault((rule.fanout, rule.dim), []).append(rule)
+    for (fanout, dim), own in by_place.items():
+        most = min((rule.most for rule in own if rule.most is not None), default=None)
+        if most is not None and max(rule.least for rule in own) > most:
+            clash(f"{dim} is required and barred on {fanout}", "Name it in one of forbid, require and factors.")
+    circle = _circle({rule: None for rule in rules if isinstance(rule, Outside)})
+    if circle:
+        clash(f"the orders go in a circle: {' outside '.join(circle)}", "Take one of them out.")
+    return found
+
+
+def _circle(pairs: Mapping[Outside, None]) -> list[str]:
+    """Return dims of which each must be outside the next, the first again at the end; [] where there are none."""
+    inner: dict[str, list[str]] = {}
+    for pair in pairs:
+        inner.setdefault(pair.outer, []).append(pair.inner)
+
+    def walk(path: list[str], seen: set[str]) -> list[str]:
+        for dim in inner.get(path[-1], []):
+            if dim in path:
+                return [*path[path.index(dim) :], dim]
+            if dim not in seen:
+                seen.add(dim)
+                found = walk([*path, dim], seen)
+                if found:
+                    return found
+        return []
+
+    circles = [circle for circle in (walk([dim], {dim}) for dim in inner) if circle]
+    return min(circles, key=len) if circles else []

@@ -1,0 +1,172 @@
+"""What a user demands of a mapping beyond the machine: a tuple of rules, each of which a mapping meets or breaks.
+
+Order rules speak of the temporal loops from the outermost to the innermost, wherever storage nodes stand between them,
+so that a storage node may be raised over loops without breaking one (structure of the search: tables.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+
+from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
+from polymap.search.problem.goals import Objective
+
+_DIGITS = 12  # of a figure that is not exact
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Every temporal loop over `outer` stands outside every temporal loop over `inner`."""
+
+    outer: str
+    inner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outermost:
+    """The dims with temporal loops begin with these, each where its outermost loop stands; others are passed over."""
+
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Innermost:
+    """The dims with temporal loops end with these, each where its innermost loop stands; others are passed over."""
+
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """The instances of a fan-out over which a dim is spread are at least `least` and at most `most` (None: any)."""
+
+    fanout: str
+    dim: str
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A level holds a tensor (or, not `must`, does not)."""
+
+    level: str
+    tensor: str
+    must: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """Every storage node covers a multiple of `size` indices of the dim: what is inside can be one instruction."""
+
+    dim: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """The compute units do at least this share of what they could in the compute cycles."""
+
+    least: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """The value of an objective (one that has one value) is at most `most`, in its unit."""
+
+    objective: Objective
+    most: Fraction
+
+
+OrderRule = Outside | Outermost | Innermost
+Rule = Outside | Outermost | Innermost | Factor | Held | Intrinsic | Utilization | AtMost
+Rules = tuple[Rule, ...]
+
+
+def rule_text(rule: Rule) -> str:
+    """Return the demand as a sentence."""
+    match rule:
+        case Outside(outer, inner):
+            return f"every loop over {outer} stands outside every loop over {inner} (order)"
+        case Outermost(dims):
+            return f"the outermost loops are over {', '.join(dims)} (outermost)"
+        case Innermost(dims):
+            return f"the innermost loops are over {', '.join(dims)} (innermost)"
+        case Factor(fanout, dim, _, 1):
+            return f"{dim} is not spread over {fanout} (fanouts)"
+        case Factor(fanout, dim, least, None):
+            return f"{dim} is spread over at least {least} instances of {fanout} (fanouts)"
+        case Factor(fanout, dim, least, most):
+            count = f"{least}" if least == most else f"{least} to {most}"
+            return f"{dim} is spread over {count} instances of {fanout} (fanouts)"
+        case Held(level, tensor, must):
+            return f"{level} {'holds' if must else 'does not hold'} {tensor} (store)"
+        case Intrinsic(dim, size):
+            return f"every tile is a multiple of {size} along {dim} (intrinsic)"
+        case Utilization(least):
+            return f"utilization is at least {figure(least, up=False)} (min_utilization)"
+        case AtMost(objective, most):
+            return f"{objective.text} is at most {figure(most, up=True)} (limits)"
+
+
+def figure(value: Fraction, *, up: bool) -> str:
+    """Return a value as a decimal that the input accepts: exact where it is short, else rounded up or down.
+
+    A limit that is rounded up and a share that is rounded down can be used: what was to be allowed is.
+    """
+    places = next((n for n in range(_DIGITS) if (value * 10**n).denominator == 1), None)
+    if places is None:
+        places = max(0, _DIGITS - len(str(int(value))))
+    scaled = value * 10**places
+    digits = str(ceil(scaled) if up else floor(scaled)).rjust(places + 1, "0")
+    return f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".") if places else digits
+
+
+def narrowed(workload: Workload, arch: Architecture, rules: Rules) -> Architecture:
+    """Return the machine with what rules forbid and demand of its fan-outs and levels written into it."""
+    held = [rule for rule in rules if isinstance(rule, Held)]
+    barred = {(rule.fanout, rule.dim) for rule in rules if isinstance(rule, Factor) and rule.most == 1}
+    nodes: list[Node] = []
+    for node in arch.nodes:
+        if isinstance(node, Fanout):
+            dims = tuple(dim.name for dim in workload.dims if node.dims is None or dim.name in node.dims)
+            free = tuple(dim for dim in dims if (node.name, dim) not in barred)
+            nodes.append(node if free == dims else replace(node, dims=free))
+        elif isinstance(node, MemoryLevel):
+            nodes.append(_level(workload, node, [rule for rule in held if rule.level == node.name]))
+        else:
+            nodes.append(node)
+    return replace(arch, nodes=tuple(nodes))
+
+
+def _level(workload: Workload, level: MemoryLevel, held: list[Held]) -> MemoryLevel:
+    if not held:
+        return level
+    kept_out = {rule.tensor for rule in held if not rule.must}
+    must = tuple(dict.fromkeys((*level.must_hold, *(rule.tensor for rule in held if rule.must))))
+    if not kept_out:
+        return replace(level, must_hold=must)
+    may = tuple(
+        t.name
+        for t in workload.tensors
+        if (level.holds is None or {t.name, f"@{t.role.value}"} & set(level.holds)) and t.name not in kept_out
+    )
+    return replace(level, holds=may, must_hold=must)
+
+
+def dims_named(rules: Rules) -> frozenset[str]:
+    """Return the dims that some rule treats in its own way."""
+    named: set[str] = set()
+    for rule in rules:
+        match rule:
+            case Outside(outer, inner):
+                named |= {outer, inner}
+            case Outermost(dims) | Innermost(dims):
+                named |= set(dims)
+            case Factor(_, dim, _, _) | Intrinsic(dim, _):
+                named.add(dim)
+            case Held() | Utilization() | AtMost():
+                pass
+    return frozenset(named)

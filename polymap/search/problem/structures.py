@@ -1,0 +1,178 @@
+"""Structures: which dims are spread over which fan-out, by how much.
+
+Fan-outs of one class are alike to every count, so a structure is told by one product per class and dim: of the dim's
+factors over the class's fan-outs, each within its size and `dims`. The classes' products divide the extents together.
+Where the user constrains them, CP-SAT owns the constraints and lists what meets them (structure_model.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import count_type
+from polymap.search.problem.lattice import IntArray, divisors, prime_factors
+from polymap.search.problem.problem import FanoutClass, Problem
+from polymap.search.problem.rules import Factor, Rules
+
+Vector = tuple[int, ...]
+Factors = tuple[Vector, ...]
+BETWEEN_LOOKS = 4096  # structures between two looks at the clock
+_CHUNK = 1 << 20  # products of rows looked at together
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """factors: [fan-out][dim] as enumerated. classes: [class][dim], the products that decide every count."""
+
+    factors: tuple[tuple[int, ...], ...]
+    classes: tuple[tuple[int, ...], ...]
+
+    def used(self, dim: int) -> int:
+        """Return the product of the dim's factors over all fan-outs."""
+        return prod(row[dim] for row in self.factors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits:
+    """What the fan-outs of one class can make together. rows: the products, one per dim; factors: of each row the first
+    split into factors, per fan-out."""
+
+    rows: IntArray
+    factors: tuple[Factors, ...]
+
+
+def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
+    """Return the structures, one per distinct class products, in a fixed order, and whether these are all.
+
+    Raises SolverError if CP-SAT, asked where there are rules, ends for any other reason than the end of the enumeration
+    or of the time.
+    """
+    splits = [splits_of(problem, one) for one in problem.classes]
+    if problem.rules:
+        from polymap.search.problem.structure_model import solutions  # CP-SAT takes half a second to load
+
+        rows, complete = solutions(problem, [[tuple(row) for row in one.rows.tolist()] for one in splits], out_of_time)
+        places = [{tuple(row): n for n, row in enumerate(one.rows.tolist())} for one in splits]
+        chosen = [[known[row] for known, row in zip(places, matrix, strict=True)] for matrix in rows]
+    else:
+        found, complete = _joined(problem, splits, out_of_time)
+        chosen = found.tolist()
+    structures = _structures(problem, splits, chosen, out_of_time)
+    return structures, complete and len(structures) == len(chosen)
+
+
+def _structures(
+    problem: Problem, splits: list[Splits], chosen: list[list[int]], out_of_time: Callable[[], bool]
+) -> tuple[Structure, ...]:
+    """Return the structures of one row per class (by number), sorted by their products; the first ones where time
+    ends."""
+    rows = [[tuple(row) for row in one.rows.tolist()] for one in splits]
+    fanouts = [f for one in problem.classes for f in one.fanouts]
+    order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
+    found: list[Structure] = []
+    for count, numbers in enumerate(chosen):
+        if count % BETWEEN_LOOKS == BETWEEN_LOOKS - 1 and out_of_time():
+            break
+        factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors[n]]
+        classes = tuple(own[n] for own, n in zip(rows, numbers, strict=True))
+        found.append(Structure(tuple(factors[i] for i in order), classes))
+    return tuple(sorted(found, key=lambda structure: structure.classes))
+
+
+def _joined(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bool]) -> tuple[IntArray, bool]:
+    """Return every choice of one row per class (by number) whose products divide the extents, and whether these are
+    all."""
+    extents = _shortened(problem)
+    chosen, products = np.zeros((1, 0), dtype=np.int64), np.ones((1, len(extents)), dtype=extents.dtype)
+    for one in splits:
+        found: list[tuple[IntArray, IntArray]] = []
+        for first, left, right in _dividing(products, one.rows, extents):
+            found.append((np.column_stack([chosen[first + left], right]), products[first + left] * one.rows[right]))
+            if out_of_time():
+                return np.zeros((0, len(splits)), dtype=np.int64), False
+        chosen, products = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return chosen, True
+
+
+def _dividing(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tuple[int, IntArray, IntArray]]:
+    """Yield (first, rows of left after it, rows of right), in order: all pairs whose products divide the extents."""
+    size = max(1, _CHUNK // max(1, len(right)))
+    for first in range(0, len(left), size):
+        ok: NDArray[np.bool_] = np.ones((min(size, len(left) - first), len(right)), dtype=np.bool_)
+        for d, extent in enumerate(extents):
+            ok &= np.asarray(extent % (left[first : first + size, d, None] * right[None, :, d]) == 0, dtype=np.bool_)
+        a, b = np.nonzero(ok)
+        yield first, a, b
+
+
+def _first_of_each(rows: IntArray) -> IntArray:
+    """Return the positions, ascending, of the first of all equal rows."""
+    if rows.dtype != object:
+        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
+    first: dict[Vector, int] = {}
+    for place, row in enumerate(rows.tolist()):
+        first.setdefault(tuple(row), place)
+    return np.array(list(first.values()), dtype=np.int64)
+
+
+def _shortened(problem: Problem) -> IntArray:
+    """Return the extents, each without primes that are larger than all fan-outs: what is spread divides the rest.
+
+    They are Python ints where a product of two of their divisors may not fit int64.
+    """
+    most = max((fanout.size for fanout in problem.arch.fanouts), default=1)
+    kept = [prod(p**e for p, e in prime_factors(extent) if p <= most) for extent in problem.extents]
+    return np.array(kept, dtype=count_type(max(kept, default=1) ** 2))
+
+
+def splits_of(problem: Problem, one: FanoutClass) -> Splits:
+    """Return what the fan-outs of a class can make; no row where some fan-out cannot meet the rules."""
+    extents = _shortened(problem)
+    rows = np.ones((1, len(extents)), dtype=extents.dtype)
+    factors: list[Factors] = [()]
+    for f in one.fanouts:
+        fanout = problem.arch.fanouts[f]
+        choices: list[list[int]] = []
+        for name, extent in zip(problem.dims, problem.extents, strict=True):
+            free = fanout.dims is None or name in fanout.dims
+            allowed = [value for value in divisors(extent) if value <= fanout.size] if free else [1]
+            choices.append([value for value in allowed if _meets(problem.rules, fanout.name, name, value)])
+        own = list(_bounded(choices, fanout.size))
+        if not own:
+            return Splits(np.ones((0, len(extents)), dtype=extents.dtype), ())
+        rows, pairs = _distinct_products(rows, np.array(own, dtype=extents.dtype).reshape(len(own), -1), extents)
+        factors = [(*factors[a], own[b]) for a, b in pairs]
+    return Splits(rows, tuple(factors))
+
+
+def _distinct_products(left: IntArray, right: IntArray, extents: IntArray) -> tuple[IntArray, list[tuple[int, int]]]:
+    """Return the different products of two rows that divide the extents, and the first pair that makes each."""
+    rows, pairs = np.zeros((0, len(extents)), dtype=extents.dtype), np.zeros((0, 2), dtype=np.int64)
+    for first, a, b in _dividing(left, right, extents):
+        rows = np.concatenate([rows, left[first + a] * right[b]])
+        pairs = np.concatenate([pairs, np.column_stack([first + a, b])])
+        kept = _first_of_each(rows)
+        rows, pairs = rows[kept], pairs[kept]
+    return rows, [(int(a), int(b)) for a, b in pairs.tolist()]
+
+
+def _meets(rules: Rules, fanout: str, dim: str, factor: int) -> bool:
+    """Return whether a dim's factor over a fan-out is one that the rules allow."""
+    mine = (rule for rule in rules if isinstance(rule, Factor) and (rule.fanout, rule.dim) == (fanout, dim))
+    return all(rule.least <= factor and (rule.most is None or factor <= rule.most) for rule in mine)
+
+
+def _bounded(choices: list[list[int]], size: int) -> Iterable[tuple[int, ...]]:
+    """Yield the vectors, one value per list, whose product is at most `size`."""
+    if not choices:
+        yield ()
+        return
+    for value in choices[0]:
+        if value <= size:
+            for rest in _bounded(choices[1:], size // value):
+                yield (value, *rest)

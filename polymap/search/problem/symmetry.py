@@ -1,0 +1,68 @@
+"""Renamings of dims that change nothing: p <-> q with r <-> s in a square convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+
+from polymap.search.problem.problem import Problem
+from polymap.search.problem.rules import dims_named
+from polymap.search.problem.structures import BETWEEN_LOOKS, Structure
+
+MOST_DIMS = 8
+
+
+def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
+    """Return the permutations of dims, other than the identity, that map every tensor's index groups to themselves.
+
+    Dims keep their extent and what fan-outs allow them. Beyond MOST_DIMS dims none are looked for.
+    """
+    count = len(problem.dims)
+    if count > MOST_DIMS:
+        return ()
+    named = dims_named(problem.rules)
+    # A dim that a rule names is like no other.
+    kinds = [
+        (problem.extents[d], _allowed(problem, d), dim if dim in named else "") for d, dim in enumerate(problem.dims)
+    ]
+    found: list[tuple[int, ...]] = []
+    for image in permutations(range(count)):
+        alike = image != tuple(range(count)) and all(kinds[d] == kinds[e] for d, e in enumerate(image))
+        if alike and _keeps_groups(problem, image):
+            found.append(image)
+    return tuple(found)
+
+
+def _allowed(problem: Problem, dim: int) -> tuple[bool, ...]:
+    return tuple(one.dims is None or problem.dims[dim] in one.dims for one in problem.arch.fanouts)
+
+
+def _keeps_groups(problem: Problem, image: tuple[int, ...]) -> bool:
+    renamed = {name: problem.dims[image[d]] for d, name in enumerate(problem.dims)}
+    for term in problem.terms:
+        own = {frozenset(zip(group.dims, group.coefficients, strict=True)) for group in term.groups}
+        moved = {
+            frozenset((renamed[dim], c) for dim, c in zip(group.dims, group.coefficients, strict=True))
+            for group in term.groups
+        }
+        if own != moved:
+            return False
+    return True
+
+
+def distinct_structures(
+    problem: Problem, structures: tuple[Structure, ...], out_of_time: Callable[[], bool]
+) -> tuple[tuple[Structure, ...], bool]:
+    """Return one structure of every class of structures that symmetries map to one another, and whether these are all
+    (where time ends they are not)."""
+    images = symmetries(problem)
+    kept: list[Structure] = []
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+    for count, structure in enumerate(structures if images else ()):
+        if count % BETWEEN_LOOKS == BETWEEN_LOOKS - 1 and out_of_time():
+            return tuple(kept), False
+        if structure.classes not in seen:
+            kept.append(structure)
+            for image in images:
+                seen.add(tuple(tuple(row[d] for d in image) for row in structure.classes))
+    return (tuple(kept) if images else structures), True

@@ -1,0 +1,92 @@
+"""When a search ends: its time, its memory, and its work, which a busy machine does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from polymap.search.resources.memory import Memory
+
+LEAST_DIVIDING_S = 5.0  # for dividing tiles before those of any size,
+LEAST_DIVIDING_SHARE = 1 / 3  # or this share of the limit where that is more,
+MOST_OF_A_SHORT_LIMIT = 0.8  # and where the limit is short, this much of it
+DIVIDING_WORK_SHARE = 0.5  # where the work is limited
+
+
+class OutOfTime(Exception):
+    """A limit was reached inside a step."""
+
+
+def never() -> bool:
+    """Return that no limit is reached."""
+    return False
+
+
+@dataclass(slots=True)
+class Work:
+    """Steps of a search: structures and regions bounded, nodes visited, mappings scored; and how many there may be
+    (None: any number)."""
+
+    limit: int | None = None
+    done: int = 0
+
+    def add(self, steps: int = 1) -> None:
+        """Count steps."""
+        self.done += steps
+
+    @property
+    def left(self) -> int | None:
+        """Return how many more steps there may be (None: any number)."""
+        return None if self.limit is None else max(0, self.limit - self.done)
+
+    def is_spent(self) -> bool:
+        """Return whether no step is left."""
+        return self.limit is not None and self.done >= self.limit
+
+
+class Limits:
+    """The limits of one search, counted from when this is made. Calling it tells whether the search is over."""
+
+    def __init__(
+        self, clock: Callable[[], float], time_limit_s: float, memory: Memory, work_limit: int | None = None
+    ) -> None:
+        self._clock, self.time_limit_s, self.memory = clock, time_limit_s, memory
+        self.begin = clock()
+        self.work = Work(work_limit)
+
+    def share(self) -> float:
+        """Return the share of the limit that is spent: of the work where that is limited, else of the time. Above 1
+        where any limit is reached."""
+        if self.memory.is_spent() or self.work.is_spent():
+            return 2.0
+        time = (self._clock() - self.begin) / self.time_limit_s
+        # Where work is limited the clock decides nothing but the end: the answer is the same on a busy machine.
+        return time if time > 1 or self.work.limit is None else self.work.done / self.work.limit
+
+    def __call__(self) -> bool:
+        """Return whether a limit is reached."""
+        return self.share() > 1
+
+    def time_is_up(self) -> bool:
+        """Return whether the time limit is reached, or the memory limit."""
+        return self.memory.is_spent() or self._clock() - self.begin > self.time_limit_s
+
+    def renewed(self, time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> Limits:
+        """Return new limits for a search that goes on now; what it holds already counts on."""
+        return Limits(self._clock, time_limit_s, self.memory.with_limit(memory_limit_mb), work_limit)
+
+    def seconds(self) -> float:
+        """Return the seconds since the begin."""
+        return self._clock() - self.begin
+
+    def until(self, share: float) -> Callable[[], bool]:
+        """Return what tells whether that share is spent."""
+        return lambda: self.share() > share
+
+    def dividing(self) -> Callable[[], bool]:
+        """Return what tells whether the share of dividing tiles, which go first, is spent."""
+        if self.work.limit is not None:
+            return self.until(DIVIDING_WORK_SHARE)
+        limit = self.time_limit_s
+        seconds = max(LEAST_DIVIDING_SHARE * limit, min(LEAST_DIVIDING_S, MOST_OF_A_SHORT_LIMIT * limit))
+        return self.until(seconds / limit)

@@ -1,0 +1,223 @@
+"""For programs that the lattice search does not cover: the program order, and random trees, scored one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+from random import Random
+
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import (
+    Architecture,
+    Branch,
+    BudgetError,
+    Compute,
+    Mapping,
+    MappingNode,
+    Statement,
+    Storage,
+    Temporal,
+    Tensor,
+    Workload,
+    accesses_of,
+)
+from polymap.search.any_size import POLISHED, annealed
+from polymap.search.heuristics import Annealer
+from polymap.search.objective import objective_values, refusals
+from polymap.search.problem import Objective, Rules, divisors
+from polymap.search.resources import Work
+from polymap.workload import shared_dims
+
+TRIES = 200
+TRIES_OF_PROGRAMS = 40  # each takes longer to count
+
+
+Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Mappings that meet the rules, best first, and how many were scored to find them."""
+
+    found: tuple[Sampled, ...]
+    tried: int
+
+
+def sampled(
+    workload: Workload,
+    arch: Architecture,
+    objective: Objective,
+    rules: Rules,
+    stop: Callable[[], bool],
+    *,
+    annealer: Annealer | None,
+    seed: int,
+    before: Drawn | None,
+    work: Work,
+    report: Callable[[Mapping, Fraction], None],
+) -> Drawn:
+    """Return the mappings that meet the rules among the program order, random trees and what annealing makes of them.
+
+    Where none of the first will do, only a limit ends the search for one. before: what is known, to go on from.
+    """
+    if before is None:
+        scored, tried = _drawn(workload, arch, objective, seed, stop)
+        good = [one for one in scored if not refusals(workload, arch, rules, one[1], one[2])]
+    else:
+        good, tried = list(before.found), before.tried
+    if annealer is None or (good and len(objective.singles) > 1):
+        return Drawn(tuple(good), tried)
+    if good:
+        annealer.know(good[0][1], good[0][0][0])
+    annealed(annealer, stop, work, report, POLISHED if good else None)
+    if annealer.best is not None and annealer.best[0] not in [mapping for _, mapping, _ in good]:
+        mapping = annealer.best[0]
+        cost = evaluate(workload, arch, mapping)
+        good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
+    return Drawn(tuple(good), tried + annealer.scored)
+
+
+def _drawn(
+    workload: Workload, arch: Architecture, objective: Objective, seed: int, out_of_time: Callable[[], bool]
+) -> tuple[list[Sampled], int]:
+    """Return the legal mappings among the program order and random trees, best first, and how many were scored.
+
+    Trees that differ in loops of one iteration are the same.
+    """
+    found: dict[Mapping, Sampled] = {}
+    ones = frozenset(dim.name for dim in workload.dims if dim.extent == 1)
+    tried = 0
+    for mapping in _candidates(workload, arch, Random(seed)):
+        if out_of_time() and found:
+            break
+        tried += 1
+        try:
+            cost = evaluate(workload, arch, mapping)
+        except BudgetError:
+            continue
+        if cost.legal:
+            values = objective_values(workload, arch, objective, cost)
+            found.setdefault(Mapping(_without(ones, mapping.nodes)), (values, mapping, cost))
+    return sorted(found.values(), key=lambda item: item[0]), tried
+
+
+def _without(dims: frozenset[str], nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+    """Return the nodes without the temporal loops over these dims."""
+    return tuple(
+        Branch(tuple(_without(dims, child) for child in node.children)) if isinstance(node, Branch) else node
+        for node in nodes
+        if not (isinstance(node, Temporal) and node.dim in dims)
+    )
+
+
+def _candidates(workload: Workload, arch: Architecture, rng: Random) -> Iterator[Mapping]:
+    yield program_order(workload, arch)
+    if len(workload.statements) == 1:
+        for _ in range(TRIES):
+            yield _random_tree(workload, arch, rng)
+        return
+    for _ in range(TRIES_OF_PROGRAMS):
+        yield _program_tree(workload, _random_places(workload, arch, rng))
+
+
+def program_order(workload: Workload, arch: Architecture) -> Mapping:
+    """Return the program as it was written: no tiling, nothing parallel, everything required held as far inside as one
+    node can serve all statements that use it."""
+    deepest = _deepest(workload)
+    places = {
+        (level.name, tensor.name): deepest[tensor.name]
+        for level in arch.levels[1:]
+        for tensor in workload.tensors
+        if _names(tensor) & set(level.must_hold)
+    }
+    return _program_tree(workload, places)
+
+
+Places = dict[tuple[str, str], int]  # (level, tensor) -> how many loops stand above its node
+
+
+def _random_places(workload: Workload, arch: Architecture, rng: Random) -> Places:
+    """Return storage nodes anywhere on the way to where a tensor is used, a tensor's levels in the machine's order."""
+    places: Places = {}
+    for tensor in workload.tensors:
+        deepest = _deepest(workload)[tensor.name]
+        held = [level for level in arch.levels[1:] if _held(tensor, level.holds, level.must_hold, rng)]
+        depths = sorted(rng.randint(0, deepest) for _ in held)
+        places |= {(level.name, tensor.name): depth for level, depth in zip(held, depths, strict=True)}
+    return places
+
+
+def _users(workload: Workload, tensor: str) -> list[Statement]:
+    return [statement for statement in workload.statements if accesses_of(statement, tensor)]
+
+
+def _deepest(workload: Workload) -> dict[str, int]:
+    """Return tensor -> the number of loops that all statements share that use it."""
+    found: dict[str, int] = {}
+    for tensor in workload.tensors:
+        users = _users(workload, tensor.name)
+        shared = (len(shared_dims(users[0], other)) for other in users[1:])
+        found[tensor.name] = min((len(users[0].dims), *shared)) if users else 0
+    return found
+
+
+def _program_tree(workload: Workload, places: Places) -> Mapping:
+    """Return the program's own loops, each of tile 1, with these storage nodes among them."""
+    used = {tensor.name: {each.name for each in _users(workload, tensor.name)} for tensor in workload.tensors}
+
+    def stored(depth: int, inside: set[str], parts: list[set[str]]) -> tuple[Storage, ...]:
+        """Return the nodes of tensors that are used inside, but not in one part alone."""
+        return tuple(
+            Storage(level, (tensor,))
+            for (level, tensor), place in places.items()
+            if place == depth and used[tensor] <= inside and not any(used[tensor] <= part for part in parts)
+        )
+
+    def sequence(statements: list[Statement], depth: int) -> tuple[MappingNode, ...]:
+        parts = [list(part) for _, part in groupby(statements, key=lambda each: each.position[depth])]
+        children = tuple(child(part, depth) for part in parts)
+        if len(children) == 1:
+            return children[0]
+        names: list[set[str]] = [{each.name for each in part} for part in parts]
+        inside = {each.name for each in statements}
+        return (*stored(depth, inside, names), Branch(children))
+
+    def child(statements: list[Statement], depth: int) -> tuple[MappingNode, ...]:
+        first = statements[0]
+        nodes = stored(depth, {each.name for each in statements}, [])
+        if len(first.dims) == depth:
+            return (*nodes, Compute(first.name))
+        return (*nodes, Temporal(first.dims[depth], 1), *sequence(statements, depth + 1))
+
+    return Mapping(sequence(list(workload.statements), 0))
+
+
+def _names(tensor: Tensor) -> set[str]:
+    return {tensor.name, f"@{tensor.role.value}"}
+
+
+def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping:
+    """Return a random tree: random loop order split once at random tiles, storage nodes where levels allow."""
+    statement = workload.statements[0]
+    extents = workload.extents()
+    outer = [dim for dim in statement.dims if extents[dim] > 1]
+    inner = list(outer)
+    rng.shuffle(outer)
+    rng.shuffle(inner)
+    tiles = {dim: rng.choice(divisors(extents[dim])) for dim in outer}
+    nodes: list[MappingNode] = [Temporal(dim, tiles[dim]) for dim in outer if tiles[dim] < extents[dim]]
+    for level in arch.levels[1:]:
+        held = [t for t in workload.tensors if _held(t, level.holds, level.must_hold, rng)]
+        if held:
+            nodes.append(Storage(level.name, tuple(t.name for t in held)))
+    nodes.extend(Temporal(dim, 1) for dim in inner if tiles[dim] > 1)
+    return Mapping((*nodes, Compute(statement.name)))
+
+
+def _held(tensor: Tensor, holds: tuple[str, ...] | None, must: tuple[str, ...], rng: Random) -> bool:
+    names = _names(tensor)
+    if names & set(must):
+        return True
+    return (holds is None or bool(names & set(holds))) and rng.random() < 0.5

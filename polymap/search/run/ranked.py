@@ -1,0 +1,62 @@
+"""The best mappings of a problem in order, not only the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.search.dividing import Found, solve
+from polymap.search.heuristics import annealer_of
+from polymap.search.objective import measure_under, objective_values
+from polymap.search.problem import Objective, Rules, analyse, clashes
+from polymap.search.resources import Work
+from polymap.search.run.answer import Question, check_answer
+from polymap.search.run.programs import sampled
+
+
+def ranked(
+    workload: Workload,
+    arch: Architecture,
+    goal: Objective,
+    rules: Rules,
+    limit: int,
+    out_of_time: Callable[[], bool],
+    *,
+    divide: bool = True,
+    seed: int = 0,
+) -> Iterator[tuple[Mapping, Cost]]:
+    """Yield the `limit` best mappings with dividing tiles, best first, each with its cost.
+
+    divide, seed: of the mappings that are sampled where the lattice search does not apply.
+    """
+    problem = analyse(workload, arch, rules)
+    if clashes(workload, arch, rules):
+        return
+    if problem.reason is not None:
+        annealer = annealer_of(workload, arch, goal, rules, divide=divide, seed=seed)
+        drawn = sampled(
+            workload,
+            arch,
+            goal,
+            rules,
+            out_of_time,
+            annealer=annealer,
+            seed=seed,
+            before=None,
+            work=Work(),
+            report=lambda _mapping, _value: None,
+        )
+        yield from islice(((mapping, cost) for _, mapping, cost in drawn.found), limit)
+        return
+    measure = measure_under(goal, workload, arch, rules)
+    outcome = solve(problem, measure, out_of_time, _silent, keep=limit)
+    scored = [(leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found]
+    for mapping, cost in scored:
+        check_answer(Question(workload, arch, goal, rules), mapping, cost)
+    yield from sorted(scored, key=lambda item: objective_values(workload, arch, goal, item[1]))
+
+
+def _silent(_found: Found, _bound: int) -> None:
+    """Take a report, and keep it."""

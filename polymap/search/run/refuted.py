@@ -1,0 +1,156 @@
+"""Rules that no mapping meets, whatever the sizes of its tiles: what is decided without a search.
+
+A rule that is not refuted here may still be one that no mapping meets.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+
+from polymap.ir import Access, Architecture, MemoryLevel, Tensor, Workload, accesses_of, is_box
+from polymap.search.objective import floor_of
+from polymap.search.problem import AtMost, Factor, Goal, Intrinsic, Rules, Utilization, clashes, narrowed
+
+MOST_SHARES = 20_000  # ways to share dims among siblings that are told apart
+
+
+def is_refuted(workload: Workload, arch: Architecture, rules: Rules) -> bool:
+    """Return whether it is proven that no mapping, with tiles of any size, meets the rules on the machine."""
+    if clashes(workload, arch, rules):
+        return True
+    machine = narrowed(workload, arch, rules)
+    limits = [rule for rule in rules if isinstance(rule, AtMost)]
+    if any(floor_of(workload, machine, rule.objective) > rule.most for rule in limits):
+        return True
+    if len(workload.statements) != 1 or not is_box(workload.statements[0]):
+        return False
+    if _is_cut(workload, machine, rules):
+        return True
+    factors = any(isinstance(rule, Factor) for rule in rules)
+    shares = any(isinstance(rule, Utilization) for rule in rules)
+    times = any(rule.objective.goal is Goal.LATENCY for rule in limits)
+    return (factors or shares or times) and _is_too_slow(workload, machine, rules)
+
+
+def most_busy(workload: Workload, arch: Architecture, rules: Rules) -> Fraction | None:
+    """Return a utilization that no mapping of a program of one box exceeds; None where none meets the rules."""
+    cycles = _least_cycles(workload, narrowed(workload, arch, rules), rules)
+    if cycles is None:
+        return None
+    return Fraction(_instances(workload), cycles * arch.compute.per_cycle * prod(f.size for f in arch.fanouts))
+
+
+def _is_too_slow(workload: Workload, machine: Architecture, rules: Rules) -> bool:
+    """Return whether the fan-outs cannot be used as the rules say, or leave too many cycles."""
+    cycles = _least_cycles(workload, machine, rules)
+    if cycles is None:
+        return True
+    lanes = machine.compute.per_cycle * prod(fanout.size for fanout in machine.fanouts)
+    for rule in rules:
+        if isinstance(rule, Utilization) and _instances(workload) < rule.least * cycles * lanes:
+            return True
+        if isinstance(rule, AtMost) and rule.objective.goal is Goal.LATENCY and cycles > rule.most:
+            return True
+    return False
+
+
+def _instances(workload: Workload) -> int:
+    return prod(dim.extent for dim in workload.dims)
+
+
+def _least_cycles(workload: Workload, machine: Architecture, rules: Rules) -> int | None:
+    """Return a lower bound of the compute cycles; None where no use of the fan-outs meets the rules about them.
+
+    c siblings along a dim of n indices leave ceil(n / c) steps, and c after c' siblings what c c' leave; trees where
+    some siblings have no work need as many instances and no fewer steps.
+    """
+    names = [dim.name for dim in workload.dims]
+    bounds = {(rule.fanout, rule.dim): rule for rule in rules if isinstance(rule, Factor)}
+    for dim in workload.dims:
+        wanted = [rule.least for rule in bounds.values() if rule.dim == dim.name]
+        # A loop of two or more iterations leaves a smaller tile: at most n - 1 of them, with 2^(n - 1) siblings.
+        if dim.extent <= 64 and prod(wanted) > 2 ** (dim.extent - 1):
+            return None
+    shares = {tuple(dim.extent for dim in workload.dims)}
+    for fanout in machine.fanouts:
+        own = [bounds.get((fanout.name, name)) for name in names]
+        least = [1 if rule is None else rule.least for rule in own]
+        most = [fanout.size if rule is None or rule.most is None else rule.most for rule in own]
+        free = [fanout.dims is None or name in fanout.dims for name in names]
+        if prod(least) > fanout.size or any(n > 1 and not may for n, may in zip(least, free, strict=True)):
+            return None
+        tops = [top if may else 1 for top, may in zip(most, free, strict=True)]
+        spread = _spread(shares, fanout.size, least, tops)
+        if spread is None:
+            lanes = prod(one.size for one in machine.fanouts) * machine.compute.per_cycle
+            return -(-_instances(workload) // lanes)
+        shares = spread
+    return -(-min(prod(share) for share in shares) // machine.compute.per_cycle)
+
+
+def _spread(shares: set[tuple[int, ...]], size: int, least: list[int], tops: list[int]) -> set[tuple[int, ...]] | None:
+    """Return what siblings of one more fan-out leave of every dim; None where these are too many."""
+    known = {(share, prod(least)) for share in shares}
+    for place, (low, top) in enumerate(zip(least, tops, strict=True)):
+        known = {
+            ((*share[:place], left, *share[place + 1 :]), taken // low * max(low, siblings))
+            for share, taken in known
+            for siblings, left in _ways(share[place], min(top, size * low // taken))
+        }
+        if len(known) > MOST_SHARES:
+            return None
+    return {share for share, _ in known}
+
+
+def _ways(extent: int, top: int) -> list[tuple[int, int]]:
+    """Return (siblings, indices left to each) of at most so many siblings: the fewest that leave so many."""
+    found: list[tuple[int, int]] = []
+    siblings = 1
+    while siblings <= min(extent, top):
+        left = -(-extent // siblings)
+        found.append((siblings, left))
+        if left == 1:
+            break
+        siblings = -(-extent // (left - 1))
+    return found
+
+
+def _is_cut(workload: Workload, machine: Architecture, rules: Rules) -> bool:
+    """Return whether a level must hold tensors of which it has no tile that is a multiple of what the rules say."""
+    sizes = {rule.dim: rule.size for rule in rules if isinstance(rule, Intrinsic)}
+    for level in machine.levels[1:]:
+        held = [tensor for tensor in workload.tensors if {tensor.name, f"@{tensor.role.value}"} & set(level.must_hold)]
+        if not held or not sizes:
+            continue
+        # Tiles part the whole extent: where all are multiples it is one.
+        if any(dim.extent % sizes.get(dim.name, 1) for dim in workload.dims):
+            return True
+        if _is_overfull(workload, level, held, sizes):
+            return True
+    return False
+
+
+def _is_overfull(workload: Workload, level: MemoryLevel, held: list[Tensor], sizes: dict[str, int]) -> bool:
+    if level.capacity_bits is None:
+        return False
+    need = sum(tensor.bits * _least_elements(workload, tensor, sizes) for tensor in held)
+    return need * level.buffering > level.capacity_bits
+
+
+def _least_elements(workload: Workload, tensor: Tensor, sizes: dict[str, int]) -> int:
+    """Return a lower bound of a tensor's elements in a tile of so many indices per dim, wherever these lie."""
+    accesses = accesses_of(workload.statements[0], tensor.name)
+    return max((_least_of(access, sizes) for access in accesses), default=0)
+
+
+def _least_of(access: Access, sizes: dict[str, int]) -> int:
+    lengths: list[int] = []
+    dims: list[str] = []
+    for axis in access.index:
+        atoms = [atom for _, atom in axis.terms]
+        own = [atom for atom in atoms if isinstance(atom, str)]
+        # Sums of a and b numbers have at least a + b - 1 values.
+        lengths.append(1 + sum(sizes.get(dim, 1) - 1 for dim in own) if len(own) == len(atoms) else 1)
+        dims += own
+    return prod(lengths) if len(set(dims)) == len(dims) else max(lengths, default=1)

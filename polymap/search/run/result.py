@@ -1,0 +1,120 @@
+"""What a search answers, as data: the best mapping, how sure that is, and how much was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from polymap.costmodel import Cost
+from polymap.ir import Mapping, Mistake, OptionError, Shown
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceCount:
+    """Exact sizes of the mapping space (design: counting, "The mapping space"), and what the search did with it.
+
+    distinct: mappings with different costs; None where the space was not walked tree by tree. listed: of a search over
+    dividing tiles the structures (which dims are spread over which fan-outs; those that symmetry maps to one another
+    count once), None where not all are known. Of those evaluated: their trees were searched; pruned: refuted by a
+    bound; infeasible: nothing fits. An OPTIMAL answer has evaluated + pruned + infeasible = listed. Where none are
+    listed, evaluated: mappings scored or regions of tiles bounded; pruned: regions refuted.
+    """
+
+    syntactic: int | None
+    legal: int | None
+    distinct: int | None
+    evaluated: int
+    pruned: int
+    listed: int | None = None
+    infeasible: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a running search: the best mapping so far, its value, what no mapping can beat, their distance.
+
+    front: where a front is asked for, its mappings so far, by rising first part (value and bound are the first one's).
+    """
+
+    best: Mapping | None
+    value: int | float | None
+    bound: int | float | None
+    gap: float | None
+    seconds: float
+    front: tuple[Mapping, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a search knew after so many seconds: the value of the best mapping so far, and what no mapping can beat."""
+
+    seconds: float
+    value: int | float | None
+    bound: int | float
+
+
+Scored = tuple[tuple[Mapping, Cost], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult(Shown):
+    """The answer of `explore`.
+
+    status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
+    objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, pJ*cycle, bits).
+    gap: (value - bound) / value. clash: where INFEASIBLE, the smallest set of requirements that exclude each other, a
+    sentence each; with a TIMEOUT those that do so for tiles that divide.
+    values, bounds: of an order or a front, one per part, (name, in its unit); value, bound and gap are
+    then the first part's (an order's gap: of the first part where value and bound differ). front: the points of a
+    front, by rising first part, each an answer of its own; best is its first point. A point's bound is what no mapping
+    beats in the first part that is as good in the others; it is OPTIMAL where no mapping is as good in all parts and
+    better in one. history: how value and bound (of the first part) went, by rising seconds.
+    dividing: of a search over tiles of any size the answer over tiles that divide, which go first (None: they were not
+    searched); the answer is never worse. work: steps that the search took (structures and
+    regions bounded, nodes visited, mappings scored), which a work limit limits.
+    """
+
+    status: str
+    objective: str
+    best: Mapping | None
+    cost: Cost | None
+    value: int | float | None
+    bound: int | float | None
+    gap: float | None
+    space: SpaceCount
+    seconds: float
+    clash: tuple[str, ...] = ()
+    values: tuple[tuple[str, int | float], ...] = ()
+    bounds: tuple[tuple[str, int | float], ...] = ()
+    front: tuple[SearchResult, ...] = ()
+    more: Callable[[int], Scored] | None = field(default=None, compare=False, repr=False)
+    proof: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+    history: tuple[Moment, ...] = field(default=(), compare=False, repr=False)
+    dividing: SearchResult | None = None
+    work: int = field(default=0, compare=False)
+    again: Again | None = field(default=None, compare=False, repr=False)
+
+    def certificate(self) -> str:
+        """Return the text that proves the answer, which `verify` checks (docs/certificate.md). It takes about as long
+        as the search. Raises OptionError where nothing is proven, or the problem is none of those that are certified.
+        """
+        if self.proof is None:
+            what = f"this {self.status} answer has no certificate"
+            raise OptionError(Mistake("PM516", what, "An OPTIMAL answer over dividing tiles has one."))
+        return self.proof()
+
+    def top(self, count: int) -> Scored:
+        """Return the `count` best legal mappings with their costs, best first, searching again (see `candidates`)."""
+        return () if self.more is None else self.more(count)
+
+    def resume(
+        self, time_limit_s: float = 60, memory_limit_mb: int | None = None, work_limit: int | None = None
+    ) -> SearchResult:
+        """Return the answer after more time: the search goes on where the limit ended it, and is never worse.
+
+        An answer that is final comes back as it is. Raises OptionError for limits that are no positive numbers.
+        """
+        return self if self.again is None else self.again(time_limit_s, memory_limit_mb, work_limit)
+
+
+Again = Callable[[float, int | None, int | None], SearchResult]

@@ -1,0 +1,11 @@
+from polymap.workload.dependence_analysis import (
+    Dependence as Dependence,
+    Kind as Kind,
+    dependence_relations as dependence_relations,
+    dependences as dependences,
+    domain_of as domain_of,
+    shared_dims as shared_dims,
+)
+from polymap.workload.document import load_workload as load_workload
+from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
+from polymap.workload.notation import access_text as access_text

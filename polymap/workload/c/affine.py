@@ -1,0 +1,422 @@
+"""Integer expressions and conditions of C as quasi-affine expressions of loop counters, with C's meaning kept exactly.
+
+C's / and % cut towards zero; floors do not. Where the sign of the left side is not known, the sign itself is written as
+a floor: for |x| < m, floor(x / m) is -1 if x is negative and 0 if not. The same trick turns conditions with "or" into
+one constraint, and truth values into numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from polymap.inputs import shown
+from polymap.ir import Affine, Floor, affine, bounds, did_you_mean
+from polymap.poly import budget, integer_set
+from polymap.workload.c.tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary, render
+from polymap.workload.c.types import FLOATS, SPELLING, common, holds, is_unsigned, limits, promoted
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")
+MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What names mean where an expression stands.
+
+    integers: constants, loop variables and integers computed from them; types: theirs. extents: of all loop counters
+    (dims) known; constraints: what holds for them here. variables: names that stand for data. counters: the names of
+    all loop variables of the program.
+    """
+
+    integers: Mapping[str, Affine]
+    types: Mapping[str, str | None]
+    extents: Mapping[str, int]
+    constraints: tuple[Affine, ...]
+    variables: frozenset[str]
+    counters: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An integer and the C type in which it is computed (None: a name without a declaration, never too large).
+
+    Where the type is unsigned, C's value is this one modulo 2^bits: what wraps is refused where it would be seen.
+    """
+
+    value: Affine
+    kind: str | None
+
+
+def affine_of(expression: CExpression, scope: Scope) -> Affine:
+    """Return the integer expression in terms of loop counters; Refused where it is none, or leaves its C type."""
+    return seen(expression, whole_of(expression, scope), scope)
+
+
+def whole_of(expression: CExpression, scope: Scope) -> Whole:
+    """Return the integer expression with its type; Refused where it is none."""
+    match expression:
+        case Literal(text, number, line, kind):
+            if number is None:
+                raise Refused("PM264", line, f"{shown(text)} is no integer", "Loops and subscripts count in integers.")
+            return Whole(Affine((), number), kind)
+        case Name(name, line):
+            return _named(name, line, scope)
+        case Unary("-", operand):
+            inner = _promoted(operand, scope)
+            return _sound(expression, replace(inner, value=-inner.value), scope)
+        case Unary("+", operand):
+            return _promoted(operand, scope)
+        case Cast(kind, operand) if kind not in FLOATS:
+            return converted(operand, whole_of(operand, scope), kind, scope)
+        case Binary("+" | "-" | "*" | "/" | "%", left, right):
+            return _operation(expression, *_alike(left, right, scope), scope)
+        case Binary() | Unary():
+            return Whole(truth(formula_of(expression, scope), scope.extents), "int32")
+        case Choice(condition, then, other):
+            first, second = _alike(then, other, scope)
+            value = _choice(expression, formula_of(condition, scope), first.value, second.value, scope)
+            return Whole(value, first.kind)
+        case Call(("floord" | "ceild") as function, (left, right)):
+            return Whole(_rounded(expression, function, affine_of(left, scope), affine_of(right, scope)), "int32")
+        case Item() | Call() | Cast():
+            what = f"{shown(render(expression))} is not affine: it depends on data"
+            raise Refused("PM262", expression.line, what, "Sums of loop variables times constants are.")
+
+
+def _promoted(operand: CExpression, scope: Scope) -> Whole:
+    inner = whole_of(operand, scope)
+    return converted(operand, inner, None if inner.kind is None else promoted(inner.kind), scope)
+
+
+def seen(expression: CExpression, whole: Whole, scope: Scope) -> Affine:
+    """Return the value; Refused where some instance's does not fit into the type."""
+    if whole.kind is None or fits(whole.value, whole.kind, scope):
+        return whole.value
+    low, high = bounds(whole.value, scope.extents)
+    least, _ = limits(whole.kind)
+    found, spelling = low if low < least else high, SPELLING[whole.kind]
+    what = f"{shown(render(expression))} reaches {found}, which '{spelling}' does not hold"
+    wraps = "It would wrap around." if is_unsigned(whole.kind) else "What happens then is undefined in C."
+    raise Refused("PM272", expression.line, what, f"{wraps} Use a wider or a signed type.")
+
+
+def fits(value: Affine, kind: str, scope: Scope) -> bool:
+    """Return whether the type holds the value in every instance."""
+    if holds(kind, *bounds(value, scope.extents)):
+        return True
+    least, largest = limits(kind)
+    names = list(dict.fromkeys(name for each in (value, *scope.constraints) for name in each.dims))
+    box = [(name, scope.extents[name]) for name in names]
+    with budget(what="whether an integer stays in the range of its type"):
+        return all(
+            integer_set("", box, (*scope.constraints, outside)).is_empty()
+            for outside in (value - largest - 1, -value + (least - 1))
+        )
+
+
+def converted(expression: CExpression, whole: Whole, kind: str | None, scope: Scope) -> Whole:
+    """Return the value in another type; Refused where that would change what is seen of it."""
+    if whole.kind is None or whole.kind == kind:
+        return whole
+    if is_unsigned(whole.kind):
+        seen(expression, whole, scope)
+    return _sound(expression, Whole(whole.value, kind), scope)
+
+
+def _sound(expression: CExpression, whole: Whole, scope: Scope) -> Whole:
+    """Return the value; Refused where it overflows a signed type. Unsigned ones wrap, and that may not matter."""
+    if whole.kind is not None and not is_unsigned(whole.kind):
+        seen(expression, whole, scope)
+    return whole
+
+
+def _alike(left: CExpression, right: CExpression, scope: Scope) -> tuple[Whole, Whole]:
+    """Return both values in the type in which C computes with them."""
+    return _matched(left, whole_of(left, scope), right, whole_of(right, scope), scope)
+
+
+def _matched(left: CExpression, one: Whole, right: CExpression, two: Whole, scope: Scope) -> tuple[Whole, Whole]:
+    kind = None if one.kind is None or two.kind is None else common(one.kind, two.kind)
+    return converted(left, one, kind, scope), converted(right, two, kind, scope)
+
+
+def _operation(expression: Binary, left: Whole, right: Whole, scope: Scope) -> Whole:
+    match expression.operator:
+        case "+":
+            value = left.value + right.value
+        case "-":
+            value = left.value - right.value
+        case "*":
+            value = _product(expression, left.value, right.value)
+        case _:
+            first, second = seen(expression.left, left, scope), seen(expression.right, right, scope)
+            value = _division(expression, first, second, scope)
+    return _sound(expression, Whole(value, left.kind), scope)
+
+
+def _named(name: str, line: int, scope: Scope) -> Whole:
+    known = known_name(name, scope.integers)
+    if known is not None:
+        return Whole(scope.integers[known], scope.types.get(known))
+    if name in scope.counters:
+        raise Refused("PM265", line, f"the loop variable '{name}' is used outside its loop", "Write the value instead.")
+    if name in scope.variables:
+        what = f"'{name}' has no value that is known here"
+        hint = f"Give its size ({name}=8) if it is one; loops and subscripts may not depend on data."
+    else:
+        what, hint = (
+            f"'{name}' is not known",
+            f"{did_you_mean(name, tuple(scope.integers))} Or give its size: {name}=8.",
+        )
+    raise Refused("PM265", line, what, hint.strip())
+
+
+def known_name(name: str, integers: Mapping[str, object]) -> str | None:
+    """Return the name under which an integer is known: PolyBench writes the size N (or n) as _PB_N."""
+    bare = name.removeprefix("_PB_")
+    return next((each for each in (name, bare, bare.lower()) if each in integers), None)
+
+
+def _product(expression: CExpression, left: Affine, right: Affine) -> Affine:
+    if not left.terms:
+        return right * left.constant
+    if not right.terms:
+        return left * right.constant
+    what = f"the product {shown(render(expression))} of two loop variables is not affine"
+    raise Refused("PM262", expression.line, what, "One side of a product must be a constant.")
+
+
+def _division(expression: CExpression, left: Affine, right: Affine, scope: Scope) -> Affine:
+    assert isinstance(expression, Binary)
+    if right.terms or right.constant == 0:
+        what = "divides by zero" if not right.terms else "is not affine"
+        raise Refused("PM262", expression.line, f"{shown(render(expression))} {what}", "Divide by a constant.")
+    divisor = abs(right.constant)
+    quotient = _cut(left, divisor, scope.extents)
+    if expression.operator == "%":
+        return left - quotient * divisor
+    return quotient if right.constant > 0 else -quotient
+
+
+def _cut(value: Affine, divisor: int, extents: Mapping[str, int]) -> Affine:
+    """Return value / divisor, cut towards zero."""
+    low, high = bounds(value, extents)
+    if low >= 0:
+        return floored(value, divisor)
+    if high <= 0:
+        return -floored(-value, divisor)
+    negative = -floored(value, max(high, -low) + 1)
+    return floored(value + negative * (divisor - 1), divisor)
+
+
+def _rounded(expression: CExpression, function: str, left: Affine, right: Affine) -> Affine:
+    if right.terms or right.constant <= 0:
+        raise Refused("PM262", expression.line, f"{shown(render(expression))} is not affine", "Divide by a constant.")
+    return floored(left + (right.constant - 1 if function == "ceild" else 0), right.constant)
+
+
+def _choice(expression: CExpression, condition: Formula, then: Affine, other: Affine, scope: Scope) -> Affine:
+    difference = then - other
+    if difference.terms:
+        what = f"{shown(render(expression))} is not affine"
+        raise Refused("PM262", expression.line, what, "Both sides of ?: may differ by a constant here.")
+    return other + truth(condition, scope.extents) * difference.constant
+
+
+def formula_of(expression: CExpression, scope: Scope) -> Formula:
+    """Return the condition as a formula over loop counters; Refused where it depends on anything else."""
+    match expression:
+        case Unary("!", operand):
+            return negation(formula_of(operand, scope))
+        case Binary("&&", left, right):
+            first = formula_of(left, scope)
+            return Every((first, formula_of(right, _where(first, scope))))
+        case Binary("||", left, right):
+            first = formula_of(left, scope)
+            return Some((first, formula_of(right, _where(negation(first), scope))))
+        case Binary(operator, left, right) if operator in COMPARISONS:
+            return _comparison(operator, left, right, scope)
+        case _:
+            value = affine_of(expression, scope)
+            return negation(is_zero(value))
+
+
+def _where(formula: Formula, scope: Scope) -> Scope:
+    """Return the scope of what C evaluates only where the formula holds."""
+    found = constraints_of(formula, scope.extents)
+    return scope if found is None else replace(scope, constraints=(*scope.constraints, *found))
+
+
+def _comparison(operator: str, left: CExpression, right: CExpression, scope: Scope) -> Formula:
+    if operator in (">", ">="):
+        return _comparison({">": "<", ">=": "<="}[operator], right, left, scope)
+    if operator in ("==", "!="):
+        equal = is_zero(_gap(left, whole_of(left, scope), right, whole_of(right, scope), scope))
+        return equal if operator == "==" else negation(equal)
+    strict = 1 if operator == "<" else 0
+    # left < right: every value that the left is the maximum of, and so on.
+    for side, join in ((True, Every), (False, Some)):
+        lows = extremes(left, scope, maximum=side)
+        highs = extremes(right, scope, maximum=not side)
+        if len(lows) > 1 or len(highs) > 1:
+            lows = lows if len(lows) > 1 else [whole_of(left, scope)]
+            highs = highs if len(lows) == 1 else [whole_of(right, scope)]
+            return join(tuple(Atom(_gap(left, a, right, b, scope) - strict) for a in lows for b in highs))
+    return Atom(_gap(left, whole_of(left, scope), right, whole_of(right, scope), scope) - strict)
+
+
+def _gap(left: CExpression, low: Whole, right: CExpression, high: Whole, scope: Scope) -> Affine:
+    """Return by how much the right side exceeds the left, both as C compares them."""
+    one, two = _matched(left, low, right, high, scope)
+    return seen(right, two, scope) - seen(left, one, scope)
+
+
+def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Whole]:
+    """Return the values whose maximum (minimum) the expression is: one, unless it is written as such."""
+    match expression:
+        case Call(function, arguments) if function in (MAXIMA if maximum else MINIMA):
+            return [value for each in arguments for value in extremes(each, scope, maximum=maximum)]
+        case Choice(Binary(operator, left, right), then, other) if (
+            _picks(operator, left, right, then, other) is maximum
+        ):
+            return [value for each in (then, other) for value in extremes(each, scope, maximum=maximum)]
+        case Binary("+", left, right):
+            ones, twos = extremes(left, scope, maximum=maximum), extremes(right, scope, maximum=maximum)
+            return [_operation(expression, *_matched(left, a, right, b, scope), scope) for a in ones for b in twos]
+        case Binary("-", left, right):
+            ones, offset = extremes(left, scope, maximum=maximum), whole_of(right, scope)
+            return [_operation(expression, *_matched(left, a, right, offset, scope), scope) for a in ones]
+        case Call(function, _) if function in (*MAXIMA, *MINIMA):
+            return []
+        case Choice():
+            picked = None
+            if isinstance(expression.condition, Binary):
+                condition = expression.condition
+                picked = _picks(condition.operator, condition.left, condition.right, expression.then, expression.other)
+            return [whole_of(expression, scope)] if picked is None else []
+        case _:
+            return [whole_of(expression, scope)]
+
+
+def _picks(operator: str, left: CExpression, right: CExpression, then: CExpression, other: CExpression) -> bool | None:
+    """Return True if `left op right ? then : other` is the maximum of both, False if the minimum, None if neither."""
+    if operator not in ("<", "<=", ">", ">="):
+        return None
+    pair = (render(left), render(right))
+    smaller_first = operator in ("<", "<=")
+    if (render(then), render(other)) == pair:
+        return not smaller_first
+    if (render(other), render(then)) == pair:
+        return smaller_first
+    return None
+
+
+def picks_maximum(expression: Choice) -> bool | None:
+    """Return True for a ?: that is the maximum of its sides, False for the minimum, None for any other."""
+    condition = expression.condition
+    if not isinstance(condition, Binary):
+        return None
+    return _picks(condition.operator, condition.left, condition.right, expression.then, expression.other)
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """expression >= 0."""
+
+    expression: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All parts hold (none: true)."""
+
+    parts: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """At least one part holds (none: false)."""
+
+    parts: tuple[Formula, ...]
+
+
+Formula = Atom | Every | Some
+
+
+def floored(value: Affine, divisor: int) -> Affine:
+    """Return value / divisor, rounded down."""
+    if divisor == 1:
+        return value
+    if not value.terms:
+        return Affine((), value.constant // divisor)
+    return affine(((1, Floor(value, divisor)),))
+
+
+def is_zero(value: Affine) -> Formula:
+    """Return the formula that holds where the value is 0."""
+    return Every((Atom(value), Atom(-value)))
+
+
+def negation(formula: Formula) -> Formula:
+    """Return the formula that holds exactly where this one does not."""
+    match formula:
+        case Atom(expression):
+            return Atom(-expression - 1)
+        case Every(parts):
+            return Some(tuple(negation(part) for part in parts))
+        case Some(parts):
+            return Every(tuple(negation(part) for part in parts))
+
+
+def constraints_of(formula: Formula, extents: Mapping[str, int]) -> tuple[Affine, ...] | None:
+    """Return expressions that are all >= 0 exactly where the formula holds; None where it never does."""
+    formula = _simplified(formula, extents)
+    match formula:
+        case Atom(expression):
+            return (expression,)
+        case Every(parts):
+            lists = [constraints_of(part, extents) for part in parts]
+            return tuple(each for listed in lists if listed is not None for each in listed)
+        case Some(()):
+            return None
+        case Some():
+            return (truth(formula, extents) - 1,)
+
+
+def _simplified(formula: Formula, extents: Mapping[str, int]) -> Formula:
+    """Return the formula without the parts that are decided over the whole box."""
+    match formula:
+        case Atom(expression):
+            low, high = bounds(expression, extents)
+            return Every(()) if low >= 0 else Some(()) if high < 0 else formula
+        case Every(parts):
+            kept = [part for part in (_simplified(each, extents) for each in parts) if part != Every(())]
+            return Some(()) if Some(()) in kept else kept[0] if len(kept) == 1 else Every(tuple(kept))
+        case Some(parts):
+            kept = [part for part in (_simplified(each, extents) for each in parts) if part != Some(())]
+            return Every(()) if Every(()) in kept else kept[0] if len(kept) == 1 else Some(tuple(kept))
+
+
+def truth(formula: Formula, extents: Mapping[str, int]) -> Affine:
+    """Return 1 where the formula holds and 0 where it does not, as a quasi-affine expression over the box."""
+    match formula:
+        case Atom(expression):
+            low, high = bounds(expression, extents)
+            if low >= 0 or high < 0:
+                return Affine((), int(low >= 0))
+            return floored(expression, max(high, -low) + 1) + 1
+        case Every(parts):
+            total = _total(parts, extents)
+            return floored(total - len(parts), max(len(parts), 1)) + 1
+        case Some(parts):
+            total = _total(parts, extents)
+            return floored(total + (len(parts) - 1), len(parts)) if parts else Affine()
+
+
+def _total(parts: tuple[Formula, ...], extents: Mapping[str, int]) -> Affine:
+    total = Affine()
+    for part in parts:
+        total = total + truth(part, extents)
+    return total

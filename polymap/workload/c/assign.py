@@ -1,0 +1,186 @@
+"""What a C assignment reads, writes and computes, where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from polymap.inputs import is_name, shown
+from polymap.ir import Access, Affine, Apply, Expression, Number, Operator, Read, bounds, dim
+from polymap.poly import budget, integer_set
+from polymap.workload.c.affine import Scope, affine_of
+from polymap.workload.c.tree import Assign, Choice, Item, Name, Refused, render
+from polymap.workload.c.types import FLOATS, common, keeps_values
+from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
+
+_OPERATORS = {"+=": Operator.ADD, "-=": Operator.ADD, "*=": Operator.MULTIPLY}
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable that holds data. around: the loops in which it is declared: it has one copy per iteration of them.
+
+    name: in the text. shape: None for an axis whose size is not told.
+    """
+
+    name: str
+    tensor: str
+    element_type: str
+    shape: tuple[int | None, ...]
+    around: tuple[str, ...]
+    temporary: bool
+    line: int
+
+
+@dataclass(slots=True)
+class Variables:
+    """All variables of a program by the name of their tensor; `words`: names that occur in the source.
+
+    unknown: the element type of variables without a declaration.
+    """
+
+    words: frozenset[str]
+    unknown: str = "int32"
+    by_tensor: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    undeclared: dict[str, Variable] = field(default_factory=dict[str, Variable])
+
+    def declare(
+        self,
+        name: str,
+        element_type: str | None,
+        shape: tuple[int | None, ...],
+        around: tuple[str, ...],
+        line: int,
+        *,
+        temporary: bool,
+    ) -> Variable:
+        """Return a new variable; a second one of the same name has its tensor called name_2."""
+        tensor = unique(name, self.by_tensor, self.words)
+        self.by_tensor[tensor] = Variable(name, tensor, element_type or self.unknown, shape, around, temporary, line)
+        return self.by_tensor[tensor]
+
+    def access(self, place: Name | Item, known: Mapping[str, Variable], scope: Scope) -> Access:
+        """Return what a variable or element refers to; a variable without a declaration is taken as it is used."""
+        name, written = (place.name, ()) if isinstance(place, Name) else (place.array, place.index)
+        if name in scope.counters or name in scope.integers:
+            what = f"'{name}' is a loop variable or a constant"
+            raise Refused("PM265", place.line, f"{what}, and {shown(render(place))} uses it as data", "Rename one.")
+        variable = known.get(name) or self.undeclared.get(name)
+        if variable is None:
+            _check_name(name, place.line)
+            variable = self.declare(name, None, (None,) * len(written), (), place.line, temporary=False)
+            self.undeclared[name] = variable
+        if len(written) != len(variable.shape):
+            what = f"{shown(render(place))} has {len(written)} subscripts, '{name}' has {len(variable.shape)}"
+            raise Refused("PM268", place.line, f"{what} (line {variable.line})", "Every axis needs its subscript.")
+        own = tuple(dim(each) for each in variable.around)
+        return Access(variable.tensor, (*own, *(affine_of(each, scope) for each in written)))
+
+
+def _check_name(name: str, line: int) -> None:
+    if not is_name(name):
+        raise Refused("PM264", line, f"the name {shown(name)} is too long", "Names have at most 64 characters.")
+
+
+def unique(name: str, taken: Mapping[str, object], words: frozenset[str]) -> str:
+    """Return the name, or name_2, name_3, ... where it is taken; those occur nowhere else in the source."""
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name}_{number}" in taken or f"{name}_{number}" in words:
+        number += 1
+    return f"{name}_{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The instances of a statement: its dims with their extents, and constraints."""
+
+    extents: tuple[tuple[str, int], ...]
+    constraints: tuple[Affine, ...]
+
+    def is_empty(self, *more: Affine) -> bool:
+        """Return whether no instance satisfies the constraints and what is asked beyond them."""
+        if not self.constraints and not more:
+            return False
+        box = dict(self.extents)
+        if any(bounds(each, box)[1] < 0 for each in (*self.constraints, *more)):
+            return True
+        with budget(what="whether a statement ever runs"):
+            return integer_set("", self.extents, (*self.constraints, *more)).is_empty()
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a statement does to its target."""
+
+    operator: Operator
+    reads: tuple[Access, ...]
+    expression: Expression
+
+
+def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed:
+    """Return how the assignment computes; it accumulates only where any order of the instances gives the same.
+
+    kind: the target's element type. Integers wrap, so their sums and products may be taken in any order; what C cuts
+    off in every step (`int += double`) may not, and neither may a right side that reads the target's element.
+    """
+    if each.operator == "=":
+        return _extreme(each, target, kind, reader, domain) or _plain(each, kind, reader)
+    value = reader.read(each.value)
+    reads = tuple(reader.reads)
+    operator = _OPERATORS.get(each.operator)
+    alone = not any(_may_meet(target, read, domain) for read in reads)
+    if operator is not None and alone and (kind in FLOATS or value.kind not in FLOATS):
+        step = value.to(common(kind, value.kind))
+        return Computed(operator, reads, Apply("neg", (step.value,)) if each.operator == "-=" else step.value)
+    whole = with_target(each.operator[0], Typed(Read(0), kind), value)
+    return Computed(Operator.ASSIGN, (target, *reads), whole.value)
+
+
+def _plain(each: Assign, kind: str, reader: ValueReader) -> Computed:
+    if each.guarded:  # what is not assigned to is not converted either
+        assert isinstance(each.value, Choice)
+        value = reader.guarded(each.value, kind)
+    else:
+        value = reader.read(each.value).to(kind)
+    return Computed(Operator.ASSIGN, tuple(reader.reads), value.value)
+
+
+def _extreme(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed | None:
+    """Return `m = max(m, x)` as an accumulation, None where it is none: x must be kept as it is by m's type.
+
+    Where both are compared in another type than m's, m must keep its value there.
+    """
+    found = accumulation(each.target, each.value)
+    if found is None:
+        return None
+    operator, operand, compared = found
+    own = reader.fresh()
+    value = own.read(operand)
+    reads = tuple(own.reads)
+    inner = common(kind, value.kind) if compared is None else compared
+    kept = _keeps(value, kind) and keeps_values(kind, inner) and _keeps(value, inner)
+    if not kept or any(_may_meet(target, read, domain) for read in reads):
+        return None
+    return Computed(operator, reads, value.to(kind).value)
+
+
+def _keeps(value: Typed, kind: str) -> bool:
+    """Return whether a type holds the value, which may be a small constant, as it is."""
+    match value.value:
+        case Number(text) if text.isdigit():
+            return int(text) < 2**7
+        case _:
+            return keeps_values(value.kind, kind)
+
+
+def _may_meet(target: Access, read: Access, domain: Domain) -> bool:
+    """Return whether some instance reads the element that it writes."""
+    if target.tensor != read.tensor:
+        return False
+    differences = [one - other for one, other in zip(target.index, read.index, strict=True)]
+    if any(not difference.terms and difference.constant for difference in differences):
+        return False
+    equal = [each for difference in differences if difference.terms for each in (difference, -difference)]
+    return not domain.is_empty(*equal)

@@ -1,0 +1,210 @@
+"""One C loop as a dim: its values, in the order that it takes them, become counters from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from polymap.inputs import shown
+from polymap.ir import Affine, Floor, affine, bounds, dim
+from polymap.poly import budget, dim_bounds, integer_set
+from polymap.workload.c.affine import (
+    Atom,
+    Every,
+    Formula,
+    Scope,
+    Some,
+    affine_of,
+    constraints_of,
+    converted,
+    extremes,
+    formula_of,
+    seen,
+)
+from polymap.workload.c.tree import For, Refused, render
+from polymap.workload.c.types import FLOATS, SPELLING, holds, is_unsigned, limits as limits_of, type_of_value
+
+# A loop variable's value before its range is known: any integer that C can hold, both signs.
+_FAR = 1 << 200
+_UNKNOWN = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The values origin + step * counter, counter < extent, that satisfy the constraints (over all counters).
+
+    kind: the type of the loop variable, None for one without a declaration that no type would hold.
+    """
+
+    origin: int
+    step: int
+    extent: int
+    constraints: tuple[Affine, ...]
+    kind: str | None = None
+
+    def value(self, name: str) -> Affine:
+        """Return the loop variable in terms of its counter."""
+        return dim(name) * self.step + self.origin
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """A loop as rising values w (a falling variable is -w): w >= each of starts; factor * w <= limit for each end."""
+
+    sign: int
+    step: int
+    starts: tuple[Affine, ...]
+    ends: tuple[tuple[int, Affine], ...]
+
+
+def range_of(loop: For, scope: Scope, name: str, kind: str | None) -> Range | None:
+    """Return the loop's values inside the loops of the scope (counters satisfy the constraints); None: it never runs.
+
+    name: of the new counter. kind: the declared type of the variable. Refused where the loop has no end that can be
+    seen, is not affine, or leaves the range of its variable.
+    """
+    if kind in FLOATS:
+        what = f"the loop variable '{loop.variable}' is a {SPELLING[kind]}"
+        raise Refused("PM263", loop.line, what, "Loops count in integers: rounding would decide how often it runs.")
+    step = affine_of(loop.step, scope)
+    if step.terms or step.constant == 0:
+        what = f"the loop over '{loop.variable}' is unbounded: its step is {shown(render(loop.step))}"
+        raise Refused("PM263", loop.line, what, "A step is a constant other than 0.")
+    sign = 1 if step.constant > 0 else -1
+    found = extremes(loop.start, scope, maximum=sign > 0)
+    if not found:
+        raise Refused("PM262", loop.line, f"the start {shown(render(loop.start))} is not one value or their extreme")
+    starts = tuple(seen(loop.start, converted(loop.start, each, kind, scope), scope) * sign for each in found)
+    ends, extra = _ends(loop, scope, sign, starts, is_endless_below_zero=kind is not None and is_unsigned(kind))
+    if any(constraints_of(formula, scope.extents) is None for formula in extra):
+        return None
+    own = tuple(each for formula in extra for each in constraints_of(formula, scope.extents) or ())
+    limits = _Bounds(sign, abs(step.constant), starts, ends)
+    values = _normal(loop, limits, scope.extents, (*scope.constraints, *own), own, name)
+    return None if values is None else replace(values, kind=_kind(loop, limits, values, scope, kind))
+
+
+def _kind(loop: For, limits: _Bounds, values: Range, scope: Scope, kind: str | None) -> str | None:
+    """Return the type of the variable, after the condition was read once more in C's types.
+
+    From its first value to the one that ends the loop, the variable must stay in its type, and no side of the
+    condition may wrap.
+    """
+    ends = [values.origin, values.origin + values.step * (values.extent - 1) + limits.step * limits.sign]
+    ends += [bound * limits.sign for start in limits.starts for bound in bounds(start, scope.extents)]
+    low, high = min(ends), max(ends)
+    if kind is None:
+        kind = type_of_value(low, high)
+    elif not holds(kind, low, high):
+        least, largest = limits_of(kind)
+        what = f"the loop variable '{loop.variable}' would reach {low if low < least else high}"
+        hint = f"Its type '{SPELLING[kind]}' ends at {least if low < least else largest}: use a wider one."
+        raise Refused("PM272", loop.line, what, hint)
+    value = dim(_UNKNOWN) + low
+    inner = replace(
+        scope,
+        integers={**scope.integers, loop.variable: value},
+        types={**scope.types, loop.variable: kind},
+        extents={**scope.extents, _UNKNOWN: high - low + 1},
+        constraints=(*scope.constraints, *(value * limits.sign - start for start in limits.starts)),
+    )
+    formula_of(loop.condition, inner)
+    return kind
+
+
+def _ends(
+    loop: For, scope: Scope, sign: int, starts: tuple[Affine, ...], *, is_endless_below_zero: bool
+) -> tuple[tuple[tuple[int, Affine], ...], list[Formula]]:
+    """Return the upper ends (factor, limit) of the rising value, and what else is asked of the outer loops."""
+    inner = replace(
+        scope,
+        integers={**scope.integers, loop.variable: dim(_UNKNOWN) - _FAR},
+        types={**scope.types, loop.variable: None},
+        extents={**scope.extents, _UNKNOWN: 2 * _FAR},
+    )
+    ends: list[tuple[int, Affine]] = []
+    others: list[Formula] = []
+    for atom in _atoms(loop, formula_of(loop.condition, inner)):
+        factor = sum(c for c, each in atom.terms if each == _UNKNOWN)
+        rest = affine(tuple((c, each) for c, each in atom.terms if each != _UNKNOWN), atom.constant + factor * _FAR)
+        if _UNKNOWN in rest.dims:
+            raise Refused("PM262", loop.line, f"{shown(render(loop.condition))} is not affine in '{loop.variable}'")
+        if factor * sign < 0:
+            ends.append((abs(factor), rest))
+        else:
+            others.append(Some(tuple(Atom(start * abs(factor) + rest) for start in starts)))
+    endless = is_endless_below_zero and sign < 0 and all(bounds(limit, scope.extents)[1] >= 0 for _, limit in ends)
+    if not ends or endless:
+        what = f"the loop over '{loop.variable}' is unbounded: {shown(render(loop.condition))} never ends it"
+        why = "An unsigned variable is never negative." if ends else "It counts away from its bound."
+        raise Refused("PM263", loop.line, what, why)
+    return tuple(ends), others
+
+
+def _atoms(loop: For, formula: Formula) -> list[Affine]:
+    match formula:
+        case Atom(expression):
+            return [expression]
+        case Every(parts):
+            return [each for part in parts for each in _atoms(loop, part)]
+        case Some():
+            what = f"the condition {shown(render(loop.condition))} of the loop over '{loop.variable}' is no range"
+            raise Refused("PM262", loop.line, what, "Compare with < <= > >=, joined by &&.")
+
+
+def _normal(
+    loop: For,
+    limits: _Bounds,
+    extents: Mapping[str, int],
+    outer: tuple[Affine, ...],
+    own: tuple[Affine, ...],
+    name: str,
+) -> Range | None:
+    low = max(bounds(start, extents)[0] for start in limits.starts)
+    high = min(bounds(limit, extents)[1] // factor for factor, limit in limits.ends)
+    if high < low:
+        return None
+    fixed = all(not start.terms for start in limits.starts)
+    if not fixed and limits.step > 1 and len(limits.starts) > 1:
+        raise Refused("PM262", loop.line, f"a step of {limits.step} from the extreme of several values is not read")
+    if not fixed or any(limit.terms for _, limit in limits.ends):
+        tight = _tightened(limits, extents, outer, low, high)
+        if tight is None:
+            return None
+        # Steps are counted from the start: only a start that moves may be moved.
+        low, high = (low if fixed else tight[0]), tight[1]
+    step = limits.step if fixed else 1
+    extent = (high - low) // step + 1
+    value = dim(name) * step + low
+    wanted = [*own, *_inside(limits, value)] if not fixed else [*own, *_below(limits, value)]
+    box = {**extents, name: extent}
+    kept = tuple(each for each in wanted if bounds(each, box)[0] < 0)
+    return Range(low * limits.sign, step * limits.sign, extent, kept)
+
+
+def _below(limits: _Bounds, value: Affine) -> list[Affine]:
+    return [limit - value * factor for factor, limit in limits.ends]
+
+
+def _inside(limits: _Bounds, value: Affine) -> list[Affine]:
+    """Return what a value between the ends must satisfy; each >= 0."""
+    wanted = [*(value - start for start in limits.starts), *_below(limits, value)]
+    if limits.step > 1:
+        offset = value - limits.starts[0]
+        wanted.append(affine(((limits.step, Floor(offset, limits.step)),)) - offset)
+    return wanted
+
+
+def _tightened(
+    limits: _Bounds, extents: Mapping[str, int], outer: tuple[Affine, ...], low: int, high: int
+) -> tuple[int, int] | None:
+    """Return the least and largest value that occurs, or None if there is none."""
+    value = dim(_UNKNOWN) + low
+    with budget(what="the range of a loop"):
+        names = list(dict.fromkeys(each for wanted in (*outer, *_inside(limits, value)) for each in wanted.dims))
+        pairs = [(each, high - low + 1 if each == _UNKNOWN else extents[each]) for each in names if each != _UNKNOWN]
+        points = integer_set("", [(_UNKNOWN, high - low + 1), *pairs], (*outer, *_inside(limits, value)))
+        if points.is_empty():
+            return None
+        first, last = dim_bounds(points)[0]
+    return low + first, low + last

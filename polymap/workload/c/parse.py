@@ -1,0 +1,496 @@
+"""From prepared C text to typed data, by pycparser; nothing else of polymap sees pycparser's own tree."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+
+from pycparser import c_ast, c_generator, c_lexer, c_parser
+
+from polymap.inputs import shown
+from polymap.ir import InputError, Mistake
+from polymap.workload.c.source import Source
+from polymap.workload.c.tree import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    CExpression,
+    Choice,
+    Complaints,
+    CStatement,
+    Declare,
+    For,
+    If,
+    Item,
+    Literal,
+    Name,
+    Program,
+    Refused,
+    Unary,
+)
+from polymap.workload.c.types import decimal, literal_type
+
+MAX_EXPRESSION_DEPTH = 150
+
+_TYPES = {
+    "char": "int8", "signed char": "int8", "unsigned char": "uint8",
+    "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned": "uint32",
+    "long": "int64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
+    "float": "float32", "double": "float64",
+}  # fmt: skip
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
+_FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
+_BINARY = ("+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
+_NO_VALUES = {  # what it is called, and what would work
+    "&": ("an address", "Write A[i][j]."), "*": ("a pointer", "Write A[i] for *(A + i), and p[0] for *p."),
+    "~": ("a bit operation", "-x - 1 is the same as ~x."), "sizeof": ("sizeof", "Write the number."),
+    "Assignment": ("an assignment inside an expression", "Write separate assignments."),
+    "ExprList": ("a comma", "Write separate assignments."),
+    "StructRef": ("a member of a structure", "Give it an array of its own."),
+}  # fmt: skip
+_SHIFTS = {
+    "<<": "x * 2 is the same as x << 1.",
+    ">>": "x / 2 is the same as x >> 1 where x is not negative (else / rounds up, >> down).",
+}
+
+
+def node_at(node: c_ast.Node, field: str) -> c_ast.Node:
+    """Return a part of a node that must be there."""
+    part: object = getattr(node, field)
+    assert isinstance(part, c_ast.Node)
+    return part
+
+
+def nodes_at(node: c_ast.Node, field: str) -> list[c_ast.Node]:
+    """Return a part of a node as a list: nothing, one node or several."""
+    part: object = getattr(node, field, None)
+    if part is None:
+        return []
+    return [part] if isinstance(part, c_ast.Node) else list(cast("Sequence[c_ast.Node]", part))
+
+
+def text_at(node: c_ast.Node, field: str) -> str:
+    """Return a part of a node that is text ("" if there is none)."""
+    part: object = getattr(node, field)
+    return part if isinstance(part, str) else ""
+
+
+def children(node: c_ast.Node) -> list[tuple[str, c_ast.Node]]:
+    """Return the parts of a node with their names."""
+    return list(cast("Sequence[tuple[str, c_ast.Node]]", node.children()))
+
+
+class Expressions:
+    """Reads expressions; knows the types that the program defines."""
+
+    def __init__(self, functions: frozenset[str]) -> None:
+        """functions: those that the file defines; their bodies are not read."""
+        self.functions = functions
+        self._types: dict[str, str] = dict(_TYPES)
+        self._line = 0
+
+    def line(self, node: c_ast.Node) -> int:
+        """Return the line of a node (the last known one where pycparser does not tell)."""
+        place: object = getattr(getattr(node, "coord", None), "line", None)
+        self._line = place if isinstance(place, int) else self._line
+        return self._line
+
+    def define_type(self, name: str, kind: c_ast.Node) -> None:
+        """Remember a typedef of a plain type; what is declared with another is refused there."""
+        self._types.pop(name, None)
+        if isinstance(kind, c_ast.TypeDecl):
+            with suppress(Refused):
+                self._types[name] = self.element_type(kind)
+
+    def element_type(self, kind: c_ast.Node) -> str:
+        """Return the element type ("float32") of a plain C type; Refused for any other."""
+        self.check_qualifiers(kind)
+        inner = node_at(kind, "type") if isinstance(kind, c_ast.TypeDecl) else kind
+        words = cast("list[str]", getattr(inner, "names", ["struct"]))
+        found = self._types.get(_plain_type(words))
+        if found is None:
+            hint = "Integers of 8 to 64 bits, float and double are."
+            raise Refused("PM261", self.line(kind), f"the type '{' '.join(words)}' is not read", hint)
+        return found
+
+    def check_qualifiers(self, node: c_ast.Node) -> None:
+        """Refuse `volatile` and the like: other programs might change what they qualify."""
+        for word in cast("list[str]", getattr(node, "quals", None) or []):
+            if word not in ("const", "restrict"):
+                hint = "const and restrict are. Values change only where the program says so."
+                raise Refused("PM261", self.line(node), f"the qualifier '{word}' is not read", hint)
+
+    def read(self, node: c_ast.Node, depth: int = 0) -> CExpression:
+        """Return the expression; Refused where it holds what is not read."""
+        line = self.line(node)
+        if depth > MAX_EXPRESSION_DEPTH:
+            raise Refused("PM151", line, "an expression is too long", "Split it into several assignments.")
+        match node:
+            case c_ast.Constant():
+                return _literal(text_at(node, "type"), text_at(node, "value"), line)
+            case c_ast.ID():
+                return Name(text_at(node, "name"), line)
+            case c_ast.ArrayRef():
+                return self._item(node, depth)
+            case c_ast.UnaryOp():
+                return self._unary(node, depth)
+            case c_ast.BinaryOp():
+                operator = text_at(node, "op")
+                if operator not in _BINARY:
+                    hint = _SHIFTS.get(operator, "+ - * / %, comparisons, && and || are.")
+                    raise Refused("PM261", line, f"the operator '{operator}' cannot be read{_text(node)}", hint)
+                left, right = (self.read(node_at(node, side), depth + 1) for side in ("left", "right"))
+                return Binary(operator, left, right, line)
+            case c_ast.TernaryOp():
+                fields = ("cond", "iftrue", "iffalse")
+                condition, then, other = (self.read(node_at(node, field), depth + 1) for field in fields)
+                return Choice(condition, then, other, line)
+            case c_ast.FuncCall():
+                return self._call(node, depth)
+            case c_ast.Cast():
+                kind = node_at(node_at(node, "to_type"), "type")
+                return Cast(self.element_type(kind), self.read(node_at(node, "expr"), depth + 1), line)
+            case _:
+                kind = type(node).__name__
+                what, hint = _NO_VALUES.get(kind, (f"an expression of kind {kind}", "Write separate assignments."))
+                raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
+
+    def _item(self, node: c_ast.Node, depth: int) -> Item:
+        line = self.line(node)
+        index: list[CExpression] = []
+        base = node
+        while isinstance(base, c_ast.ArrayRef):
+            index.append(self.read(node_at(base, "subscript"), depth + 1))
+            base = node_at(base, "name")
+        if not isinstance(base, c_ast.ID):
+            raise Refused("PM261", line, "a subscript of something that is no array's name", "Write it as A[i][j].")
+        return Item(text_at(base, "name"), tuple(reversed(index)), line)
+
+    def _unary(self, node: c_ast.Node, depth: int) -> Unary:
+        operator, line = text_at(node, "op"), self.line(node)
+        if operator not in ("-", "+", "!"):
+            step = f"'{operator.strip('p')}' inside an expression", "Write separate assignments."
+            what, hint = _NO_VALUES.get(operator, step)
+            raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
+        return Unary(operator, self.read(node_at(node, "expr"), depth + 1), line)
+
+    def _call(self, node: c_ast.Node, depth: int) -> Call:
+        function = node_at(node, "name")
+        if not isinstance(function, c_ast.ID):
+            raise Refused("PM261", self.line(node), "a call of something that is no function's name")
+        name = text_at(function, "name")
+        if name in self.functions:
+            what = f"the file has a function '{name}' of its own, and its body is not read{_text(node)}"
+            raise Refused(
+                "PM266", self.line(node), what, "Write it inline, or as a macro (#define): macros are expanded."
+            )
+        listed = nodes_at(node, "args")
+        arguments = tuple(self.read(each, depth + 1) for each in (nodes_at(listed[0], "exprs") if listed else []))
+        return Call(name, arguments, self.line(node))
+
+
+def _text(node: c_ast.Node) -> str:
+    """Return ": '...'" with the node as C text, "" where it is too deep to be printed."""
+    level, depth = [node], 0
+    while level:
+        depth += 1
+        if depth > MAX_EXPRESSION_DEPTH:
+            return ""
+        level = [part for each in level for _, part in children(each)]
+    return f": {shown(str(c_generator.CGenerator().visit(node)))}"
+
+
+def _plain_type(words: Sequence[str]) -> str:
+    """Return the type's words in one order: `int long unsigned` is `unsigned long`."""
+    rest = [word for word in words if word not in ("signed", "unsigned")]
+    if len(rest) > 1 and "int" in rest:
+        rest.remove("int")
+    if "unsigned" in words:
+        return " ".join(["unsigned", *(word for word in rest if word != "int")])
+    return "signed char" if "signed" in words and rest == ["char"] else " ".join(rest) or "int"
+
+
+def _literal(kind: str, text: str, line: int) -> Literal:
+    whole = _INTEGER.fullmatch(text)
+    if whole and "char" not in kind:
+        return _integer(text, whole.group(1), whole.group(2), line)
+    point = _FLOAT.fullmatch(text)
+    if point is None or "char" in kind or kind == "string":
+        what = f"the character {text}" if "char" in kind else shown(text)
+        raise Refused("PM261", line, f"{what} cannot be read", "Write decimal numbers.")
+    if not math.isfinite(float(point.group(1))):
+        raise Refused("PM261", line, f"the number {shown(text)} is larger than any double")
+    return Literal(text, None, line, "float32" if point.group(2) else "float64")
+
+
+def _integer(text: str, digits: str, suffix: str, line: int) -> Literal:
+    base = 8 if len(digits) > 1 and digits.isdigit() and digits.startswith("0") else 0
+    if len(digits) > 100 or (base == 8 and not set(digits) <= set("01234567")):
+        raise Refused("PM261", line, f"the number {shown(text)} cannot be read")
+    number = int(digits, base)
+    element_type = literal_type(digits, suffix, number)
+    if element_type is None:
+        hint = "Give a larger bound as a size (N=...) of loops whose variables are not declared."
+        raise Refused("PM261", line, f"no integer type of C holds the number {shown(text)}", hint)
+    return Literal(decimal(number, element_type), number, line, element_type)
+
+
+_STANDARD = (
+    "signed char int8_t", "unsigned char uint8_t", "short int16_t", "unsigned short uint16_t", "int int32_t",
+    "unsigned uint32_t", "long int64_t", "unsigned long uint64_t", "unsigned long size_t", "long ptrdiff_t",
+    "long ssize_t", "_Bool bool", "double DATA_TYPE",
+)  # fmt: skip
+_PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD) + '\n#line 1 "source"\n'
+_PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::([0-9]+))?: *(.*)", re.DOTALL)
+_UNREAD = {
+    "While": "a while loop", "DoWhile": "a do loop", "Switch": "a switch", "Goto": "a goto", "Label": "a label",
+    "Break": "a break", "Continue": "a continue", "Return": "a return inside the nest",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """pycparser's own tree of what is read: declarations outside, and the statements."""
+
+    outside: tuple[c_ast.Node, ...]
+    body: tuple[c_ast.Node, ...]
+
+
+def parse(source: Source, complaints: Complaints) -> tuple[Program, Syntax]:
+    """Return the program in the source, and its tree; what cannot be read of it is left out and complained of.
+
+    Raises InputError for text that is no C at all.
+    """
+    file = complaints.file
+    parser = c_parser.CParser(lexer=_Lexer)
+    try:
+        # pycparser descends once per nesting level, and so do the functions below.
+        tree: object = parser.parse(_PRELUDE + source.text, "source")
+        return _Reader(source, complaints).program(cast("c_ast.Node", tree))
+    except RecursionError:
+        what = f"{file} is nested too deeply, or an expression is too long"
+        raise InputError(Mistake("PM151", what, "Split the longest expression.")) from None
+    except c_parser.ParseError as error:
+        raise InputError(Mistake("PM150", _not_c(str(error), parser.clex, source, file))) from None
+
+
+def _not_c(said: str, lexer: object, source: Source, file: str) -> str:
+    """Return what is wrong with the text and where: line and column of the user's own text."""
+    last = lexer.last if isinstance(lexer, _Lexer) else None
+    match = _PLACE.fullmatch(said)
+    if match is not None:
+        line, column, text = int(match.group(1)), int(match.group(2) or 1), match.group(3)
+        token = text.removeprefix("before: ") if text.startswith("before: ") else ""
+    elif last is not None:
+        (line, column, token), text = last, ""
+    else:
+        line, column, token = len(source.lines), len(source.lines[-1].rstrip()) + 1, ""
+        text = "the end comes too early"
+    text = f"unexpected '{token}'" if token else text
+    own = source.lines[line - 1] if line <= len(source.lines) else ""
+    if not own[column - 1 :].startswith(token):  # a macro stands before it: the first such word, or the line's first
+        column = max(own.find(token), len(own) - len(own.lstrip())) + 1
+    return f"this is no C that can be read: {text} ({file}:{line}:{column})"
+
+
+class _Lexer(c_lexer.CLexer):
+    """Remembers the last token that the parser asked for: its errors do not always tell a place."""
+
+    last: tuple[int, int, str] | None = None
+
+    def token(self) -> c_lexer.Token | None:
+        found = super().token()
+        self.last = None if found is None else (found.lineno, getattr(found, "column", 1), found.value)
+        return found
+
+
+class _Reader:
+    def __init__(self, source: Source, complaints: Complaints) -> None:
+        self.source = source
+        self.complaints = complaints
+        self.expressions = Expressions(source.functions)
+
+    def program(self, tree: c_ast.Node) -> tuple[Program, Syntax]:
+        outside: list[Declare] = []
+        nodes: list[c_ast.Node] = []
+        function: c_ast.Node | None = None
+        for node in nodes_at(tree, "ext"):
+            if isinstance(node, c_ast.FuncDef):
+                function = node
+            else:
+                nodes.append(node)
+                outside += (each for each in self.statement(node) if isinstance(each, Declare))
+        assert function is not None
+        declaration = node_at(function, "decl")
+        parameters = self._parameters(declaration)
+        nodes += parameters
+        outside += self._declared(parameters)
+        name = "" if self.source.wrapped else text_at(declaration, "name")
+        items = nodes_at(node_at(function, "body"), "block_items")
+        if self.source.has_region:
+            before, items = self._region(items)
+            outside += self._declared(before)
+            nodes += before
+        elif items and isinstance(items[-1], c_ast.Return):
+            items = items[:-1]
+        program = Program(name, tuple(outside), self.statements(items), self.source.wrapped)
+        return program, Syntax(tuple(nodes), tuple(items))
+
+    def _parameters(self, declaration: c_ast.Node) -> list[c_ast.Node]:
+        arguments = nodes_at(node_at(declaration, "type"), "args")
+        return [node for node in nodes_at(arguments[0], "params") if isinstance(node, c_ast.Decl)] if arguments else []
+
+    def _region(self, items: Sequence[c_ast.Node]) -> tuple[list[c_ast.Node], list[c_ast.Node]]:
+        """Return what stands before the marked region, around it too, and the region's own items."""
+        before: list[c_ast.Node] = []
+        for place, node in enumerate(items):
+            if _is_mark(node, "scop"):
+                end = next((at for at in range(place, len(items)) if _is_mark(items[at], "endscop")), len(items))
+                return before, list(items[place + 1 : end])
+            if _holds_mark(node):
+                outer, inner = self._region([each for _, each in children(node)])
+                return [*before, *outer], inner
+            before.append(node)
+        return before, []
+
+    def _declared(self, nodes: Sequence[c_ast.Node]) -> list[Declare]:
+        """Return the declarations among the items before a region; what else stands there is not read."""
+        found: list[Declare] = []
+        for node in nodes:
+            if isinstance(node, c_ast.Decl | c_ast.DeclList):
+                found += (each for each in self.statement(node) if isinstance(each, Declare))
+        return found
+
+    def statements(self, nodes: Sequence[c_ast.Node]) -> tuple[CStatement, ...]:
+        return tuple(each for node in nodes for each in self.statement(node))
+
+    def statement(self, node: c_ast.Node) -> list[CStatement]:
+        """Return the statements that a node stands for (none if it cannot be read: then there is a complaint)."""
+        try:
+            return self._statement(node)
+        except Refused as refused:
+            self.complaints.add(refused.code, refused.line, refused.what, refused.hint)
+            return []
+
+    def _statement(self, node: c_ast.Node) -> list[CStatement]:
+        line = self.expressions.line(node)
+        match node:
+            case c_ast.Compound():
+                return [Block(self.statements(nodes_at(node, "block_items")))]
+            case c_ast.DeclList():
+                return list(self.statements(nodes_at(node, "decls")))
+            case c_ast.Typedef():
+                self.expressions.define_type(text_at(node, "name"), node_at(node, "type"))
+                return []
+            case c_ast.Decl():
+                return self._declaration(node, line)
+            case c_ast.Assignment() | c_ast.UnaryOp():
+                return [self._assignment(node, line)]
+            case c_ast.For():
+                return [self._loop(node, line)]
+            case c_ast.If():
+                condition = self.expressions.read(node_at(node, "cond"))
+                return [If(condition, self._body(node, "iftrue"), self._body(node, "iffalse"), line)]
+            case c_ast.EmptyStatement() | c_ast.Pragma():
+                return []
+            case c_ast.FuncCall():
+                raise Refused("PM261", line, "a call stands alone, and what it does is not known", "Write it inline.")
+            case _:
+                kind = type(node).__name__
+                what = _UNREAD.get(kind, f"a statement of kind {kind}")
+                raise Refused("PM261", line, f"{what} cannot be read", "for, if, else and assignments can.")
+
+    def _body(self, node: c_ast.Node, field: str) -> tuple[CStatement, ...]:
+        return self.statements(nodes_at(node, field))
+
+    def _declaration(self, node: c_ast.Node, line: int) -> list[CStatement]:
+        name, kind = text_at(node, "name"), node_at(node, "type")
+        if isinstance(kind, c_ast.FuncDecl | c_ast.Struct | c_ast.Enum | c_ast.Union):
+            return []
+        shape: list[CExpression | None] = []
+        while isinstance(kind, c_ast.ArrayDecl | c_ast.PtrDecl):
+            size = nodes_at(kind, "dim") if isinstance(kind, c_ast.ArrayDecl) else []
+            shape.append(self.expressions.read(size[0]) if size else None)
+            self.expressions.check_qualifiers(kind)
+            kind = node_at(kind, "type")
+        values = nodes_at(node, "init")
+        if values and isinstance(values[0], c_ast.InitList):
+            raise Refused("PM261", line, f"'{name}' is set by a list", "Set it in a loop.")
+        value = self.expressions.read(values[0]) if values else None
+        return [Declare(name, self.expressions.element_type(kind), tuple(shape), value, line)]
+
+    def _assignment(self, node: c_ast.Node, line: int) -> Assign:
+        if isinstance(node, c_ast.UnaryOp):
+            step = {"p++": "+=", "++": "+=", "p--": "-=", "--": "-="}.get(text_at(node, "op"))
+            if step is None:
+                raise Refused("PM261", line, "an expression stands alone", "Assign it to something.")
+            operator, value, place = step, Literal("1", 1, line), node_at(node, "expr")
+        else:
+            operator, place = text_at(node, "op"), node_at(node, "lvalue")
+            value = self.expressions.read(node_at(node, "rvalue"))
+        target = self.expressions.read(place)
+        if not isinstance(target, Name | Item):
+            raise Refused("PM261", line, "only a variable or an array element can be assigned to")
+        if operator not in ("=", "+=", "-=", "*=", "/="):
+            raise Refused("PM261", line, f"the assignment '{operator}' is not read", "= += -= *= and /= are.")
+        return Assign(target, operator, value, line)
+
+    def _loop(self, node: c_ast.Node, line: int) -> For:
+        starts, conditions, steps = (nodes_at(node, field) for field in ("init", "cond", "next"))
+        if not starts or not conditions or not steps:
+            missing = "no start" if not starts else "no condition" if not conditions else "no step"
+            raise Refused("PM263", line, f"the loop is unbounded: it has {missing}", "Write for (i = 0; i < N; i++).")
+        if isinstance(starts[0], c_ast.DeclList):
+            declared = [each for each in self.statement(starts[0]) if isinstance(each, Declare)]
+            if len(declared) != 1 or declared[0].value is None:
+                raise Refused("PM261", line, "a loop counts one variable", "Write for (int i = 0; i < N; i++).")
+            variable, start = declared[0].name, declared[0].value
+            element_type = declared[0].element_type
+        else:
+            first = self._assignment(starts[0], line) if isinstance(starts[0], c_ast.Assignment) else None
+            if first is None or first.operator != "=" or not isinstance(first.target, Name):
+                raise Refused("PM261", line, "a loop starts with one assignment", "Write for (i = 0; i < N; i++).")
+            variable, start, element_type = first.target.name, first.value, None
+        condition = self.expressions.read(conditions[0])
+        step = self._step(steps[0], variable, line)
+        return For(variable, start, condition, step, element_type, self._body(node, "stmt"), line)
+
+    def _step(self, node: c_ast.Node, variable: str, line: int) -> CExpression:
+        """Return what is added to the variable in each iteration."""
+        if isinstance(node, c_ast.Assignment | c_ast.UnaryOp):
+            step = self._assignment(node, line)
+            if isinstance(step.target, Name) and step.target.name == variable:
+                match step.operator, step.value:
+                    case "+=", value:
+                        return value
+                    case "-=", value:
+                        return _negative(value, line)
+                    case "=", Binary("+", Name(name), value) if name == variable:
+                        return value
+                    case "=", Binary("+", value, Name(name)) if name == variable:
+                        return value
+                    case "=", Binary("-", Name(name), value) if name == variable:
+                        return _negative(value, line)
+                    case _:
+                        pass
+        hint = "i++, i--, i += 2, i -= 2 are steps."
+        raise Refused("PM261", line, f"the step of the loop over '{variable}' cannot be read", hint)
+
+
+def _negative(step: CExpression, line: int) -> CExpression:
+    """Return the step of a falling loop; it may be written as unsigned."""
+    return Unary("-", Cast("int64", step, line, written=False), line)
+
+
+def _is_mark(node: c_ast.Node, word: str) -> bool:
+    return isinstance(node, c_ast.Pragma) and text_at(node, "string").split()[:1] == [word]
+
+
+def _holds_mark(node: c_ast.Node) -> bool:
+    return any(_is_mark(each, "scop") or _holds_mark(each) for _, each in children(node))

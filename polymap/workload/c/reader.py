@@ -1,0 +1,97 @@
+"""C programs as workloads: a `#pragma scop` region, or one function body, of for, if and assignments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from polymap.inputs import MAX_INTEGER, is_name, shown
+from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
+from polymap.workload.c.assign import Variables
+from polymap.workload.c.nest import Nest
+from polymap.workload.c.original import Known, original_of
+from polymap.workload.c.parse import parse
+from polymap.workload.c.source import Source, prepare
+from polymap.workload.c.tensors import Site, tensors_of, with_initial
+from polymap.workload.c.tree import Complaints
+
+
+def from_c(
+    source: str,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    name: str | None = None,
+    file: str = "C source",
+    associative: bool = True,
+) -> Workload:
+    """Return the loop nest that a C text describes.
+
+    sizes: values for the names of sizes; they replace `#define`s, parameters and constants of these names. name: of
+    the workload (default: the function's, else "c"). file: what messages call the text.
+
+    Loops become dims 0 <= i < extent with the user's own values in origin and step; bounds that are not constant become
+    constraints over the smallest box. Variables declared inside the function are temporary; of the others, those that
+    are read or accumulated into before the program sets them are initial.
+
+    Raises InputError for text that is no C, and WorkloadError, with every mistake and its line, for C that is no static
+    loop nest: subscripts, bounds and conditions must be quasi-affine, loops bounded, subscripts inside their arrays.
+    """
+    file = file if file.isprintable() else ascii(file)[1:-1]  # a name must not command the terminal
+    complaints = Complaints(file)
+    known = _checked_sizes(sizes or {})
+    prepared = prepare(source, known, file)
+    program, syntax = parse(prepared, complaints)
+    _check_use(known, prepared, complaints)
+    nest = Nest(program, known, complaints, Variables(prepared.words))
+    nest.run()
+    _stop_if_wrong(complaints)
+    if not nest.statements:
+        what = "no statement is ever executed" if nest.found else "there is no assignment to read"
+        raise WorkloadError(Mistake("PM271", f"{what} ({file})", "A nest of for loops around assignments is wanted."))
+    used = {each for statement in nest.statements for each in statement.dims}
+    dims = tuple(each for each in nest.dims if each.name in used)
+    site = Site({each.name: each for each in dims}, nest.lines)
+    tensors = tensors_of(nest.statements, nest.variables.by_tensor, site, complaints)
+    _stop_if_wrong(complaints)
+    workload = Workload(name or program.name or "c", dims, tensors, tuple(nest.statements), associative)
+    workload = with_initial(workload, nest.variables.by_tensor, site, complaints)
+    _stop_if_wrong(complaints)
+    known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
+    return replace(workload, original=original_of(workload, syntax, known))
+
+
+def _stop_if_wrong(complaints: Complaints) -> None:
+    if complaints.mistakes:
+        raise WorkloadError(sorted(complaints.mistakes, key=lambda mistake: _line(mistake.what)))
+
+
+def _line(text: str) -> int:
+    found = re.search(r":([0-9]+)\)$", text)
+    return int(found.group(1)) if found else 0
+
+
+def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+    mistakes: list[Mistake] = []
+    for name, size in sizes.items():
+        if not is_name(name):
+            mistakes.append(Mistake("PM264", f"{shown(name)} is no name of a size", "A C identifier is wanted."))
+        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_INTEGER:  # pyright: ignore[reportUnnecessaryIsInstance]
+            mistakes.append(
+                Mistake("PM264", f"the size of {shown(name)} is {shown(size)}", "An integer >= 1 is wanted.")
+            )
+    if mistakes:
+        raise WorkloadError(mistakes)
+    return dict(sizes)
+
+
+def _check_use(sizes: Mapping[str, int], prepared: Source, complaints: Complaints) -> None:
+    """Complain of sizes that the program does not mention."""
+    words = {*prepared.words, *(word.removeprefix("_PB_") for word in prepared.words)}
+    words |= {word.lower() for word in words if f"_PB_{word}" in prepared.words}
+    for name in sizes:
+        if name not in words:
+            hint = did_you_mean(name, sorted(prepared.words))
+            complaints.mistakes.append(
+                Mistake("PM264", f"the size {shown(name)} is used nowhere in {complaints.file}", hint)
+            )

@@ -1,0 +1,141 @@
+"""C's arithmetic types under the names of element types ("int8", "uint32", "float64"): their ranges and conversions.
+
+Sizes are those of every 64-bit Unix (LP64): int has 32 bits, long and long long 64; char is signed. Sections are those
+of C99 (ISO/IEC 9899:1999).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polymap.ir import Apply, Convert, Expression, Index, Number, Read
+
+FLOATS = ("float32", "float64")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+SPELLING = {
+    "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
+    "int32": "int", "uint32": "unsigned", "int64": "long", "uint64": "unsigned long",
+    "float32": "float", "float64": "double",
+}  # fmt: skip
+_SUFFIXES = {"int32": "", "uint32": "u", "int64": "L", "uint64": "uL"}
+_TRUTHS = ("<", "<=", "==", "!=", "&&", "||", "!")
+_SIGNIFICAND_BITS = {"float32": 24, "float64": 53}
+
+
+def is_unsigned(kind: str) -> bool:
+    """Return whether the type is an unsigned integer."""
+    return kind.startswith("u")
+
+
+def bits_of(kind: str) -> int:
+    """Return the size of the type."""
+    return int(kind.lstrip("uintfloa"))
+
+
+def limits(kind: str) -> tuple[int, int]:
+    """Return the least and the largest value of an integer type."""
+    bits = bits_of(kind)
+    return (0, 2**bits - 1) if is_unsigned(kind) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def holds(kind: str, low: int, high: int) -> bool:
+    """Return whether an integer type holds all values from low to high."""
+    least, largest = limits(kind)
+    return least <= low and high <= largest
+
+
+def promoted(kind: str) -> str:
+    """Return the type in which a value computes: integers below int become int (6.3.1.1)."""
+    return "int32" if kind in INTEGERS and bits_of(kind) < 32 else kind
+
+
+def common(left: str, right: str) -> str:
+    """Return the type in which an operation on both computes: the usual arithmetic conversions (6.3.1.8)."""
+    for kind in ("float64", "float32"):
+        if kind in (left, right):
+            return kind
+    left, right = promoted(left), promoted(right)
+    if bits_of(left) != bits_of(right):
+        return max(left, right, key=bits_of)
+    return left if is_unsigned(left) else right
+
+
+def keeps_values(source: str, target: str) -> bool:
+    """Return whether every value of the source type is one of the target type."""
+    if source in FLOATS:
+        return target in FLOATS and bits_of(target) >= bits_of(source)
+    low, high = limits(source)
+    if target in FLOATS:
+        return max(-low, high) <= 2 ** _SIGNIFICAND_BITS[target]
+    return holds(target, low, high)
+
+
+def literal_type(digits: str, suffix: str, value: int) -> str | None:
+    """Return the type of an integer literal (6.4.4.1), None where no type holds it; suffix: the letters u and l."""
+    letters = suffix.lower()
+    kinds = ["int32", "uint32", "int64", "uint64"]
+    if "l" in letters:
+        kinds = kinds[2:]
+    if "u" in letters:
+        kinds = [kind for kind in kinds if is_unsigned(kind)]
+    elif not digits.startswith("0"):
+        kinds = [kind for kind in kinds if not is_unsigned(kind)]
+    return next((kind for kind in kinds if holds(kind, value, value)), None)
+
+
+def type_of_value(low: int, high: int) -> str | None:
+    """Return int, else long, where it holds all values from low to high; None where neither does."""
+    return next((kind for kind in ("int32", "int64") if holds(kind, low, high)), None)
+
+
+def decimal(value: int, kind: str) -> str:
+    """Return a value >= 0 as a decimal literal of the type (of a wider one where C has none)."""
+    return f"{value}{_SUFFIXES[kind]}"
+
+
+def constant(value: int, kind: str) -> Expression:
+    """Return an integer of a type as an expression."""
+    number: Expression = Number(decimal(abs(value), promoted(kind)))
+    if value < 0:
+        number = Apply("neg", (number,))
+    found = type_of(number, ())
+    return number if found == kind else Convert(kind, number)
+
+
+def type_of(expression: Expression, reads: Sequence[str]) -> str:
+    """Return the type of a value; reads: the element types of the statement's reads.
+
+    Both sides of an operation have one type: whatever C converts is a Convert.
+    """
+    match expression:
+        case Read(number):
+            return reads[number]
+        case Convert(kind):
+            return kind
+        case Index():
+            return "int64"
+        case Number(text):
+            return number_type(text)
+        case Apply(operation, arguments):
+            if operation in _TRUTHS:
+                return "int32"
+            if operation == "?:":
+                return type_of(arguments[1], reads)
+            if operation in ("+", "-", "*", "/", "%", "neg", "max", "min"):
+                return promoted(type_of(arguments[0], reads))
+            return function_type(operation)
+
+
+def number_type(text: str) -> str:
+    """Return the type of a literal as it stands in an expression."""
+    digits = text.rstrip("uUlL")
+    if digits.isdigit():
+        return literal_type(digits, text[len(digits) :], int(digits)) or "uint64"
+    return "float32" if text[-1] in "fF" else "float64"
+
+
+def function_type(name: str) -> str:
+    """Return the type of a library function's result, which is also that of its arguments."""
+    if name == "abs":
+        return "int32"
+    return "float32" if name.endswith("f") and name != "erf" else "float64"

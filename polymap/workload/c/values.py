@@ -1,0 +1,258 @@
+"""The right side of a C assignment: its reads and what it computes from them, and whether it accumulates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from polymap.inputs import shown
+from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, bounds
+from polymap.workload.c.affine import COMPARISONS, MAXIMA, MINIMA, Scope, picks_maximum, seen, whole_of
+from polymap.workload.c.tree import (
+    Binary,
+    Call,
+    Cast,
+    CExpression,
+    Choice,
+    Item,
+    Literal,
+    Name,
+    Refused,
+    Unary,
+    parts,
+    render,
+)
+from polymap.workload.c.types import FLOATS, common, constant, function_type, promoted
+
+FUNCTIONS = {
+    name: count
+    for count, names in (
+        (1, "sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh"),
+        (1, "fabs abs floor ceil round trunc erf tgamma lgamma"),
+        (2, "pow atan2 hypot fmod"),
+    )
+    for name in names.split()
+}
+# Generated code computes the values of loop variables in 32 bits; what is larger is computed in its own type.
+_LARGEST_INDEX = 2**31 - 1
+_WITHOUT_F = ("absf",)
+
+
+# Functions of the language itself, their f forms aside: name -> the type of argument and result.
+EXTREMES = {"fmax": "float64", "fmaxf": "float32", "fmin": "float64", "fminf": "float32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A value with its C type."""
+
+    value: Expression
+    kind: str
+
+    def to(self, kind: str, *, written: bool = False) -> Typed:
+        """Return the value in another type."""
+        return self if kind == self.kind and not written else Typed(Convert(kind, self.value, written), kind)
+
+    def promoted(self) -> Typed:
+        """Return the value in the type in which it computes alone."""
+        return self.to(promoted(self.kind))
+
+
+@dataclass(slots=True)
+class ValueReader:
+    """Turns expressions into values by C's rules; collects the reads on the way, in textual order.
+
+    access: what a variable or array element refers to (Refused where it is none). type_of: a tensor's element type.
+    """
+
+    scope: Scope
+    access: Callable[[Name | Item], Access]
+    type_of: Callable[[str], str]
+    reads: list[Access] = field(default_factory=list[Access])
+
+    def fresh(self) -> ValueReader:
+        """Return a reader that has read nothing."""
+        return ValueReader(self.scope, self.access, self.type_of)
+
+    def read(self, expression: CExpression) -> Typed:
+        """Return the value of the expression and its type."""
+        counted = self._counted(expression) if is_integer(expression, self.scope) else None
+        if counted is not None:
+            return counted
+        match expression:
+            case Literal(text, _, _, kind):
+                return Typed(Number(text), kind)
+            case Name() | Item():
+                return self._element(expression)
+            case Unary("!", operand):
+                return Typed(Apply("!", (self.read(operand).value,)), "int32")
+            case Unary(operator, operand):
+                inner = self.read(operand).promoted()
+                return inner if operator == "+" else replace(inner, value=Apply("neg", (inner.value,)))
+            case Binary(operator, left, right):
+                return self._binary(expression, operator, left, right)
+            case Choice(condition, then, other):
+                return self._choice(expression, condition, then, other)
+            case Call(function, arguments):
+                return self._call(expression, function, arguments)
+            case Cast(kind, operand, _, written):
+                return self.read(operand).to(kind, written=written)
+
+    def _element(self, place: Name | Item) -> Typed:
+        access = self.access(place)
+        self.reads.append(access)
+        return Typed(Read(len(self.reads) - 1), self.type_of(access.tensor))
+
+    def _counted(self, expression: CExpression) -> Typed | None:
+        """Return the value of an expression of integers alone; None where its parts are to be read one by one."""
+        try:
+            found = whole_of(expression, self.scope)
+            seen(expression, found, self.scope)
+        except Refused:
+            if isinstance(expression, Literal | Name):
+                raise
+            return None
+        kind = found.kind
+        if kind is None:
+            low, high = bounds(found.value, self.scope.extents)
+            what = f"{shown(render(expression))} is used as data and reaches {high if abs(high) > abs(low) else low}"
+            raise Refused("PM272", expression.line, what, "A long holds 64 bits.")
+        if _size(found.value, self.scope.extents) > _LARGEST_INDEX and not isinstance(expression, Literal | Name):
+            return None
+        if found.value.terms:
+            return Typed(Convert(kind, Index(found.value)), kind)
+        return Typed(constant(found.value.constant, kind), kind)
+
+    def _binary(self, expression: CExpression, operator: str, left: CExpression, right: CExpression) -> Typed:
+        if operator in ("/", "%") and isinstance(right, Literal) and right.number == 0:
+            raise Refused("PM266", expression.line, f"{shown(render(expression))} divides by zero")
+        first, second = self.read(left), self.read(right)
+        if operator in ("&&", "||"):
+            return Typed(Apply(operator, (first.value, second.value)), "int32")
+        kind = common(first.kind, second.kind)
+        if operator == "%" and kind in FLOATS:
+            what = f"{shown(render(expression))} takes a remainder of fractions"
+            raise Refused("PM266", expression.line, what, "fmod does.")
+        sides = (first.to(kind).value, second.to(kind).value)
+        if operator in (">", ">="):
+            return Typed(Apply({">": "<", ">=": "<="}[operator], sides[::-1]), "int32")
+        return Typed(Apply(operator, sides), "int32" if operator in COMPARISONS else kind)
+
+    def _choice(self, whole: Choice, condition: CExpression, then: CExpression, other: CExpression) -> Typed:
+        if picks_maximum(whole) is not None:
+            assert isinstance(condition, Binary)
+            return self._extreme(condition, then, other)
+        asked = self.read(condition)
+        if not (isinstance(condition, Binary) and condition.operator in (*COMPARISONS, "&&", "||")):
+            asked = Typed(
+                Apply("!=", (asked.value, Typed(constant(0, "int32"), "int32").to(asked.kind).value)), "int32"
+            )
+        yes, no = self.read(then), self.read(other)
+        kind = common(yes.kind, no.kind)
+        return Typed(Apply("?:", (asked.value, yes.to(kind).value, no.to(kind).value)), kind)
+
+    def guarded(self, choice: Choice, kind: str) -> Typed:
+        """Return `condition ? then : other` of two sides that are compared, each of which becomes `kind` by itself."""
+        condition = choice.condition
+        assert isinstance(condition, Binary)
+        sides = {render(each): self.read(each) for each in (condition.left, condition.right)}
+        yes, no = (sides[render(each)].to(kind).value for each in (choice.then, choice.other))
+        return Typed(Apply("?:", (_compared(condition, sides), yes, no)), kind)
+
+    def _extreme(self, condition: Binary, then: CExpression, other: CExpression) -> Typed:
+        """Return `condition ? then : other`, where both are the sides of the condition: each is read once."""
+        sides = {render(each): self.read(each) for each in (condition.left, condition.right)}
+        kind = common(*(sides[render(each)].kind for each in (then, other)))
+        yes, no = (sides[render(each)].to(kind).value for each in (then, other))
+        return Typed(Apply("?:", (_compared(condition, sides), yes, no)), kind)
+
+    def _call(self, expression: CExpression, function: str, arguments: tuple[CExpression, ...]) -> Typed:
+        is_extreme = function in (*MAXIMA, *MINIMA)
+        known = function in FUNCTIONS or (function not in _WITHOUT_F and function.removesuffix("f") in FUNCTIONS)
+        if not known and not is_extreme:
+            what = f"the function '{function}' is not known to be pure"
+            hint = f"Known: fmax, fmin, {', '.join(sorted(FUNCTIONS))}."
+            raise Refused("PM266", expression.line, what, hint)
+        wanted = 2 if is_extreme else FUNCTIONS.get(function) or FUNCTIONS[function.removesuffix("f")]
+        if len(arguments) != wanted:
+            what = f"'{function}' takes {wanted} arguments, not {len(arguments)}"
+            raise Refused("PM266", expression.line, what)
+        if is_extreme and function not in EXTREMES:  # a macro: (a) > (b) ? (a) : (b)
+            left, right = arguments
+            condition = Binary(">" if function in MAXIMA else "<", left, right, expression.line)
+            return self._extreme(condition, left, right)
+        kind = function_type(function)
+        return Typed(Apply(function, tuple(self.read(each).to(kind).value for each in arguments)), kind)
+
+
+def _compared(condition: Binary, sides: dict[str, Typed]) -> Expression:
+    """Return a comparison of two sides that were read already."""
+    operator = condition.operator
+    kind = common(*(sides[render(each)].kind for each in (condition.left, condition.right)))
+    first, second = (sides[render(each)].to(kind).value for each in (condition.left, condition.right))
+    if operator in (">", ">="):
+        return Apply({">": "<", ">=": "<="}[operator], (second, first))
+    return Apply(operator, (first, second))
+
+
+def _size(form: Affine, extents: Mapping[str, int]) -> int:
+    """Return a bound on all that is computed on the way to the value of the form."""
+    size = abs(form.constant)
+    for factor, atom in form.terms:
+        size += abs(factor) * (extents[atom] if isinstance(atom, str) else _size(atom.argument, extents) + atom.divisor)
+    return size
+
+
+def is_integer(expression: CExpression, scope: Scope) -> bool:
+    """Return whether only integer literals, constants and loop variables occur, joined by integer operations."""
+    match expression:
+        case Literal(_, number):
+            return number is not None
+        case Name(name):
+            return name in scope.integers or (name in scope.counters and name not in scope.variables)
+        case Binary() | Unary():
+            return all(is_integer(each, scope) for each in parts(expression))
+        case _:
+            return False
+
+
+def accumulation(target: CExpression, value: CExpression) -> tuple[Operator, CExpression, str | None] | None:
+    """Return MAX or MIN and the other operand where `target = value` is `target = max(target, operand)`.
+
+    The third is the type in which a function compares them, None where that is their common one.
+    """
+    own = render(target)
+    match value:
+        case Call(function, (left, right)) if function in (*MAXIMA, *MINIMA):
+            operator = Operator.MAX if function in MAXIMA else Operator.MIN
+            compared = EXTREMES.get(function)
+        case Choice(Binary(_, left, right)):
+            largest = picks_maximum(value)
+            if largest is None:
+                return None
+            operator, compared = Operator.MAX if largest else Operator.MIN, None
+        case _:
+            return None
+    texts = [render(side) for side in (left, right)]
+    if own not in texts:
+        return None
+    return operator, (left, right)[1 - texts.index(own)], compared
+
+
+def with_target(operation: str, target: Typed, value: Typed) -> Typed:
+    """Return `target operation value`, where the target becomes read 0 and the other reads move up by one."""
+    kind = common(target.kind, value.kind)
+    moved = replace(value, value=_moved(value.value))
+    return Typed(Apply(operation, (target.to(kind).value, moved.to(kind).value)), kind).to(target.kind)
+
+
+def _moved(value: Expression) -> Expression:
+    match value:
+        case Read(access):
+            return Read(access + 1)
+        case Apply(operation, arguments):
+            return Apply(operation, tuple(_moved(each) for each in arguments))
+        case Convert(kind, inner, written):
+            return Convert(kind, _moved(inner), written)
+        case _:
+            return value
