@@ -26,6 +26,7 @@ CASES = [
     (GEMM, "energy"),
     (LAYER, "energy"),
     (GEMM, "edp"),
+    (GEMM, "ed2p"),
     (GEMM, "lex:latency,energy"),
     (GEMM, "pareto:energy,latency"),
 ]
@@ -43,7 +44,7 @@ def told(found: SearchResult) -> object:
     return found.status, found.best, found.values, found.bounds, [(p.best, p.status) for p in found.front], found.space
 
 
-@pytest.mark.parametrize(("workload", "objective"), CASES, ids=("gemm", "layer", "edp", "lex", "front"))
+@pytest.mark.parametrize(("workload", "objective"), CASES, ids=("gemm", "layer", "edp", "ed2p", "lex", "front"))
 def test_the_values_do_not_depend_on_the_number_of_workers(
     workload: Workload, objective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
