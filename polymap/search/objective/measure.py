@@ -193,25 +193,14 @@ def objective_value(workload: Workload, arch: Architecture, objective: Objective
         case Goal.LEXICOGRAPHIC | Goal.PARETO:
             return objective_value(workload, arch, objective.singles[0], cost)
         case Goal.ENERGY:
-            return _energy(workload, arch, cost)
+            return cost.energy_pj_exact
         case Goal.EDP:
-            return _energy(workload, arch, cost) * cost.latency_cycles
+            return cost.energy_pj_exact * cost.latency_cycles
 
 
 def objective_values(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[Fraction, ...]:
     """Return the values of an order's or a front's parts, else the one value."""
     return tuple(objective_value(workload, arch, one, cost) for one in objective.singles)
-
-
-def _energy(workload: Workload, arch: Architecture, cost: Cost) -> Fraction:
-    levels = {level.name: level for level in arch.levels}
-    energy = cost.instances * arch.compute.pj
-    energy += sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cost.latency_cycles
-    for row in cost.traffic:
-        level = levels[row.level]
-        share = Fraction(workload.tensor(row.tensor).bits, level.word_bits)
-        energy += share * (row.reads * level.read_pj + row.writes * level.write_pj)
-    return energy
 
 
 def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> Measure:
