@@ -184,7 +184,7 @@ def floats_suffice(problem: Problem, measure: Measure) -> bool:
     """Return whether all costs, and their products in the objective, are far from what floats cannot hold."""
     weights = [int(w) for c in measure.components for rows in (c.read, c.write, c.held) for row in rows for w in row]
     bits = prod(problem.extents).bit_length() + max((w.bit_length() for w in weights), default=0)
-    return 2 * bits + 100 < MOST_BITS
+    return max(2, measure.degree) * bits + 100 < MOST_BITS
 
 
 def build_any_tables(problem: Problem, measure: Measure, region: Region) -> AnyTables:

@@ -236,6 +236,7 @@ def staged(mapping: Mapping, tensors: tuple[str, ...]) -> Mapping:
 
 
 @pytest.mark.parametrize("source", PROGRAMS)
+@pytest.mark.slow
 def test_c_programs_of_several_statements_run_and_count(source: str) -> None:
     workload = from_c(source)
     arch = machine(MemoryLevel("DRAM"), MemoryLevel("L1"))
