@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import Protocol
 
@@ -239,13 +240,17 @@ def walk_begun(
     count_distinct: bool,
 ) -> Walking:
     """Return a walk over all trees, of which nothing is done yet (see: as of walk)."""
-
-    def meets(mapping: Mapping) -> bool:
-        met = not refusals(workload, arch, rules, mapping, evaluate(workload, arch, mapping))
-        if see is not None:
-            see(met)
-        return met
-
+    meets = partial(_meets, workload, arch, rules, see)
     machine = narrowed(workload, arch, rules)
     asked = meets if rules or see is not None else None
     return Walking(workload, machine, objective.text, "any", count_distinct=count_distinct, meets=asked)
+
+
+def _meets(
+    workload: Workload, arch: Architecture, rules: Rules, see: Callable[[bool], None] | None, mapping: Mapping
+) -> bool:
+    """Return whether a mapping meets the rules, having told `see`."""
+    met = not refusals(workload, arch, rules, mapping, evaluate(workload, arch, mapping))
+    if see is not None:
+        see(met)
+    return met

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.costmodel import Cost
-from polymap.ir import Mapping, Mistake, OptionError, Shown
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ class SearchResult(Shown):
     better in one. history: how value and bound (of the first part) went, by rising seconds.
     dividing: of a search over tiles of any size the answer over tiles that divide, which go first (None: they were not
     searched); the answer is never worse. work: steps that the search took (structures and
-    regions bounded, nodes visited, mappings scored), which a work limit limits.
+    regions bounded, nodes visited, mappings scored), which a work limit limits. workload, arch: what was asked about.
+    more, proof, again: what `top`, `certificate` and `resume` call; values too, so that a result can be pickled. What
+    an unfinished search holds goes with it; whom it told of its progress does not.
     """
 
     status: str
@@ -93,6 +95,8 @@ class SearchResult(Shown):
     dividing: SearchResult | None = None
     work: int = field(default=0, compare=False)
     again: Again | None = field(default=None, compare=False, repr=False)
+    workload: Workload | None = field(default=None, repr=False)
+    arch: Architecture | None = field(default=None, repr=False)
 
     def certificate(self) -> str:
         """Return the text that proves the answer, which `verify` checks (docs/certificate.md). It takes about as long
