@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 import pytest
 
 from polymap.costmodel.closed_form import counts as closed_form
-from polymap.costmodel.cost import Counts
+from polymap.costmodel.counts import Counts
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
