@@ -26,7 +26,7 @@ from tests.search_tally import Tally, check
 
 _BATCH = 5
 _DIVIDE, _ANY = 160, 40  # batches
-_QUICK = 6
+_QUICK = 3
 _LOOKS = 40  # at its clock, after which a search over tiles of any size ends
 
 

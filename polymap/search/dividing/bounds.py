@@ -198,8 +198,7 @@ def priced(tables: Tables, edge: Edge, component: int, prices: Multipliers, *, c
 
 def usable_bits(tables: Tables, level: int) -> int | None:
     """Return the capacity that tiles may fill (None: unlimited)."""
-    memory = tables.problem.arch.levels[level]
-    return None if memory.capacity_bits is None else memory.capacity_bits // memory.buffering
+    return tables.problem.arch.levels[level].usable_bits
 
 
 def root_bound(tables: Tables, inside: Inside) -> tuple[int | None, State]:

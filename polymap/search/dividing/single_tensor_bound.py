@@ -14,7 +14,6 @@ from math import prod
 import numpy as np
 
 from polymap.arithmetic import INT64, Arithmetic, Kind, arithmetic_for, count_type
-from polymap.ir import Multicast
 from polymap.search.dividing.node_costs import output_plans, skips_level, zero_start, zero_starts
 from polymap.search.dividing.spread import Spread
 from polymap.search.dividing.windows import Count, Crossing, least_messages, least_passed, least_size, unmerged
@@ -172,17 +171,16 @@ class _Several:
         return plain * self._windows(term, (level - 1, level), _fewest)
 
     def _fits(self, term: TensorTerm, level: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        memory = self._problem.arch.levels[level]
-        if memory.capacity_bits is None:
+        usable_bits = self._problem.arch.levels[level].usable_bits
+        if usable_bits is None:
             return self._ones > 0
-        held = self._held(term, level) * term.tensor.bits
-        return np.asarray(held <= memory.capacity_bits // memory.buffering, dtype=np.bool_)
+        return np.asarray(self._held(term, level) * term.tensor.bits <= usable_bits, dtype=np.bool_)
 
     def _messages(self, term: TensorTerm, after: int, upto: int) -> IntArray:
         total = self._ones
         for c in self._between(after, upto):
             dims = self._plain_dims(term)
-            if self._problem.classes[c].multicast is Multicast.NONE:
+            if not self._problem.classes[c].multicast.shares_reads:
                 dims = list(range(len(self._problem.dims)))
             total = total * self._rows[:, c, dims].prod(axis=1, dtype=self.kind)
         return total * self._windows(term, (after, upto), _distinct)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from polymap.ir import Multicast
 from polymap.search.dividing.windows import Crossing
 from polymap.search.problem import FanoutClass, Problem, Structure, TensorTerm
 
@@ -42,13 +41,13 @@ class Spread:
         for one, row in self._rows():
             if after < one.below <= upto:
                 dims = [self.problem.dims.index(g.dims[0]) for g in term.groups if not g.is_window]
-                total *= prod(row) if one.multicast is Multicast.NONE else prod(row[d] for d in dims)
+                total *= prod(row[d] for d in dims) if one.multicast.shares_reads else prod(row)
         return total
 
     def unites(self, after: int, upto: int) -> bool:
         """Return whether some fan-out between two levels makes one message of different loads."""
         return any(
-            one.multicast is Multicast.UNION and prod(row) > 1 for one, row in self._rows() if after < one.below <= upto
+            one.multicast.unites_tiles and prod(row) > 1 for one, row in self._rows() if after < one.below <= upto
         )
 
     def crossings(self, dim: str, after: int, level: int, *, above: bool) -> tuple[Crossing, ...]:

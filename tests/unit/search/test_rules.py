@@ -80,6 +80,7 @@ def test_sampled_answers_meet_random_constraints() -> None:
     assert sampled_answers_meet_all() >= 5
 
 
+@pytest.mark.slow
 def test_a_rule_that_spares_nodes_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule_checks._Loops, "_is_inner", lambda *_: False)
     with pytest.raises(AssertionError):
