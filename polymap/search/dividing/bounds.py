@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from polymap.arithmetic import Arithmetic, Numbers
-from polymap.search.dividing.node_costs import Edge, Tables
+from polymap.search.dividing.cost_tables import Edge, Tables
 from polymap.search.problem import IntArray, minimum_below
 from polymap.search.resources import OutOfTime
 

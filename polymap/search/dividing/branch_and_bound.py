@@ -28,10 +28,10 @@ from polymap.search.dividing.bounds import (
     usable_bits,
 )
 from polymap.search.dividing.chain import ChainNode, ordered_chain
+from polymap.search.dividing.cost_tables import Edge, Tables, tables_below
 from polymap.search.dividing.incumbents import Incumbent
 from polymap.search.dividing.loop_order import Leaf, best_leaves, separated_leaves
-from polymap.search.dividing.node_costs import Edge, Tables, tables_below
-from polymap.search.dividing.spread import Context
+from polymap.search.dividing.node_costs import Context
 from polymap.search.objective import lowered_sum, may_win, surely_below
 from polymap.search.resources import OutOfTime
 

@@ -22,7 +22,7 @@ from polymap.search.dividing.bounds import (
     usable_bits,
 )
 from polymap.search.dividing.branch_and_bound import Descent, Spot, start_spot, step, through
-from polymap.search.dividing.node_costs import Tables
+from polymap.search.dividing.cost_tables import Tables
 from polymap.search.problem import most_costed
 
 ROUNDS = 10
