@@ -22,7 +22,7 @@ from tests.referee.problems import random_problem, scaled
 _PRIME = 10**30 + 57
 
 
-def _machine(*, keep: bool = False) -> Architecture:
+def long_machine(*, keep: bool = False) -> Architecture:
     levels = (
         {"level": "DRAM", "word_bits": 64, "read_pj": 2.123457, "write_pj": 2.987654},
         {"level": "GLB", "capacity_bits": 1 << 20, "word_bits": 16, "read_pj": 1.234567, "write_pj": 1.345679},
@@ -60,7 +60,7 @@ def _accounted(found: SearchResult) -> bool:
     ],
 )
 def test_long_layers_are_proven(sizes: tuple[int, int, int], objective: str, keep: bool, known: float | None) -> None:
-    found = search(_gemm(*sizes), _machine(keep=keep), objective, "divide", time_limit_s=300)
+    found = search(_gemm(*sizes), long_machine(keep=keep), objective, "divide", time_limit_s=300)
     assert found.status == "OPTIMAL"
     assert _accounted(found)
     assert found.value is not None
@@ -115,7 +115,7 @@ def test_a_walked_space_is_answered_whatever_the_energies() -> None:
 
 def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A problem that fits int64, with the limits moved so that it is searched in limbs and in Python ints."""
-    workload, arch = _gemm(60, 48, 35), _machine()
+    workload, arch = _gemm(60, 48, 35), long_machine()
     first = search(workload, arch, "edp", "divide", time_limit_s=120)
     for narrow, wide in ((0, 96), (0, 0)):
         monkeypatch.setattr(exact, "NARROW_BITS", narrow)
@@ -131,6 +131,6 @@ def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) 
 def test_a_structure_that_gets_lost_leaves_no_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is proven where the queue is empty and structures are not accounted for."""
     monkeypatch.setattr(engine, "apart_bounds", lambda problem, measure, structures: [1])  # its shape
-    assert search(_gemm(8, 8, 8), _machine(), "edp", "divide").status != "OPTIMAL"
+    assert search(_gemm(8, 8, 8), long_machine(), "edp", "divide").status != "OPTIMAL"
     monkeypatch.setattr(engine, "apart_bounds", lambda problem, measure, structures: [None] * len(structures))
-    assert search(_gemm(8, 8, 8), _machine(), "edp", "divide").status != "OPTIMAL"
+    assert search(_gemm(8, 8, 8), long_machine(), "edp", "divide").status != "OPTIMAL"

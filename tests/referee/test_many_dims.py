@@ -166,11 +166,11 @@ def test_long_steps_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return len(looks) == 3
 
     tables = build_tables(problem, structure, measure, root_context(problem, structure), stop)
-    view_of(tables, None)
+    view_of(tables, ())
     assert looks == []
     monkeypatch.setattr(bound, "LONG_STEP", 0)
     with pytest.raises(OutOfTime):
-        view_of(tables, None)
+        view_of(tables, ())
     assert len(looks) == 3
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from polymap.arithmetic import Arithmetic, Numbers
 from polymap.search.dividing.cost_tables import Edge, Tables
+from polymap.search.objective import Multipliers
 from polymap.search.problem import IntArray, minimum_below
 from polymap.search.resources import OutOfTime
 
@@ -32,13 +33,9 @@ class Inside:
     arithmetic: Arithmetic
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Lagrange multipliers: per level and bit held, in 1/unit of component 0; allowance: price x capacity, summed."""
-
-    per_level: tuple[int, ...]
-    unit: int
-    allowance: int
+def free_prices(tables: Tables) -> Multipliers:
+    """Return prices of nothing."""
+    return Multipliers((0,) * tables.problem.level_count, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +137,8 @@ def first_states(tables: Tables) -> tuple[State, ...]:
     return tuple(product(*choices))
 
 
-def costs_inside(
-    tables: Tables, component: int, prices: tuple[int, ...], price_unit: int, only: frozenset[State] | None = None
-) -> Inside:
-    """Return the least costs inside for one component x price_unit, plus prices[level] per bit held.
+def costs_inside(tables: Tables, component: int, prices: Multipliers, only: frozenset[State] | None = None) -> Inside:
+    """Return the least costs inside for one component x unit, plus what the prices charge.
 
     A node that alone exceeds its level's capacity is never placed. only: the states that are wanted (None: all).
     Raises OutOfTime where the tables are large.
@@ -159,13 +154,13 @@ def costs_inside(
         for row, state in enumerate(states):
             if block.size > LONG_STEP and tables.stop():
                 raise OutOfTime
-            end = final_cost(tables, state, component)
-            block[row] = arithmetic.never if end is None else arithmetic.scalar(end * price_unit)
+            end = priced_end(tables, state, component, prices)
+            block[row] = arithmetic.never if end is None else arithmetic.scalar(end)
             for move in graph.moves[state]:
                 key = (move.tensor, move.edge, move.crossed)
                 if key not in costs:
                     edge = tables.tensors[move.tensor].edges[move.edge]
-                    costs[key] = priced(tables, edge, component, prices, price_unit, crossed=move.crossed)
+                    costs[key] = priced(tables, edge, component, prices, crossed=move.crossed)
                 here = block[row, ...]  # a view also where every loop is spatial and the lattice has no axis
                 np.minimum(here, arithmetic.plus(costs[key], reach[move.after]), out=here)
             reach[state] = block[row, ...]
@@ -174,24 +169,30 @@ def costs_inside(
     return Inside(reach, costs, arithmetic)
 
 
-def priced(
-    tables: Tables, edge: Edge, component: int, prices: tuple[int, ...], price_unit: int, *, crossed: bool
-) -> Numbers:
-    """Return the edge's cost x price_unit plus the price of its bits; none where it does not fit."""
+def priced_end(tables: Tables, state: State, component: int, prices: Multipliers) -> int | None:
+    """Return final_cost x unit plus what the prices charge."""
+    end = final_cost(tables, state, component)
+    if end is None or not prices.per_component:
+        return None if end is None else end * prices.unit
+    others = ((price, final_cost(tables, state, c)) for c, price in enumerate(prices.per_component) if price)
+    return end * prices.unit + sum(price * (cost or 0) for price, cost in others)
+
+
+def priced(tables: Tables, edge: Edge, component: int, prices: Multipliers, *, crossed: bool) -> Numbers:
+    """Return the edge's cost x unit plus what the prices charge; none where it does not fit."""
     arithmetic = tables.arithmetics[component]
-    cost = edge.costs[component]
-    bits = edge.bits
-    if crossed and edge.costs_crossed is not None:
-        cost = edge.costs_crossed[component]
+    costs = edge.costs_crossed if crossed and edge.costs_crossed is not None else edge.costs
+    cost, bits = costs[component], edge.bits
     if crossed and edge.bits_crossed is not None:
         bits = edge.bits_crossed
     capacity = usable_bits(tables, edge.level)
     allowed = arithmetic.possible(cost)
     if capacity is not None:
         allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
-    total = cost if price_unit == 1 else np.where(allowed, cost, 0) * price_unit
-    if prices[edge.level]:
-        total = arithmetic.plus(total, arithmetic.sum_of([(bits, prices[edge.level])]))
+    total = cost if prices.unit == 1 else np.where(allowed, cost, 0) * prices.unit
+    charged = ((bits, prices.per_level[edge.level]), *zip(costs, prices.per_component, strict=False))
+    if terms := [(counts, price) for counts, price in charged if price]:
+        total = arithmetic.plus(total, arithmetic.sum_of(terms))
     return arithmetic.where(allowed, total)
 
 

@@ -7,7 +7,7 @@ tiles that all loop orders must pass through.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,13 @@ from polymap.arithmetic import Arithmetic, Numbers
 from polymap.search.dividing.bounds import (
     Inside,
     Move,
-    Prices,
+    Multipliers,
     State,
     costs_inside,
     edge_bits,
     edge_cost,
     final_cost,
+    free_prices,
     graph_of,
     reach_from,
     usable_bits,
@@ -32,7 +33,7 @@ from polymap.search.dividing.cost_tables import Edge, Tables, tables_below
 from polymap.search.dividing.incumbents import Incumbent
 from polymap.search.dividing.loop_order import Leaf, best_leaves, separated_leaves
 from polymap.search.dividing.node_costs import Context
-from polymap.search.objective import lowered_sum, may_win, surely_below
+from polymap.search.objective import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime
 
 Parts = tuple[int, ...]
@@ -41,11 +42,11 @@ Stop = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """Tables below a spot, with the least costs inside per component and, with prices, the priced ones."""
+    """Tables below a spot, with the least costs inside per component and those at each of the prices."""
 
     tables: Tables
     insides: tuple[Inside, ...]
-    priced: Inside | None
+    priced: tuple[Inside, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,23 @@ Way = tuple[Step, ...]
 
 
 def view_of(
-    tables: Tables, prices: Prices | None, only: frozenset[State] | None = None, stop: Stop | None = None
+    tables: Tables, prices: tuple[Multipliers, ...], only: frozenset[State] | None = None, stop: Stop | None = None
 ) -> View:
-    """Return the view of tables: least costs inside, for the states of `only`. stop: asked now and then; raises
-    OutOfTime where it says so."""
-    free = (0,) * tables.problem.level_count
+    """Return the view of tables: least costs inside, for the states of `only` (None: all). stop: asked now and then;
+    raises OutOfTime where it says so."""
+    free = free_prices(tables)
     insides: list[Inside] = []
     for component in range(len(tables.measure.components)):
         if stop is not None and stop():
             raise OutOfTime
-        insides.append(costs_inside(tables, component, free, 1, only))
-    priced = None if prices is None else costs_inside(tables, 0, prices.per_level, prices.unit, only)
+        insides.append(costs_inside(tables, component, free, only))
+    priced = tuple(costs_inside(tables, 0, one, only) for one in prices)
     return View(tables, tuple(insides), priced)
+
+
+def priced_view(view: View, prices: tuple[Multipliers, ...]) -> View:
+    """Return the view, for all states, with the least costs inside at each of the prices."""
+    return replace(view, priced=tuple(costs_inside(view.tables, 0, one) for one in prices))
 
 
 def start_spot(tables: Tables, first: State) -> Spot:
@@ -146,7 +152,7 @@ def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
 class Descent:
     """The search in one structure (and, for windows, one choice of places of its spatial loops)."""
 
-    def __init__(self, tables: Tables, prices: Prices | None, incumbent: Incumbent) -> None:
+    def __init__(self, tables: Tables, prices: tuple[Multipliers, ...], incumbent: Incumbent) -> None:
         problem = tables.problem
         self.tables = tables
         self.prices = prices
@@ -307,10 +313,11 @@ class Descent:
         if self.incumbent.value is not None and measure.is_linear:
             room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
             wins = wins & _less(view.insides[0].arithmetic, totals[0], room - spot.parts[0] - tables.start[0])
-            if view.priced is not None:
-                wins = wins & self._priced_wins(view.priced, spot, move, limit)
+            for prices, priced in zip(self.prices, view.priced, strict=True):
+                wins = wins & self._priced_wins(prices, priced, spot, move, limit)
         else:
             wins = wins & self._estimated(view, spot, totals)
+            wins = self._traded(view, spot, move, totals, wins)
         where = np.argwhere(wins)
         if not len(where):
             return []
@@ -340,10 +347,36 @@ class Descent:
         least = surely_below(measure, parts, self.tables.compute_cycles)
         return True if least is None else may_win(least, value)
 
-    def _priced_wins(self, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]) -> NDArray[np.bool_]:
+    def _traded(
+        self, view: View, spot: Spot, move: Move, totals: list[Numbers], wins: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return those of `wins` where what latency takes from energy does not rule out something better either."""
+        tables, value = view.tables, self.incumbent.value
+        if value is None or not self.prices or not wins.any():
+            return wins
+        key, here = (move.tensor, move.edge, move.crossed), _sum(spot.parts, tables.start)
+        parts = [
+            lowered_sum(_floats(inside.arithmetic, total[wins]), own)
+            for inside, total, own in zip(view.insides, totals, here, strict=True)
+        ]
+        limit = tuple(length - 1 for length in wins.shape)
+        tradeoffs: list[Tradeoff] = []
+        for prices, priced in zip(self.prices, view.priced, strict=True):
+            held = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
+            total = _floats(priced.arithmetic, through(priced, key, move.after, limit)[wins])
+            spent = prices.component_total(here) + held
+            tradeoffs.append(tradeoff_of(tables.measure, prices, total, spent, tables.compute_cycles))
+        least = surely_below(tables.measure, parts, tables.compute_cycles, tradeoffs)
+        assert least is not None
+        found = np.array(wins)
+        found[wins] = may_win(least, value)
+        return found
+
+    def _priced_wins(
+        self, prices: Multipliers, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]
+    ) -> NDArray[np.bool_]:
         """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
-        prices = self.prices
-        assert prices is not None and self.incumbent.value is not None
+        assert self.incumbent.value is not None
         spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
         total = through(priced, (move.tensor, move.edge, move.crossed), move.after, limit)
         room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
@@ -354,6 +387,12 @@ class Descent:
 def through(inside: Inside, key: tuple[int, int, bool], after: State, limit: tuple[int, ...]) -> Numbers:
     """Return the least costs of a node and everything inside it, at all points up to `limit`."""
     return inside.arithmetic.plus(below(inside.costs[key], limit), below(inside.reach[after], limit))
+
+
+def _floats(arithmetic: Arithmetic, array: Numbers) -> NDArray[np.float64]:
+    floats = arithmetic.floats(array)
+    assert floats is not None  # there are no tradeoffs where costs are that long
+    return floats
 
 
 def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:

@@ -330,9 +330,9 @@ def _first_trees(
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
-            view = view_of(build_tables(problem, structure, measure, context, stop), None, stop=stop)
+            view = view_of(build_tables(problem, structure, measure, context, stop), (), stop=stop)
             if view_bound(view) is not None:
-                improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
+                improve_prices(Descent(view.tables, (), incumbent), view.insides[0], None)
         except OutOfTime:
             break
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():

@@ -28,7 +28,7 @@ def test_the_bound_tensor_by_tensor_is_at_most_that_of_all_tensors_together(seed
     structures, _ = enumerate_structures(problem, lambda: False)
     cheap = single_tensor_bounds(problem, measure, structures)
     for structure, bound in zip(structures, cheap, strict=True):
-        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure)), None)
+        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure)), ())
         together = view_bound(view)
         if together is not None:
             assert bound is not None
