@@ -31,6 +31,7 @@ from polymap.ir.machine import (
     Architecture as Architecture,
     ComputeUnit as ComputeUnit,
     Fanout as Fanout,
+    FanoutKind as FanoutKind,
     MemoryLevel as MemoryLevel,
     Multicast as Multicast,
 )

@@ -111,8 +111,8 @@ def capacity_violations(arch: Architecture, counts: Counts) -> tuple[Violation, 
     """Return the levels whose fullest instance, `buffering` times, holds more than their capacity."""
     found: list[Violation] = []
     for level, use in zip(arch.levels, counts.uses, strict=True):
-        needed = use.occupancy_bits * level.buffering
-        if level.capacity_bits is not None and needed > level.capacity_bits:
+        if level.capacity_bits is not None and not level.has_room_for(use.occupancy_bits):
+            needed = use.occupancy_bits * level.buffering
             twice = f" ({level.buffering} x {use.occupancy_bits})" if level.buffering > 1 else ""
             message = f"'{level.name}' needs {needed} bits{twice} and has {level.capacity_bits}"
             witness = (("level", level.name), ("needed_bits", needed), ("capacity_bits", level.capacity_bits))

@@ -76,6 +76,7 @@ def test_the_busiest_instance_of_an_output_that_is_a_window_of_distinct_elements
     assert (cost.method, cost.latency_cycles) == ("closed form", 16)
 
 
+@pytest.mark.slow
 def test_chains_of_up_to_six_ragged_loops_count_as_the_simulator_says() -> None:
     assert unanswered(chain_case, range(500)) == 0
     assert unanswered(tower_case, range(250)) == 0
@@ -116,6 +117,7 @@ def test_siblings_that_share_elements_of_an_output_window_move_what_the_simulato
 @pytest.mark.parametrize(
     ("draw", "tables"), [(chain_case, 40), (tower_case, 25), (output_window_case, 60), (input_window_case, 80)]
 )
+@pytest.mark.slow
 def test_tables_of_them_are_evaluate_row_by_row(draw: Draw, tables: int) -> None:
     assert not rows_that_differ(draw, range(tables), rows=6)
 
@@ -175,6 +177,7 @@ SPREAD_TWICE = (
 
 
 @pytest.mark.parametrize("text", SPREAD_TWICE)
+@pytest.mark.slow
 def test_tables_of_windows_with_both_dims_spread_are_evaluate_row_by_row(text: str) -> None:
     assert not rows_that_differ(lambda _: spread_twice(text), range(1), rows=120)
 

@@ -69,7 +69,7 @@ SMALL = (
 @settings(max_examples=8)
 @given(
     st.sampled_from(SMALL),
-    st.sampled_from(("energy", "latency", "edp", "traffic:DRAM")),
+    st.sampled_from(("energy", "latency", "edp", "ed2p", "traffic:DRAM")),
     st.sampled_from(("divide", "any")),
     st.sampled_from((1, 2)),
 )

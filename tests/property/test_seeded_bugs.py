@@ -355,12 +355,14 @@ def is_caught(count: Count) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_true_closed_form_passes() -> None:
     with loaded_with(Bug("none", "accounting", "", "")) as count:
         assert not is_caught(count)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.slow
 def test_a_seeded_bug_is_caught(bug: Bug) -> None:
     assert source(home_of(bug.module)).count(bug.right) >= 1, (
         "the text that the bug replaces is gone: write the bug anew"

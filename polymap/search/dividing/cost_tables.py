@@ -58,21 +58,30 @@ from polymap.search.resources import never
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class NodeCost:
+    """What a node adds at every tile: cost per component, bits that one instance holds (fewest)."""
+
+    costs: tuple[Numbers, ...]
+    bits: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Edge:
     """One storage node of a tensor: from state `source` to state `target`, held by `level`, loaded from `parent`.
 
-    costs: per component. costs_crossed: the same where the node may stand below spatial loops of fan-outs below its
-    level (None: no different). bits: held by one instance (fewest).
+    plain: its cost above all spatial loops of fan-outs below its level; crossed: where it may also stand below some.
     """
 
     source: int
     target: int
     parent: int
     level: int
-    costs: tuple[Numbers, ...]
-    costs_crossed: tuple[Numbers, ...] | None
-    bits: IntArray
-    bits_crossed: IntArray | None
+    plain: NodeCost
+    crossed: NodeCost
+
+    def cost(self, *, crossed: bool) -> NodeCost:
+        """Return the cost where nodes at levels below those fan-outs were placed before (crossed), or none was."""
+        return self.crossed if crossed else self.plain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,20 +187,14 @@ def tables_below(tables: Tables, context: Context) -> Tables:
 def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTable:
     """Return the table for the tiles of a lattice inside its own."""
 
-    def below(array: Numbers) -> Numbers:
-        return restricted(array, outer, inner)
+    def below(cost: NodeCost) -> NodeCost:
+        return NodeCost(tuple(restricted(one, outer, inner) for one in cost.costs), restricted(cost.bits, outer, inner))
 
-    edges = tuple(
-        replace(
-            edge,
-            costs=tuple(below(cost) for cost in edge.costs),
-            costs_crossed=None if edge.costs_crossed is None else tuple(below(cost) for cost in edge.costs_crossed),
-            bits=below(edge.bits),
-            bits_crossed=None if edge.bits_crossed is None else below(edge.bits_crossed),
-        )
-        for edge in table.edges
-    )
-    return replace(table, edges=edges)
+    edges: list[Edge] = []
+    for edge in table.edges:
+        plain = below(edge.plain)
+        edges.append(replace(edge, plain=plain, crossed=plain if edge.crossed is edge.plain else below(edge.crossed)))
+    return replace(table, edges=tuple(edges))
 
 
 def _tensor_table(setting: _Setting, term: TensorTerm) -> TensorTable:
@@ -210,24 +213,49 @@ def _tensor_table(setting: _Setting, term: TensorTerm) -> TensorTable:
 
 
 def _read_edge(setting: _Setting, term: TensorTerm, parent: int, level: int) -> Edge:
-    last = setting.problem.level_count
     windows = [dim for g in term.groups if g.is_window for dim in g.dims]
     messages = _messages(setting, term, parent, level)
-    plain = _node_loads(setting, term, parent, level, above=False)
-    costs = _read_costs(setting, term, parent, level, messages, plain)
-    crossed_costs, crossed_bits = None, None
-    if any(setting.factors.factor(dim, level, last) > 1 for dim in windows):
-        crossed = _node_loads(setting, term, parent, level, above=True)
-        crossed_costs = _read_costs(setting, term, parent, level, messages, crossed)
-        crossed_bits = crossed.held * term.tensor.bits
-    bits = plain.held * term.tensor.bits, crossed_bits
-    return _edge(setting, term, (parent, level), (parent, level), (costs, crossed_costs), bits)
+    plain = _read_cost(setting, term, parent, level, messages, above=False)
+    below = None
+    if any(setting.factors.factor(dim, level, setting.problem.level_count) > 1 for dim in windows):
+        below = _read_cost(setting, term, parent, level, messages, above=True)
+    return _edge(setting, term, (parent, level), (parent, level), plain, below)
+
+
+def _edge(
+    setting: _Setting,
+    term: TensorTerm,
+    states: tuple[int, int],
+    levels: tuple[int, int],
+    above: NodeCost,
+    below: NodeCost | None,
+) -> Edge:
+    """Return the edge of a node with its cost above the spatial loops of fan-outs below its level, and below them
+    (None: no different)."""
+    plain = NodeCost(_standing(setting, term, levels[1], above.costs, above=False), above.bits)
+    if below is None:
+        pending = _pending(setting, levels[1])
+        if pending is None:
+            return Edge(*states, *levels, plain, plain)
+        return Edge(*states, *levels, NodeCost(_only(setting, pending, plain.costs), plain.bits), plain)
+    inside = NodeCost(_standing(setting, term, levels[1], below.costs, above=True), below.bits)
+    if sum(group > levels[1] for group in setting.factors.groups()) == 1:
+        return Edge(*states, *levels, plain, inside)  # the only such loops stand above the node
+    return Edge(*states, *levels, plain, _cheaper(setting, plain, inside))
+
+
+def _cheaper(setting: _Setting, first: NodeCost, second: NodeCost) -> NodeCost:
+    """Return the least of two costs, each on its own."""
+    costs = tuple(np.minimum(a, b) for a, b in zip(first.costs, second.costs, strict=True))
+    stands = [setting.arithmetics[0].possible(cost.costs[0]) for cost in (first, second)]
+    both = np.where(stands[1], np.minimum(first.bits, second.bits), first.bits)
+    return NodeCost(costs, np.where(stands[0], both, second.bits))
 
 
 def _standing(
     setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numbers, ...], *, above: bool
 ) -> tuple[Numbers, ...]:
-    """Return the costs, none where the node cannot stand.
+    """Return the costs, infeasible where the node cannot stand.
 
     Spatial loops over fan-outs above its level are outside its tile, along its own dims: along others the node is
     charged as if it stood above loops that do not change its tile, which may be outside. For a window tensor those
@@ -259,30 +287,6 @@ def _allowed_by_rules(setting: _Setting, level: int) -> NDArray[np.bool_]:
             ok = ok & (covered % rule.size == 0)
     standing = standing_tiles(problem.rules, lattice, setting.whole)
     return ok if standing is None else ok & standing
-
-
-def _edge(
-    setting: _Setting,
-    term: TensorTerm,
-    states: tuple[int, int],
-    levels: tuple[int, int],
-    costs: tuple[tuple[Numbers, ...], tuple[Numbers, ...] | None],
-    bits: tuple[IntArray, IntArray | None],
-) -> Edge:
-    """Return the edge with its costs below free spatial loops and, crossed, at the cheaper of both sides of them."""
-    plain = _standing(setting, term, levels[1], costs[0], above=False)
-    pending = _pending(setting, levels[1])
-    if costs[1] is None or bits[1] is None:
-        if pending is None:
-            return Edge(*states, *levels, plain, None, bits[0], None)
-        return Edge(*states, *levels, _only(setting, pending, plain), plain, bits[0], bits[0])
-    inside = _standing(setting, term, levels[1], costs[1], above=True)
-    if sum(below > levels[1] for below in setting.factors.groups()) == 1:
-        return Edge(*states, *levels, plain, inside, bits[0], bits[1])  # the only such loops stand above the node
-    crossed = tuple(np.minimum(a, b) for a, b in zip(plain, inside, strict=True))
-    stands = setting.arithmetics[0].possible(plain[0]), setting.arithmetics[0].possible(inside[0])
-    least = np.where(stands[0], np.where(stands[1], np.minimum(bits[0], bits[1]), bits[0]), bits[1])
-    return Edge(*states, *levels, plain, crossed, bits[0], least)
 
 
 def _pending(setting: _Setting, level: int) -> NDArray[np.bool_] | None:
@@ -412,9 +416,10 @@ def _saved_outside(
     return saved
 
 
-def _read_costs(
-    setting: _Setting, term: TensorTerm, parent: int, level: int, messages: IntArray, loads: _NodeLoads
-) -> tuple[Numbers, ...]:
+def _read_cost(
+    setting: _Setting, term: TensorTerm, parent: int, level: int, messages: IntArray, *, above: bool
+) -> NodeCost:
+    loads = _node_loads(setting, term, parent, level, above=above)
     found: list[Numbers] = []
     reads = loads.reads * messages
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
@@ -422,7 +427,7 @@ def _read_costs(
         terms = [(loads.fills, written), (reads, read)]
         cost = arithmetic.sum_of([*terms, (loads.held, held)] if held else terms)
         found.append(cost if loads.stands is None else arithmetic.where(loads.stands, cost))
-    return tuple(found)
+    return NodeCost(tuple(found), loads.held * term.tensor.bits)
 
 
 def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
@@ -461,8 +466,8 @@ def _output_edge(
         if component.held:
             terms.append((node.held, component.held[level][term.index]))
         costs.append(arithmetic.plus(arithmetic.sum_of(terms), -credit))
-    bits = node.held * term.tensor.bits
-    return _edge(setting, term, states, (parent, level), (tuple(costs), None), (bits, None))
+    cost = NodeCost(tuple(costs), node.held * term.tensor.bits)
+    return _edge(setting, term, states, (parent, level), cost, None)
 
 
 def _output_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:

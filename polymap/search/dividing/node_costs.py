@@ -12,7 +12,6 @@ from itertools import combinations
 from math import prod
 from typing import Generic, TypeVar
 
-from polymap.ir import Multicast
 from polymap.search.dividing.window_paths import Crossing
 from polymap.search.problem import Component, FanoutClass, IntArray, Problem, Structure, TensorTerm
 
@@ -58,7 +57,7 @@ class SpatialFactors(Generic[Factor]):
         own = [self.problem.dims.index(group.dims[0]) for group in term.groups if not group.is_window]
         total = self.one
         for one, row in self.between(after, upto):
-            total = total * self.product(row if one.multicast is Multicast.NONE else (row[d] for d in own))
+            total = total * self.product((row[d] for d in own) if one.multicast.shares_reads else row)
         return total
 
     def siblings(self, term: TensorTerm, parent: int, level: int) -> tuple[Factor, Factor, Factor]:
@@ -86,7 +85,7 @@ class StructureFactors(SpatialFactors[int]):
 
     def unites(self, after: int, upto: int) -> bool:
         """Return whether some fan-out between two levels makes one message of different loads."""
-        return any(one.multicast is Multicast.UNION and prod(row) > 1 for one, row in self.between(after, upto))
+        return any(one.multicast.unites_tiles and prod(row) > 1 for one, row in self.between(after, upto))
 
     def crossings(self, dim: str, after: int, level: int, *, above: bool) -> tuple[Crossing, ...]:
         """Return the spatial loops over a dim as a node of `level` sees them, loaded from level `after`.

@@ -8,7 +8,7 @@ from enum import IntEnum
 from itertools import product
 
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, root_bound
-from polymap.search.dividing.branch_and_bound import Descent, View, Way, priced_view, view_of
+from polymap.search.dividing.branch_and_bound import BranchPath, Descent, View, priced_view, view_of
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.incumbents import Incumbent
 from polymap.search.dividing.lagrange import improve_prices, improve_tradeoffs, is_refuted
@@ -35,7 +35,7 @@ class Mark:
 
     prices: tuple[Multipliers, ...]
     start: int
-    way: Way
+    way: BranchPath
 
 
 Marks = dict[Entry, Mark]

@@ -95,11 +95,10 @@ class StructureBatch(SpatialFactors[IntArray]):
 
     def fits(self, term: TensorTerm, level: int) -> NDArray[np.bool_]:
         """Return where the fewest elements that an instance holds fit into the level."""
-        memory = self.problem.arch.levels[level]
-        if memory.capacity_bits is None:
+        usable_bits = self.problem.arch.levels[level].usable_bits
+        if usable_bits is None:
             return self.one > 0
-        held = self.held(term, level) * term.tensor.bits
-        return np.asarray(held <= memory.capacity_bits // memory.buffering, dtype=np.bool_)
+        return np.asarray(self.held(term, level) * term.tensor.bits <= usable_bits, dtype=np.bool_)
 
     def window_messages(self, term: TensorTerm, after: int, upto: int) -> IntArray:
         """Return the fewest messages per element that a sibling loads."""

@@ -70,8 +70,8 @@ def exhaustive(
     meets: Callable[[Mapping], bool] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> ExhaustiveResult | None:
-    """Return the best of all legal trees; objective: energy, latency, edp, traffic:LEVEL, capacity:LEVEL, or several as
-    weighted:.., lex:.. or pareto:..; tiles: divide or any.
+    """Return the best of all legal trees; objective: energy, latency, edp, ed2p, traffic:LEVEL, capacity:LEVEL, or
+    several as weighted:.., lex:.. or pareto:..; tiles: divide or any.
 
     legal_loops: asked once per sequence of loops; None: all are legal (associative accumulations). None comes back as
     soon as more than `most_trees` are met, or `stop` says so. meets: what the best tree must meet besides (of a front:

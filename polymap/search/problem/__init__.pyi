@@ -7,8 +7,11 @@ from polymap.search.problem.components import (
     weighted_sum as weighted_sum,
 )
 from polymap.search.problem.goals import (
+    SINGLE_FORMS as SINGLE_FORMS,
     Goal as Goal,
     Objective as Objective,
+    Powers as Powers,
+    objective_unit as objective_unit,
     parse_objective as parse_objective,
     parse_single as parse_single,
 )

@@ -152,16 +152,11 @@ def _term(workload: Workload, arch: Architecture, index: int) -> TensorTerm:
     statement = workload.statements[0]
     access = accesses_of(statement, tensor.name)[0]
     axes = [expression.coefficients() for expression in access.index]
-    names = {tensor.name, f"@{tensor.role.value}"}
     below = list(enumerate(arch.levels))[1:]
-    may = frozenset(i for i, level in below if _named(level.holds, names))
-    must = frozenset(i for i, level in below if names & set(level.must_hold))
+    may = frozenset(i for i, level in below if level.may_hold(tensor))
+    must = frozenset(i for i, level in below if level.requires(tensor))
     is_output = statement.target.tensor == tensor.name
     return TensorTerm(tensor, index, is_output, _groups(axes, workload.extents()), may, must)
-
-
-def _named(holds: tuple[str, ...] | None, names: set[str]) -> bool:
-    return holds is None or bool(names & set(holds))
 
 
 def _groups(axes: list[dict[str, int]], extents: dict[str, int]) -> tuple[IndexGroup, ...]:

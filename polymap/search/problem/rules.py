@@ -131,7 +131,7 @@ def narrowed(workload: Workload, arch: Architecture, rules: Rules) -> Architectu
     nodes: list[Node] = []
     for node in arch.nodes:
         if isinstance(node, Fanout):
-            dims = tuple(dim.name for dim in workload.dims if node.dims is None or dim.name in node.dims)
+            dims = tuple(dim.name for dim in workload.dims if node.may_spread(dim.name))
             free = tuple(dim for dim in dims if (node.name, dim) not in barred)
             nodes.append(node if free == dims else replace(node, dims=free))
         elif isinstance(node, MemoryLevel):
@@ -148,11 +148,7 @@ def _level(workload: Workload, level: MemoryLevel, held: list[Held]) -> MemoryLe
     must = tuple(dict.fromkeys((*level.must_hold, *(rule.tensor for rule in held if rule.must))))
     if not kept_out:
         return replace(level, must_hold=must)
-    may = tuple(
-        t.name
-        for t in workload.tensors
-        if (level.holds is None or {t.name, f"@{t.role.value}"} & set(level.holds)) and t.name not in kept_out
-    )
+    may = tuple(t.name for t in workload.tensors if level.may_hold(t) and t.name not in kept_out)
     return replace(level, holds=may, must_hold=must)
 
 

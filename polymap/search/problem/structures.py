@@ -139,7 +139,7 @@ def splits_of(problem: Problem, one: FanoutClass) -> Splits:
         fanout = problem.arch.fanouts[f]
         choices: list[list[int]] = []
         for name, extent in zip(problem.dims, problem.extents, strict=True):
-            free = fanout.dims is None or name in fanout.dims
+            free = fanout.may_spread(name)
             allowed = [value for value in divisors(extent) if value <= fanout.size] if free else [1]
             choices.append([value for value in allowed if _meets(problem.rules, fanout.name, name, value)])
         own = list(_bounded(choices, fanout.size))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from polymap.search.resources.memory import Memory
 
@@ -11,6 +11,17 @@ LEAST_DIVIDING_S = 5.0  # for dividing tiles before those of any size,
 LEAST_DIVIDING_SHARE = 1 / 3  # or this share of the limit where that is more,
 MOST_OF_A_SHORT_LIMIT = 0.8  # and where the limit is short, this much of it
 DIVIDING_WORK_SHARE = 0.5  # where the work is limited
+
+
+Stop = Callable[[], bool]
+
+
+@dataclass(slots=True)
+class Processes:
+    """How many processes may search, and the numbers of those that do besides this one."""
+
+    count: int = 1
+    pids: list[int] = field(default_factory=list[int])
 
 
 class OutOfTime(Exception):

@@ -17,7 +17,7 @@ from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, DividingPolish, annealed_once, annealer_of, is_polished
 from polymap.search.objective import exact_score, measure_of, measure_under, refusals
 from polymap.search.problem import Goal, Objective, Problem, Rules, analyse
-from polymap.search.resources import Hands, Limits
+from polymap.search.resources import Limits, Processes
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.run.certificate import certificate
 from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
@@ -64,8 +64,10 @@ class _Divided:
 class Run:
     """One search: what was asked, its limits, and what is known so far."""
 
-    def __init__(self, asked: Asked, limits: Limits, hands: Hands, on_progress: OnProgress | None = None) -> None:
-        self.asked, self.limits, self.hands, self.on_progress = asked, limits, hands, on_progress
+    def __init__(
+        self, asked: Asked, limits: Limits, processes: Processes, on_progress: OnProgress | None = None
+    ) -> None:
+        self.asked, self.limits, self.processes, self.on_progress = asked, limits, processes, on_progress
         self.workload, self.arch, self.objective, self.rules = asked.workload, asked.arch, asked.objective, asked.rules
         self.history: list[Moment] = []
         self.spent = 0.0
@@ -311,7 +313,7 @@ class Run:
             stop,
             report,
             before=self.outcome,
-            hands=self.hands,
+            processes=self.processes,
             work=self.limits.work,
             polish=polish,
             draw=annealed_once(problem, measure),

@@ -61,7 +61,7 @@ class SearchResult(Shown):
     """The answer of `explore`.
 
     status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
-    objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, pJ*cycle, bits).
+    objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, bits, their products).
     gap: (value - bound) / value. clash: where INFEASIBLE, the smallest set of requirements that exclude each other, a
     sentence each; with a TIMEOUT those that do so for tiles that divide.
     values, bounds: of an order or a front, one per part, (name, in its unit); value, bound and gap are

@@ -120,10 +120,9 @@ def _facts(workload: Workload, arch: Architecture) -> Iterator[Fact]:
         if level.capacity_bits is not None:
             yield Capacity(level.name)
         for tensor in workload.tensors:
-            names = {tensor.name, f"@{tensor.role.value}"}
-            if names & set(level.must_hold):
+            if level.requires(tensor):
                 yield MustHold(level.name, tensor.name)
-            if level.holds is not None and not names & set(level.holds):
+            if not level.may_hold(tensor):
                 yield MayNotHold(level.name, tensor.name)
     for fanout in arch.fanouts:
         if fanout.dims is not None:

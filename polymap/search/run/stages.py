@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from polymap.costmodel import Cost
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.problem import clashes, parse_objective, parse_single, rules_from_document
-from polymap.search.resources import Hands, Limits, Memory
+from polymap.search.resources import Limits, Memory, Processes
 from polymap.search.run.phases import Asked, OnProgress, Run
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import SearchResult
@@ -43,9 +43,9 @@ def search(
     _check_options(tiles, time_limit_s, workers, seed, memory_limit_mb, work_limit)
     goal = parse_objective(objective, arch)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    hands = Hands(workers)
-    limits = Limits(clock, time_limit_s, Memory(memory_limit_mb, hands.pids), work_limit)
-    run = Run(Asked(workload, arch, goal, tiles, rules, seed), limits, hands, on_progress)
+    processes = Processes(workers)
+    limits = Limits(clock, time_limit_s, Memory(memory_limit_mb, processes.pids), work_limit)
+    run = Run(Asked(workload, arch, goal, tiles, rules, seed), limits, processes, on_progress)
     clash = clashes(workload, arch, rules)
     if clash:
         return run.infeasible(clash)

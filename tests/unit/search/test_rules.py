@@ -50,7 +50,7 @@ def steps_of(workload: Workload, arch: Architecture, mapping: Mapping) -> int:
 
 
 def test_sampled_answers_keep_the_intrinsic_of_every_tile() -> None:
-    for objective in ("energy", "edp", "pareto:energy,latency"):
+    for objective in ("energy", "edp", "ed2p", "pareto:energy,latency"):
         found = explore(WINDOWS, FLAT, objective, constraints=EIGHTS)
         mappings = [found.best, *(point.best for point in found.front), *(m for m, _ in found.top(20))]
         assert any(isinstance(node, Storage) for mapping in mappings if mapping for node in mapping.nodes)
@@ -80,6 +80,7 @@ def test_sampled_answers_meet_random_constraints() -> None:
     assert sampled_answers_meet_all() >= 5
 
 
+@pytest.mark.slow
 def test_a_rule_that_spares_nodes_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule_checks._Loops, "_is_inner", lambda *_: False)
     with pytest.raises(AssertionError):
