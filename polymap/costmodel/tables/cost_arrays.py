@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,19 @@ class TrafficArrays:
     fills: IntegerArray
     drains: IntegerArray
 
+    def __eq__(self, other: object) -> bool:
+        return _are_equal(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.level, self.tensor, len(self.reads)))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostArrays:
     """The figures of `Cost`, each an array with one entry per mapping, in the order of the rows.
 
-    Integers are int64, and Python integers (dtype object) in a column where one is too large for that.
+    Integers are int64, and Python integers (dtype object) in a column where one is too large for that. Two are equal
+    where all entries are.
     """
 
     legal: NDArray[np.bool_]
@@ -60,6 +67,25 @@ class CostArrays:
     compute_cycles: IntegerArray
     latency_cycles: IntegerArray
     utilization: NDArray[np.float64]
+
+    def __eq__(self, other: object) -> bool:
+        return _are_equal(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.traffic, len(self.legal)))
+
+
+def _are_equal(one: object, other: object) -> bool:
+    """Whether two values, or tuples and classes of values, are of one type and equal, arrays entry by entry."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, TrafficArrays | CostArrays):
+        return all(_are_equal(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_are_equal, one, other))  # pyright: ignore[reportUnknownArgumentType]
+    return one == other
 
 
 def evaluate_many(workload: Workload, arch: Architecture, tree: Mapping, tiles: ArrayLike) -> CostArrays:
