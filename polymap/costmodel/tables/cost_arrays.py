@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,14 +77,15 @@ class CostArrays:
 
 def _are_equal(one: object, other: object) -> bool:
     """Whether two values, or tuples and classes of values, are of one type and equal, arrays entry by entry."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
     if type(one) is not type(other):
         return False
     if isinstance(one, TrafficArrays | CostArrays):
         return all(_are_equal(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_are_equal, one, other))  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(one, tuple):
+        mine, theirs = cast("tuple[object, ...]", one), cast("tuple[object, ...]", other)
+        return len(mine) == len(theirs) and all(map(_are_equal, mine, theirs))
+    if isinstance(one, np.ndarray):
+        return np.array_equal(cast("IntegerArray", one), cast("IntegerArray", other))
     return one == other
 
 
