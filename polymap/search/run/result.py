@@ -62,8 +62,8 @@ class SearchResult(Shown):
 
     status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
     objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, bits, their products).
-    gap: (value - bound) / value. clash: where INFEASIBLE, the smallest set of requirements that exclude each other, a
-    sentence each; with a TIMEOUT those that do so for tiles that divide.
+    gap: (value - bound) / value. clash: where INFEASIBLE, requirements that exclude each other, of which none can be
+    left out, a sentence each; with a TIMEOUT those that do so for tiles that divide.
     values, bounds: of an order or a front, one per part, (name, in its unit); value, bound and gap are
     then the first part's (an order's gap: of the first part where value and bound differ). front: the points of a
     front, by rising first part, each an answer of its own; best is its first point. A point's bound is what no mapping
