@@ -54,8 +54,10 @@ def _accounted(found: SearchResult) -> bool:
     [
         ((5120, 5120, 5120), "edp", True, 3.501e21),
         ((8192, 28672, 8192), "edp", True, None),
+        ((8192, 28672, 8192), "ed2p", True, None),
         ((2048, 128256, 4096), "energy", False, None),
         ((_PRIME, _PRIME, _PRIME), "edp", False, None),
+        ((_PRIME, _PRIME, _PRIME), "ed2p", False, None),
         ((_PRIME, 10**4, 4), "energy", True, None),
     ],
 )
@@ -71,7 +73,7 @@ def test_long_layers_are_proven(sizes: tuple[int, int, int], objective: str, kee
 def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int) -> None:
     """The factors take the same problem through int64, two limbs and Python ints."""
     problem = random_problem(random.Random(f"scale {seed}"), most=20_000, tiles="divide")
-    objective = ("energy", "edp")[seed % 2]
+    objective = ("energy", "edp", "ed2p")[seed % 3]
     first = search(problem.workload, problem.arch, objective, "divide", time_limit_s=120)
     rng = random.Random(seed)
     for digits in (3, 14, 60):
@@ -94,7 +96,7 @@ def _walked_machine(scale: Fraction) -> Architecture:
     return Architecture("walked", (outer, inner, Fanout("X", 2), ComputeUnit("MAC", scale)))
 
 
-@pytest.mark.parametrize("objective", ["energy", "edp", "latency", "weighted:1/3*energy+2*edp"])
+@pytest.mark.parametrize("objective", ["energy", "edp", "ed2p", "latency", "weighted:1/3*energy+2*ed2p"])
 def test_scaling_all_energies_scales_the_optimum_of_a_walked_space(objective: str) -> None:
     plain = exhaustive(_WALKED, _walked_machine(Fraction(1)), objective, "any")
     assert plain is not None

@@ -25,7 +25,7 @@ from polymap.search.dividing.bounds import (
     usable_bits,
 )
 from polymap.search.dividing.branch_and_bound import Descent, Spot, View, start_spot, step, through
-from polymap.search.dividing.node_costs import Tables
+from polymap.search.dividing.cost_tables import Tables
 from polymap.search.objective import (
     Floats,
     Tradeoff,
@@ -37,7 +37,7 @@ from polymap.search.objective import (
     tradeoff_of,
     weakest_cycles,
 )
-from polymap.search.problem import Goal, most_costed
+from polymap.search.problem import most_costed
 
 ROUNDS = 10
 FIRST_ROUNDS = 3  # after these, prices that have closed less than a third of the way to the limit are not improved
@@ -67,7 +67,7 @@ def cheapest_chain(descent: Descent, inside: Inside, prices: Multipliers, first:
         least = priced_end(tables, spot.state, 0, prices)
         best: tuple[Move, int] | None = None
         for move in moves[spot.state]:
-            total = through(inside, (move.tensor, move.edge, move.crossed), move.after, top).ravel()
+            total = through(inside, move, top).ravel()
             # The largest tile among the cheapest: nodes stand as high as they may.
             place = len(total) - 1 - int(np.argmin(total[::-1]))
             cost = inside.arithmetic.number(total[place])
@@ -77,7 +77,7 @@ def cheapest_chain(descent: Descent, inside: Inside, prices: Multipliers, first:
             return spot
         move, flat = best
         index = tuple(int(x) for x in np.unravel_index(flat, [exponent + 1 for exponent in top]))
-        spot = step(tables, spot, move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after, index)
+        spot = step(tables, spot, move, index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,7 +263,8 @@ def improve_tradeoffs(descent: Descent, view: View, start: tuple[Multipliers, ..
     start: those of another structure.
     """
     tables, measure, incumbent = descent.tables, descent.tables.measure, descent.incumbent
-    if measure.goal not in (Goal.ENERGY, Goal.EDP) or not has_estimate(measure, tables.compute_cycles):
+    powers = measure.goal.powers
+    if powers is None or powers.energy != 1 or not has_estimate(measure, tables.compute_cycles):
         return ()
     if any(arithmetic.kind is Kind.LONG for arithmetic in tables.arithmetics):
         return ()
@@ -274,7 +275,7 @@ def improve_tradeoffs(descent: Descent, view: View, start: tuple[Multipliers, ..
     asked: set[float] = set()
     while len(found) < MOST_TRADEOFFS and cycles not in asked and incumbent.value is not None:
         asked.add(cycles)
-        energy = Fraction(incumbent.value) / (Fraction(cycles) if measure.goal is Goal.EDP else 1)
+        energy = Fraction(incumbent.value) / Fraction(cycles) ** powers.cycles
         limit = ceil(energy - measure.leak * Fraction(cycles)) - measure.fixed_energy - tables.start[0]
         begin = start[len(found)] if len(found) < len(start) else None
         prices, _, bound = improve_prices(descent, view.insides[0], limit, begin, Fraction(cycles))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.objective.measure import Measure
-from polymap.search.problem import Goal
+from polymap.search.problem import Powers
 
 Floats = NDArray[np.float64]
 _SAFE = 2.0**-40
@@ -80,31 +80,40 @@ def surely_below(
     """Return what is at most Measure.value of each vector of parts (None: this measure has no such estimate).
 
     parts: what is at most each of them, or infinite (then the estimate may be anything that is not below a number).
-    tradeoffs: of component 0 of ENERGY and EDP, with an intercept per vector.
+    tradeoffs: of component 0 of objectives linear in energy, with an intercept per vector.
     """
     if not has_estimate(measure, compute_cycles):
         return None
     with np.errstate(invalid="ignore"):
         cycles = _cycles(measure, parts, float(compute_cycles))
-        if measure.goal is Goal.LATENCY:
-            return cycles
+        if measure.goal.powers and not measure.goal.powers.energy:
+            return cycles**measure.goal.powers.cycles
         if tradeoffs:
             return _least_traded(measure, cycles, (Tradeoff(parts[0], 0.0), *tradeoffs))
         energy = lowered_sum(parts[0], measure.fixed_energy) + float(measure.leak) * cycles * (1 - _SAFE)
-        if measure.goal is Goal.ENERGY:
-            return energy - np.abs(energy) * _SAFE
-        return np.where(energy > 0, energy * cycles * (1 - _SAFE), -np.inf)
+        return _product(measure, energy - np.abs(energy) * _SAFE, cycles)
+
+
+def _product(measure: Measure, energy: Floats, cycles: Floats) -> Floats:
+    """Return the objective for energies (below 0: anything not above it) and cycles; both are lowered enough for the
+    rounding here."""
+    powers = measure.goal.powers
+    assert powers is not None
+    if powers == Powers(1, 0):
+        return energy
+    return np.where(energy > 0, energy**powers.energy * cycles**powers.cycles, -np.inf)
 
 
 def weakest_cycles(measure: Measure, cycles: float, tradeoffs: Sequence[tuple[float, float]]) -> float:
     """Return the cycles, at least so many, at which (intercept, slope)s that hold together leave the least value."""
     points = {cycles}
+    power = measure.goal.powers.cycles if measure.goal.powers else 0
     for number, (first, slope) in enumerate(tradeoffs):
         points |= {max(cycles, (first - other) / (slope - less)) for other, less in tradeoffs[:number] if slope != less}
 
     def value(point: float) -> float:
         energy = max(top - slope * point for top, slope in tradeoffs) + measure.fixed_energy + measure.leak * point
-        return energy * point if measure.goal is Goal.EDP else energy
+        return energy * point**power
 
     return min(sorted(points), key=value)
 
@@ -112,9 +121,10 @@ def weakest_cycles(measure: Measure, cycles: float, tradeoffs: Sequence[tuple[fl
 def _least_traded(measure: Measure, cycles: Floats, tradeoffs: Sequence[Tradeoff]) -> Floats:
     """Return what is at most the value at any cycles from `cycles` on; the first tradeoff has no slope.
 
-    Between two points a tradeoff's value has its least at one of them: as a function of the cycles it is concave, or it
-    rises wherever it is above 0. Whatever the points, each stretch between them takes the best of all tradeoffs there;
-    they are where tradeoffs meet. Beyond the last point, energy stays and cycles rise.
+    Between two points a tradeoff's value has its least at one of them: where energy^a x cycles^b is above 0, it falls
+    nowhere (energy does not fall with the cycles) or only after it has risen. So any points do, if each stretch between
+    two takes the best of all tradeoffs there; these are where tradeoffs meet. Beyond the last point, energy stays and
+    cycles rise.
     """
     points = [cycles]
     for number, one in enumerate(tradeoffs):
@@ -128,7 +138,7 @@ def _least_traded(measure: Measure, cycles: Floats, tradeoffs: Sequence[Tradeoff
         fixed, lost, leak = float(measure.fixed_energy), one.slope * at, float(measure.leak) * at
         energy = one.intercept + fixed + leak - lost
         energy = energy - (np.abs(one.intercept) + fixed + leak + lost) * _SAFE
-        values.append(energy * at if measure.goal is Goal.EDP else energy)
+        values.append(_product(measure, energy, at))
     least = values[0][-1]
     if len(at) > 1:
         stretches = np.stack([np.minimum(value[:-1], value[1:]) for value in values]).max(axis=0)
@@ -148,7 +158,7 @@ def _cycles(measure: Measure, parts: Sequence[Floats], compute_cycles: float) ->
     for part, component in zip(parts, measure.components, strict=True):
         if component.busiest:
             cycles = part * float(Fraction(1) / component.bandwidth)
-            by_level[component.name] = np.maximum(cycles, by_level.get(component.name, cycles))
+            by_level[component.name] = np.maximum(cycles, by_level.get(component.name, 0.0))
     total: Floats = np.full(parts[0].shape, compute_cycles)
     for cycles in by_level.values():
         total = np.maximum(total, cycles) if measure.overlap else total + cycles

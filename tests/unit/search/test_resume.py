@@ -35,6 +35,7 @@ TWO = two_levels(512)
     [
         (GEMM, "energy"),
         (GEMM, "lex:edp,energy"),
+        (GEMM, "ed2p"),
         (LAYER, "energy"),
         (GEMM, "pareto:capacity:BUF,traffic:DRAM"),
     ],
