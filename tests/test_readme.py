@@ -77,6 +77,19 @@ def test_make_targets_exist() -> None:
             assert target in targets, f"{name} names `make {target}`"
 
 
-def test_linked_files_exist() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", readme()):
-        assert target.startswith("https://") or (ROOT / target).exists(), target
+DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_linked_and_named_files_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("https://") or (document.parent / target).exists(), target
+    for path in re.findall(r"\b(?:polymap|tests|docs|benchmarks)/[a-z_/]+(?:\.[a-z]+)?", text):
+        assert (ROOT / path).exists(), f"{document.name} names {path}"
+
+
+def test_documents_that_modules_name_exist() -> None:
+    for module in (ROOT / "polymap").rglob("*.py"):
+        for name in re.findall(r"\bdocs/[a-z_]+\.md", module.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{module} names {name}"
