@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+import polymap as pm
 from polymap.cli.arguments import parse
 
 ROOT = Path(__file__).parent.parent
@@ -93,3 +95,10 @@ def test_documents_that_modules_name_exist() -> None:
     for module in (ROOT / "polymap").rglob("*.py"):
         for name in re.findall(r"\bdocs/[a-z_]+\.md", module.read_text(encoding="utf-8")):
             assert (ROOT / name).exists(), f"{module} names {name}"
+
+
+def test_the_files_of_the_documents_are_read() -> None:
+    text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    workload, mapping = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    layer = pm.workload_from_document(workload)
+    assert pm.evaluate(layer, pm.load_arch("flat3"), pm.mapping_from_document(mapping)).legal

@@ -1,5 +1,5 @@
 """From counts to cost: energy, latency, utilization, capacity. Rationals all the way, rounded once at the end
-(design: counting, "Energy", "Latency", "Capacity").
+(docs/counting.md, "Energy", "Latency", "Capacity").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Integer sets and maps from plain data: every isl object of polymap starts here, named, from `Affine` and integers.
 
-isl accepts misspelt names and wraps numbers silently (design: polyhedra), so nothing is built from text, and a dim is
-always found by its name. Call all of this inside `with budget():`.
+isl accepts misspelt names and silently wraps large numbers, so nothing is built from text, and a dim is always found by
+its name. Call these functions inside `with budget():`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Whether a loop tree can be read as a program (a mistake if not), and whether it keeps the machine's rules (data).
+"""Checks of a loop tree: is it a program at all (otherwise MappingError), and which rules of the machine does it break
+(violations, as data).
 
-The sentence that decides: "a tensor's nodes follow the machine's order of levels; spatial loops over the fan-outs above
-a level stand above its nodes; anything else is a spec error" (design: counting, "A mapping is a loop tree").
+A loop tree is a program if each tensor's nodes follow the machine's order of levels and the spatial loops over the
+fan-outs above a level stand above its nodes (docs/counting.md, "A mapping is a loop tree").
 """
 
 from __future__ import annotations

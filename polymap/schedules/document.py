@@ -1,6 +1,6 @@
-"""Mappings as documents: the JSON of a loop tree read into `Mapping` and written back (design: interfaces, "JSON").
+"""Mappings as documents: the JSON of a loop tree read into `Mapping` and written back (docs/files.md).
 
-Whether the names exist and the tree can be read as a program is `check_mapping`'s to say.
+`check_mapping` checks that the names exist and that the tree is a program.
 """
 
 from __future__ import annotations

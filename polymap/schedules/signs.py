@@ -1,7 +1,7 @@
-"""Legality of loop orders by sign vectors: integers only, no isl, microseconds per question.
+"""Legality of loop orders by sign vectors: integers only, no isl, microseconds per order.
 
-The distance of each dependence, along the loops of a nest, has signs; an order of the loops is legal iff in every sign
-vector the first non-zero entry, read in that order, is positive (design: search, "Legality").
+The sign vectors of a dependence are the signs of its distances along the loops of the nest. An order of the loops is
+legal if and only if in every sign vector the first non-zero entry, in that order, is positive.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
 
 
 class Rule(Enum):
-    """How a tensor's copies move (design: counting): read only; partial sums; or loaded, dirtied and drained."""
+    """How a tensor's copies move (docs/counting.md): read only; partial sums; or loaded, written and drained."""
 
     READ_ONLY = "read only"
     SUMS = "partial sums"
