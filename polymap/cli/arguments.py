@@ -64,10 +64,7 @@ class _Option:
 
 _OPTIONS = {
     "--arch": _Option("ARCH", "the machine: a preset's name (see `polymap list`), or a .json or .toml file"),
-    "--objective": _Option(
-        "OBJECTIVE",
-        f"{', '.join(SINGLE_FORMS)}, or several of them (below); default: energy",
-    ),
+    "--objective": _Option("OBJECTIVE", "what is minimised, one or several of the objectives below (default energy)"),
     "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
@@ -142,8 +139,9 @@ WORKLOAD is one of
   kernel.c --size N=8 --size M=9                       a C loop nest
   'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
 """
-_OBJECTIVE_HELP = """\
-several objectives:
+_OBJECTIVE_HELP = f"""\
+objectives: {", ".join(SINGLE_FORMS)};
+several of them as
   pareto:energy,latency                                the exact front: every mapping that none beats in both
   lex:latency,energy                                   the least energy among the least latencies
   weighted:1*energy+0.5*latency                        a sum
@@ -328,7 +326,7 @@ class _Reader:
             return None
         value = self.given[option][-1]
         if not value:
-            self._refuse(option, value, f"{_OPTIONS[option].value} is wanted.")
+            self._refuse(option, value, f"Expected {_OPTIONS[option].value}.")
         return value or None
 
     def choice(self, option: str, choices: tuple[str, ...]) -> str:
@@ -343,7 +341,7 @@ class _Reader:
             return default
         value = parse_integer(self.given[option][-1])
         if value is None or not least <= value <= most:
-            self._refuse(option, self.given[option][-1], f"An integer from {least} to {most} is wanted.")
+            self._refuse(option, self.given[option][-1], f"Expected an integer from {least} to {most}.")
             return default
         return value
 
@@ -352,7 +350,7 @@ class _Reader:
             return default
         value = _decimal(self.given[option][-1])
         if value is None or not 0 < value <= 10**9:
-            self._refuse(option, self.given[option][-1], "A number of seconds above 0 is wanted.")
+            self._refuse(option, self.given[option][-1], "Expected a number of seconds above 0.")
             return default
         return float(value)
 
@@ -366,7 +364,7 @@ class _Reader:
             value = parse_integer(digits)
             if value is None or value < 1:
                 found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
-                hint = "An integer >= 1 (at most 10^100) is wanted."
+                hint = "Expected an integer >= 1 (at most 10^100)."
                 self.mistakes.append(Mistake("PM558", f"the size of {name} is {found}", hint))
             elif name in sizes:
                 what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"

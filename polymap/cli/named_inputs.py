@@ -148,7 +148,7 @@ class Inputs:
         table = parse_json(text, where)
         self._naming["constraints"] = nullcontext if is_json else lambda: mistakes_in(where, text)
         if not is_table(table):
-            raise InputError(Mistake("PM112", f"{where} is {shown(table)}", "A table of constraints is wanted."))
+            raise InputError(Mistake("PM112", f"{where} is {shown(table)}", "Expected a table of constraints."))
         return table
 
 

@@ -166,7 +166,7 @@ class Fields:
     ) -> Fields:
         """Return the fields of `value`, having noted whether it is no table, what is unknown and what is missing."""
         if not is_table(value):
-            mistakes.append(Mistake("PM112", f"{where} is {shown(value)}", "A table of fields is wanted."))
+            mistakes.append(Mistake("PM112", f"{where} is {shown(value)}", "Expected a table of fields."))
             return Fields({}, where, mistakes)
         unknown = [key for key in value if key not in known]
         for key in unknown[:20]:
@@ -184,7 +184,7 @@ class Fields:
         return name in self.table
 
     def refuse(self, code: str, name: str, wanted: str) -> None:
-        """Note that the field's value is not what is wanted."""
+        """Note that the field's value is not what is expected."""
         self.mistakes.append(Mistake(code, f"{self.where}: {name} is {shown(self.table[name])}", wanted))
 
     def integer(
@@ -194,15 +194,15 @@ class Fields:
         if self._absent(name, null=null):
             return default
         if (value := as_integer(self.table[name])) is None:
-            self.refuse("PM112", name, f"An integer >= {least} is wanted.")
+            self.refuse("PM112", name, f"Expected an integer >= {least}.")
             return default
         if value > most:
             at_most = f"<= {most}" if most < MAX_INTEGER else "at most 10^100"
             what = f"{self.where}: {name} is too large: {shown(value)}"
-            self.mistakes.append(Mistake("PM113", what, f"An integer >= {least} and {at_most} is wanted."))
+            self.mistakes.append(Mistake("PM113", what, f"Expected an integer >= {least} and {at_most}."))
             return default
         if value < least:
-            self.refuse("PM113", name, f"An integer >= {least} is wanted.")
+            self.refuse("PM113", name, f"Expected an integer >= {least}.")
             return default
         return value
 
@@ -210,14 +210,14 @@ class Fields:
         """Return a finite number >= 0 (> 0 if `positive`), exactly as written in decimal."""
         if self._absent(name, null=null):
             return default
-        wanted = f"A finite number {'> 0' if positive else '>= 0'} is wanted."
+        wanted = f"Expected a finite number {'> 0' if positive else '>= 0'}."
         value = as_fraction(self.table[name])
         if value is None:
             self.refuse("PM112", name, wanted)
             return default
         if value > MAX_INTEGER:
             what = f"{self.where}: {name} is too large: {shown(value)}"
-            self.mistakes.append(Mistake("PM113", what, "A number of at most 10^100 is wanted."))
+            self.mistakes.append(Mistake("PM113", what, "Expected a number of at most 10^100."))
             return default
         if value < 0 or (positive and value == 0):
             self.refuse("PM113", name, wanted)
@@ -226,12 +226,12 @@ class Fields:
 
     def flag(self, name: str, default: Default) -> bool | Default:
         """Return true or false."""
-        wanted = "true or false is wanted."
+        wanted = "Expected true or false."
         return self._read(name, default, lambda v: v if isinstance(v, bool) else None, "PM112", wanted)
 
     def text(self, name: str, default: Default) -> str | Default:
         """Return any text that UTF-8 can write."""
-        return self._read(name, default, _as_text, "PM112", "A text is wanted.")
+        return self._read(name, default, _as_text, "PM112", "Expected a text.")
 
     def name(self, name: str, default: Default) -> str | Default:
         """Return a name: [A-Za-z_][A-Za-z0-9_]*, at most 64 characters."""
@@ -243,12 +243,12 @@ class Fields:
 
     def choice(self, name: str, default: Default, options: Sequence[str]) -> str | Default:
         """Return one of the options."""
-        wanted = f"One of {', '.join(options)} is wanted."
+        wanted = f"Expected one of {', '.join(options)}."
         return self._read(name, default, lambda v: v if isinstance(v, str) and v in options else None, "PM113", wanted)
 
     def items(self, name: str) -> Sequence[object]:
         """Return a list; () where it is absent or something else."""
-        return self._read(name, (), lambda v: v if is_list(v) else None, "PM112", "A list is wanted.")
+        return self._read(name, (), lambda v: v if is_list(v) else None, "PM112", "Expected a list.")
 
     def names(
         self, name: str, default: Default, *, roles: Sequence[str] = (), null: bool = False
@@ -257,7 +257,7 @@ class Fields:
         if self._absent(name, null=null):
             return default
         if not is_list(value := self.table[name]):
-            self.refuse("PM112", name, "A list of names is wanted.")
+            self.refuse("PM112", name, "Expected a list of names.")
             return default
         words = frozenset(roles)
         good: dict[str, None] = {}

@@ -45,7 +45,7 @@ def column_of(text: str, at: int) -> int:
 def json_mistake(text: str, message: str, at: int) -> Mistake:
     """Return why a text is no JSON; message, at: what Python's reader said, and the character where it stopped."""
     if not text.strip():
-        return Mistake("it is empty", "A JSON text is wanted.", 0)
+        return Mistake("it is empty", "Expected a JSON text.", 0)
     inside = _mistake_in_a_string(text, message, at)
     if inside is not None:
         return inside
@@ -93,7 +93,7 @@ def _ends_early(text: str, _message: str, at: int) -> Mistake | None:
         return None
     opened = _open_brackets(text, at)
     if not opened:
-        return Mistake("it ends where a value is wanted", "Is the file cut off?", at)
+        return Mistake("it ends where a value is expected", "Is the file cut off?", at)
     most = opened[-1]
     what = f"it ends before its brackets are closed: the last open {text[most]} stands in line {line_of(text, most)}"
     return Mistake(what, f"{len(opened)} to close. Is the file cut off?", at)
@@ -157,7 +157,7 @@ def _number(text: str, _message: str, at: int) -> Mistake | None:
 def _separator(text: str, message: str, at: int) -> Mistake | None:
     after = len(text[:at].rstrip())
     if message.startswith("Extra data"):
-        return Mistake("more follows behind the end", "One value is wanted: one { ... }.", at)
+        return Mistake("more follows behind the end", "Expected one value: one { ... }.", at)
     if text[at] in ",:":
         return Mistake(f"a value or name is missing before {text[at]}", "Add it, or take the sign out.", at)
     if "',' delimiter" in message:
@@ -165,7 +165,7 @@ def _separator(text: str, message: str, at: int) -> Mistake | None:
     if "':' delimiter" in message:
         return Mistake("a colon is missing behind a name", 'An entry is written "name": value.', after)
     if "property name" in message:
-        return Mistake("a name in double quotes is wanted here", 'An entry is written "name": value.', at)
+        return Mistake("expected a name in double quotes here", 'An entry is written "name": value.', at)
     return None
 
 

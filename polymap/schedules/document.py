@@ -45,7 +45,7 @@ def _from_answer(mapping: object, where: str) -> Mapping:
         raise MappingError(Mistake("PM452", what, "Search again with more time, or loosen what it must meet."))
     if not is_table(mapping) or "nodes" not in mapping:
         what = f"{where}: mapping is {shown(mapping)}"
-        raise MappingError(Mistake("PM112", what, "A table with the field 'nodes' is wanted."))
+        raise MappingError(Mistake("PM112", what, "Expected a table with the field 'nodes'."))
     return mapping_from_document(mapping, where)
 
 
@@ -77,7 +77,7 @@ class _Reader:
 
     def sequence(self, items: object, where: str, depth: int) -> tuple[MappingNode, ...]:
         if not is_list(items):
-            self._mistakes.append(Mistake("PM112", f"{where} is {shown(items)}", "A list of nodes is wanted."))
+            self._mistakes.append(Mistake("PM112", f"{where} is {shown(items)}", "Expected a list of nodes."))
             return ()
         if depth > MAX_DEPTH:
             self._mistakes.append(Mistake("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))
