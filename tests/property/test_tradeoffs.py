@@ -14,10 +14,10 @@ import polymap as pm
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.dividing.bounds import Multipliers, usable_bits
 from polymap.search.dividing.branch_and_bound import view_of
+from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.lagrange import traded_bound
-from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.node_costs import root_context
 from polymap.search.dividing.queue_steps import places_of, view_bound
-from polymap.search.dividing.spread import root_context
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.float_bounds import Tradeoff, surely_below
 from polymap.search.objective.measure import Measure, measure_of

@@ -22,8 +22,8 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.referees.second_prover import second_proof
 from polymap.search.dividing import bounds as bound
 from polymap.search.dividing.branch_and_bound import view_of
-from polymap.search.dividing.node_costs import build_tables
-from polymap.search.dividing.spread import root_context
+from polymap.search.dividing.cost_tables import build_tables
+from polymap.search.dividing.node_costs import root_context
 from polymap.search.objective.measure import measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse

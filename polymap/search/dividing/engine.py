@@ -12,13 +12,13 @@ from math import prod
 
 from polymap.search.dividing.accounted import Count, Tally
 from polymap.search.dividing.branch_and_bound import Descent, view_of
+from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.incumbents import Front, Incumbent, Polish
 from polymap.search.dividing.lagrange import improve_prices
 from polymap.search.dividing.loop_order import Leaf
-from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.node_costs import root_context
 from polymap.search.dividing.queue_steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
-from polymap.search.dividing.single_tensor_bound import apart_bounds
-from polymap.search.dividing.spread import root_context
+from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.objective import BARRED, Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
 from polymap.search.resources import OutOfTime, Processes, Stop, Work
@@ -368,7 +368,7 @@ def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
     while first < last and not (first and state.incumbent.out_of_time()):
         most = min(AT_ONCE, last - first)
         some = state.structures[first : first + most]
-        for number, bound in enumerate(apart_bounds(problem, measure, some), first):
+        for number, bound in enumerate(single_tensor_bounds(problem, measure, some), first):
             fits = bound is not None and bound < BARRED
             state.tally.begun(number, fits=fits)
             if bound is not None and fits:

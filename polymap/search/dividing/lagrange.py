@@ -25,7 +25,7 @@ from polymap.search.dividing.bounds import (
     usable_bits,
 )
 from polymap.search.dividing.branch_and_bound import Descent, Spot, View, start_spot, step, through
-from polymap.search.dividing.node_costs import Tables
+from polymap.search.dividing.cost_tables import Tables
 from polymap.search.objective import (
     Floats,
     Tradeoff,
@@ -67,7 +67,7 @@ def cheapest_chain(descent: Descent, inside: Inside, prices: Multipliers, first:
         least = priced_end(tables, spot.state, 0, prices)
         best: tuple[Move, int] | None = None
         for move in moves[spot.state]:
-            total = through(inside, (move.tensor, move.edge, move.crossed), move.after, top).ravel()
+            total = through(inside, move, top).ravel()
             # The largest tile among the cheapest: nodes stand as high as they may.
             place = len(total) - 1 - int(np.argmin(total[::-1]))
             cost = inside.arithmetic.number(total[place])
@@ -77,7 +77,7 @@ def cheapest_chain(descent: Descent, inside: Inside, prices: Multipliers, first:
             return spot
         move, flat = best
         index = tuple(int(x) for x in np.unravel_index(flat, [exponent + 1 for exponent in top]))
-        spot = step(tables, spot, move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after, index)
+        spot = step(tables, spot, move, index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,11 +8,11 @@ from enum import IntEnum
 from itertools import product
 
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, root_bound
-from polymap.search.dividing.branch_and_bound import Descent, View, Way, priced_view, view_of
+from polymap.search.dividing.branch_and_bound import BranchPath, Descent, View, priced_view, view_of
+from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.incumbents import Incumbent
 from polymap.search.dividing.lagrange import improve_prices, improve_tradeoffs, is_refuted
-from polymap.search.dividing.node_costs import build_tables
-from polymap.search.dividing.spread import Places, Spread, root_context
+from polymap.search.dividing.node_costs import Places, StructureFactors, root_context
 from polymap.search.objective import BARRED, Measure
 from polymap.search.problem import Problem, Structure, divisors
 from polymap.search.resources import OutOfTime
@@ -35,7 +35,7 @@ class Mark:
 
     prices: tuple[Multipliers, ...]
     start: int
-    way: Way
+    way: BranchPath
 
 
 Marks = dict[Entry, Mark]
@@ -142,9 +142,9 @@ def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
     windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
     choices: list[list[tuple[tuple[int, str], int]]] = []
     whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
-    spread = Spread(problem, structure, ())
-    for below in spread.groups():
+    factors = StructureFactors(problem, structure)
+    for below in factors.groups():
         for dim in windows:
-            if spread.group_factor(dim, below) > 1:
+            if factors.group_factor(dim, below) > 1:
                 choices.append([((below, dim), place) for place in divisors(whole[dim])])
     return tuple(product(*choices))
