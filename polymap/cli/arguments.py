@@ -1,4 +1,4 @@
-"""The words of the command line as one frozen value, every mistake found before anything is read or run."""
+"""Parses the command line into one frozen value; every mistake is found before any file is read."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Options:
 
 
 class MisreadOptions(OptionError):
-    """Mistakes in the words; `options` holds what could be read, so that the inputs' own are told with them.
+    """Mistakes in the arguments; `options` holds those that could be read, so that mistakes in inputs are reported too.
 
-    WORKLOAD is left out where it or its sizes are in doubt.
+    WORKLOAD is empty if it or its sizes could not be read.
     """
 
     def __init__(self, mistakes: Sequence[Mistake], options: Options) -> None:
@@ -181,7 +181,7 @@ def command_usage(name: str) -> str:
 
 
 def wanted_help(words: Sequence[str]) -> str | None:
-    """Return the help text that the words ask for, None where they ask for something else."""
+    """Return the help text that the arguments ask for, or None."""
     if not words or words[0] in ("--help", "-h", "help"):
         return usage()
     asks = any(word in ("--help", "-h") for word in words[1:])
@@ -189,7 +189,7 @@ def wanted_help(words: Sequence[str]) -> str | None:
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Return the options that the words say; raises OptionError with every mistake in them."""
+    """Return the options; raises OptionError with every mistake."""
     name, *rest = words
     if name not in _COMMANDS:
         kind = "option" if name.startswith("-") else "command"
@@ -283,7 +283,7 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
 
 
 def _check_verify(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
-    """Note what is missing of a certificate's file, and of the question that it is compared with."""
+    """Note a missing certificate file, and missing parts of the question that it is compared with."""
     compared = [option for option in ("--arch", "--objective", "--constraints", "--size") if option in given]
     if not options.proof and not mistakes:
         mistakes.append(Mistake("PM553", "verify needs a FILE", "The one that explore wrote with --certificate."))
@@ -316,7 +316,7 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads values of options; mistakes go to `problems`, the default is then returned."""
+    """Reads values of options; mistakes are collected, and the default is returned."""
 
     given: dict[str, tuple[str, ...]]
     mistakes: list[Mistake]
@@ -378,7 +378,7 @@ class _Reader:
 
 
 def _decimal(text: str) -> Fraction | None:
-    """Return the finite number that an ASCII text says, None for anything else."""
+    """Return the finite number that an ASCII text denotes, or None."""
     if not text.isascii() or "_" in text or text != text.strip():
         return None
     try:

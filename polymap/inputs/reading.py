@@ -1,6 +1,6 @@
-"""The door for what users write: files, then (JSON and TOML: polymap.inputs.parsing) names and numbers by ASCII rules.
+"""Reads files, and the fields of parsed JSON and TOML tables: names and numbers by ASCII rules.
 
-To Python's own rules `True` is an integer and a ligature a name. Meaning is checked by the rooms below.
+Python itself accepts `True` as an integer and ligatures in names. Meaning is checked by the packages that use this one.
 
     mistakes: list[Mistake] = []
     fields = Fields.of(parse_json(read_text(path), path), "machine", mistakes, known=("size",), required=("size",))
@@ -61,24 +61,24 @@ def read_text(path: str | Path) -> str:
 
 
 def refuse_yaml(path: str | PurePath, what: str) -> None:
-    """Raise InputError where the file's name says that it is YAML, which is not read."""
+    """Raise InputError if the file's name ends as YAML, which is not supported."""
     if PurePath(path).suffix.lower() in (".yaml", ".yml"):
         hint = f"Write the {what} as JSON: the same tables and lists, in a file whose name ends in .json."
         raise InputError(Mistake("PM118", f"{shown(str(path))} is a YAML file, and YAML is not read", hint))
 
 
 def parse_integer(text: str) -> int | None:
-    """Return the integer that an ASCII text says (`8`, `-3`), or None: no underscores, spaces, points or words."""
+    """Return the integer that an ASCII text denotes (`8`, `-3`), else None: no underscores, spaces, points or words."""
     return int(text) if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS else None
 
 
 def is_long_integer(text: str) -> bool:
-    """Return whether an ASCII text says a positive integer that is too long to be read."""
+    """Return whether an ASCII text denotes a positive integer that is too long to be read."""
     return len(text) > MAX_DIGITS and _INTEGER.fullmatch(text) is not None and not text.startswith("-")
 
 
 def as_integer(value: object) -> int | None:
-    """Return an integer of Python or numpy as a Python one, or None for anything else, booleans included."""
+    """Return a Python or numpy integer as a Python integer, or None for anything else, including booleans."""
     if type(value).__name__ in ("bool", "bool_"):  # Python's or numpy's, which is an index until numpy 2.3
         return None
     if isinstance(value, int):
@@ -92,7 +92,7 @@ def as_integer(value: object) -> int | None:
 
 
 def as_fraction(value: object) -> Fraction | None:
-    """Return a finite number as the decimal that was written (0.1 is 1/10), or None for anything else."""
+    """Return a finite number as the decimal as written (0.1 is 1/10), or None for anything else."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, float):
@@ -122,7 +122,7 @@ def is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def kinds_found(kinds: Sequence[str], item: Mapping[str, object]) -> str:
-    """Return which of the fields that say what a node is it has: none of them, or several."""
+    """Return which of the fields that determine the kind of a node the table has (none or several: a mistake)."""
     if kinds:
         return f"has {' and '.join(shown(kind) for kind in kinds)}, which exclude each other"
     others = ", ".join(shown(key, longest=20) for key in list(item)[:5])
@@ -130,7 +130,7 @@ def kinds_found(kinds: Sequence[str], item: Mapping[str, object]) -> str:
 
 
 def shown(value: object, *, longest: int = 60) -> str:
-    """Return the value as it may stand in a message: quoted if text, short, on one line."""
+    """Return the value as messages show it: quoted if text, short, on one line."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -151,7 +151,7 @@ def shown(value: object, *, longest: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of one table, each read with its rule; mistakes go to `problems`, the default is then returned.
+    """The fields of one table, each read by its rule; mistakes are added to `mistakes`, and the default is returned.
 
     A reader with `null=True` takes null as its default. `where` names the table in messages ("nodes[3]").
     """
@@ -164,7 +164,7 @@ class Fields:
     def of(
         value: object, where: str, mistakes: list[Mistake], *, known: Sequence[str], required: Iterable[str] = ()
     ) -> Fields:
-        """Return the fields of `value`, having noted whether it is no table, what is unknown and what is missing."""
+        """Return the fields of `value`; notes a value that is no table, unknown and missing fields."""
         if not is_table(value):
             mistakes.append(Mistake("PM112", f"{where} is {shown(value)}", "Expected a table of fields."))
             return Fields({}, where, mistakes)
@@ -180,7 +180,7 @@ class Fields:
         return Fields(value, where, mistakes)
 
     def has(self, name: str) -> bool:
-        """Return whether the field stands in the table (null counts)."""
+        """Return whether the table has the field (null counts)."""
         return name in self.table
 
     def refuse(self, code: str, name: str, wanted: str) -> None:
@@ -230,7 +230,7 @@ class Fields:
         return self._read(name, default, lambda v: v if isinstance(v, bool) else None, "PM112", wanted)
 
     def text(self, name: str, default: Default) -> str | Default:
-        """Return any text that UTF-8 can write."""
+        """Return any text that UTF-8 can encode."""
         return self._read(name, default, _as_text, "PM112", "Expected a text.")
 
     def name(self, name: str, default: Default) -> str | Default:
@@ -253,7 +253,7 @@ class Fields:
     def names(
         self, name: str, default: Default, *, roles: Sequence[str] = (), null: bool = False
     ) -> tuple[str, ...] | Default:
-        """Return a list of different names; the words in `roles` ("@input") are taken too."""
+        """Return a list of distinct names; the words in `roles` ("@input") are accepted too."""
         if self._absent(name, null=null):
             return default
         if not is_list(value := self.table[name]):

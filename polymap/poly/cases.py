@@ -50,7 +50,7 @@ def _split(piece: PieceOfCondition, extents: Mapping[str, int], limit: int) -> I
 
 
 def _sign_floor(expressions: tuple[Affine, ...], extents: Mapping[str, int]) -> Floor | None:
-    """Return an innermost floor that has one or two neighbouring values over the box, if there is one."""
+    """Return an innermost floor that takes one or two neighbouring values over the box, or None."""
     for expression in expressions:
         for _, atom in expression.terms:
             if isinstance(atom, Floor):

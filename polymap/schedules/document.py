@@ -22,7 +22,7 @@ def mapping_from_document(document: object, where: str = "mapping") -> Mapping:
     """Return the loop tree that a JSON table describes; `where` names it in messages.
 
     A table with the field `mapping` (what explore prints) is read as the mapping in it.
-    Raises MappingError with every mistake: no nodes, unknown and missing fields, names and tiles that are none.
+    Raises MappingError with every mistake: no nodes, unknown and missing fields, invalid names and tiles.
     """
     if is_table(document) and "nodes" not in document:
         if "mapping" in document:
@@ -69,7 +69,7 @@ def _node_to_document(node: MappingNode) -> dict[str, object]:
 
 
 class _Reader:
-    """Reads nodes and collects what is wrong with them."""
+    """Reads nodes and collects their mistakes."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         self._mistakes = mistakes
@@ -91,7 +91,7 @@ class _Reader:
         return tuple(node for node in nodes if node is not None)
 
     def _node(self, item: object, where: str, depth: int) -> MappingNode | None:
-        """Return the node that a table describes, or None where it does not say what it is."""
+        """Return the node that a table describes, or None if its kind is unknown."""
         kinds = [kind for kind in _FIELDS if kind in item] if is_table(item) else []
         if len(kinds) != 1:
             found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item)
