@@ -1,6 +1,6 @@
 from polymap.arithmetic.exact import (
-    Arithmetic as Arithmetic,
     INT64 as INT64,
+    Arithmetic as Arithmetic,
     Kind as Kind,
     Numbers as Numbers,
     arithmetic_for as arithmetic_for,

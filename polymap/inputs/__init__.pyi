@@ -5,11 +5,11 @@ from polymap.inputs.parsing import (
     parse_toml as parse_toml,
 )
 from polymap.inputs.reading import (
-    Fields as Fields,
     LABEL_RULE as LABEL_RULE,
     MAX_DEPTH as MAX_DEPTH,
     MAX_INTEGER as MAX_INTEGER,
     NAME_RULE as NAME_RULE,
+    Fields as Fields,
     as_fraction as as_fraction,
     as_integer as as_integer,
     is_label as is_label,

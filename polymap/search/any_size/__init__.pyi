@@ -1,6 +1,6 @@
 from polymap.search.any_size.phases import (
-    AnyAnswer as AnyAnswer,
     POLISHED as POLISHED,
+    AnyAnswer as AnyAnswer,
     annealed as annealed,
     reaches as reaches,
     solve_regions as solve_regions,
