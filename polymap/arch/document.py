@@ -10,9 +10,20 @@ from fractions import Fraction
 from typing import assert_never
 
 from polymap.inputs import Fields, as_fraction, is_list, is_table, kinds_found, shown
-from polymap.ir import ArchError, Architecture, ComputeUnit, Fanout, MemoryLevel, Mistake, Multicast, Node
+from polymap.ir import (
+    ROLE_WORDS,
+    ArchError,
+    Architecture,
+    ComputeUnit,
+    Fanout,
+    FanoutKind,
+    MemoryLevel,
+    Mistake,
+    Multicast,
+    Node,
+    kind_of_name,
+)
 
-ROLE_WORDS = ("@input", "@weight", "@output")
 KINDS = ("level", "fanout", "compute")
 UNREADABLE = "?"  # the name of a node whose own cannot be read
 _ARCH_FIELDS = ("name", "source", "overlap", "nodes")
@@ -30,7 +41,7 @@ _LEVEL_FIELDS = (
     "holds",
     "must_hold",
 )
-_FANOUT_FIELDS = ("fanout", "size", "multicast", "reduction", "dims")
+_FANOUT_FIELDS = ("fanout", "size", "multicast", "reduction", "dims", "kind")
 _COMPUTE_FIELDS = ("compute", "pj", "per_cycle")
 _OTHER_CAPACITIES = {"capacity_bytes": 8, "capacity_kib": 8 * 2**10, "capacity_kb": 8000, "capacity_mib": 8 * 2**20}
 _MAX_NODES = 64
@@ -214,12 +225,14 @@ def _check_bandwidths(fields: Fields) -> None:
 
 def _fanout(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> Fanout:
     fields = Fields.of(item, where, mistakes, known=_FANOUT_FIELDS, required=("size",))
+    name = fields.name("fanout", UNREADABLE)
     return Fanout(
-        name=fields.name("fanout", UNREADABLE),
+        name=name,
         size=fields.integer("size", 1),
         multicast=Multicast(fields.choice("multicast", "identical", [option.value for option in Multicast])),
         reduction=fields.flag("reduction", default=True),
         dims=fields.names("dims", None, null=True),
+        kind=FanoutKind(fields.choice("kind", kind_of_name(name).value, [option.value for option in FanoutKind])),
     )
 
 
@@ -274,6 +287,7 @@ def _node_to_document(node: Node) -> dict[str, object]:
                     ("multicast", node.multicast.value, Multicast.IDENTICAL.value),
                     ("reduction", node.reduction, True),
                     ("dims", node.dims, None),
+                    ("kind", node.kind and node.kind.value, kind_of_name(node.name).value),
                 ],
             )
         case ComputeUnit():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.ir import Architecture, ComputeUnit, Fanout, FanoutKind, MemoryLevel, Multicast
 
 LANE_BITS = 32
 ASSUMED_CACHE_BYTES: Mapping[int, int] = {1: 32 * 1024, 2: 512 * 1024, 3: 8 * 1024 * 1024}
@@ -97,10 +97,10 @@ def host_architecture(facts: HostFacts) -> Architecture:
         nodes=(
             level("DRAM", None, DRAM_BITS_PER_CYCLE),
             level("L3", third, L3_BITS_PER_CYCLE_AND_CORE * facts.processors),
-            Fanout("core", facts.processors, Multicast.NONE, reduction=False),
+            Fanout("core", facts.processors, Multicast.NONE, reduction=False, kind=FanoutKind.CORE),
             level("L2", second, L2_BITS_PER_CYCLE),
             level("L1", first, 3 * facts.vector_bits),
-            Fanout("lane", facts.vector_bits // LANE_BITS, Multicast.IDENTICAL, reduction=False),
+            Fanout("lane", facts.vector_bits // LANE_BITS, reduction=False, kind=FanoutKind.LANE),
             level("REG", facts.vector_registers * LANE_BITS, None),
             ComputeUnit("FMA", Fraction(ASSUMED_FMA_PJ), 2 if facts.fused_multiply_add else 1),
         ),

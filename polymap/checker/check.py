@@ -21,7 +21,7 @@ MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, Recursio
 class Verdict(NamedTuple):
     """proven: no mapping of the space costs less than `value`, and nothing of that rests on anybody's word. unproven:
     what does, a line each. reason: what is wrong with the text ("": nothing was found). value: in pJ, cycles,
-    pJ x cycle or bits. head: SHA-256 of workload, machine, constraints and objective. seconds: of CPU."""
+    pJ x cycle, pJ x cycle^2 or bits. head: SHA-256 of workload, machine, constraints and objective. seconds: of CPU."""
 
     proven: bool
     unproven: tuple[str, ...]

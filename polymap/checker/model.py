@@ -15,7 +15,7 @@ Tile = tuple[int, ...]
 Rows = tuple[Tile, ...]
 BANDS = [f"{kind}bandwidth_bits_per_cycle" for kind in ("", "read_", "write_")]
 FIELDS = ("buffering", "capacity_bits", "holds", "leak_pj_per_cycle", "level", "must_hold", "read_pj", "word_bits")
-PRODUCTS = {"edp": 1}  # objectives energy x latency^power, by the power
+PRODUCTS = {"edp": 1, "ed2p": 2}  # objectives energy x latency^power, by the power
 DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # on the CPU's clock
 
 

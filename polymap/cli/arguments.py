@@ -11,6 +11,7 @@ from typing import NoReturn, TypeVar
 
 from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
 from polymap.ir import Mistake, OptionError, did_you_mean
+from polymap.search.problem import SINGLE_FORMS
 
 MAX_WORKERS = 256
 Default = TypeVar("Default")
@@ -65,7 +66,7 @@ _OPTIONS = {
     "--arch": _Option("ARCH", "the machine: a preset's name (see `polymap list`), or a .json or .toml file"),
     "--objective": _Option(
         "OBJECTIVE",
-        "energy (default), latency, edp, traffic:LEVEL, capacity:LEVEL, or several of them (below)",
+        f"{', '.join(SINGLE_FORMS)}, or several of them (below); default: energy",
     ),
     "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),

@@ -20,6 +20,7 @@ from polymap.ir.errors import (
     did_you_mean as did_you_mean,
 )
 from polymap.ir.loopnest import (
+    ROLE_WORDS as ROLE_WORDS,
     Access as Access,
     Apply as Apply,
     Convert as Convert,
@@ -43,9 +44,11 @@ from polymap.ir.machine import (
     Architecture as Architecture,
     ComputeUnit as ComputeUnit,
     Fanout as Fanout,
+    FanoutKind as FanoutKind,
     MemoryLevel as MemoryLevel,
     Multicast as Multicast,
     Node as Node,
+    kind_of_name as kind_of_name,
 )
 from polymap.ir.mapping import (
     Branch as Branch,

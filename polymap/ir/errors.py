@@ -31,6 +31,9 @@ class PolymapError(Exception):
         self.mistakes: tuple[Mistake, ...] = (mistakes,) if isinstance(mistakes, Mistake) else tuple(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
+    def __reduce__(self) -> tuple[type[PolymapError], tuple[tuple[Mistake, ...]]]:
+        return type(self), (self.mistakes,)
+
     @property
     def problems(self) -> tuple[Mistake, ...]:
         """Return the mistakes: the deprecated name of `mistakes`."""

@@ -7,6 +7,7 @@ reads (A, B) and expression Product(Read(0), Read(1)).
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -20,6 +21,14 @@ class Role(Enum):
     INPUT = "input"
     WEIGHT = "weight"
     OUTPUT = "output"
+
+    @property
+    def word(self) -> str:
+        """How machines and rules name the role: `@input`, `@weight`, `@output`."""
+        return f"@{self.value}"
+
+
+ROLE_WORDS = tuple(role.word for role in Role)
 
 
 class Operator(Enum):
@@ -63,6 +72,10 @@ class Tensor:
     element_type: str | None = None
     initial: bool = False
     temporary: bool = False
+
+    def is_among(self, words: Container[str]) -> bool:
+        """Whether a list of tensor names and roles (`@input`) names this tensor."""
+        return self.name in words or self.role.word in words
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,47 @@ from enum import Enum
 from fractions import Fraction
 
 from polymap.ir.display import Shown
+from polymap.ir.loopnest import Tensor
 
 
 class Multicast(Enum):
-    """How what siblings load in one step is merged along a fan-out (design: counting, "Parent reads of fills")."""
+    """How the loads of siblings in one step are merged along a fan-out (docs/closed_form.md).
+
+    IDENTICAL: siblings that load the same tile share one read. UNION: an element that several siblings load is read
+    once, whatever else their tiles hold. NONE: every sibling reads for itself.
+    """
 
     IDENTICAL = "identical"
     UNION = "union"
     NONE = "none"
+
+    @property
+    def shares_reads(self) -> bool:
+        """Whether siblings that load the same tile share one read of the parent."""
+        return self is not Multicast.NONE
+
+    @property
+    def unites_tiles(self) -> bool:
+        """Whether an element common to different tiles is read once as well."""
+        return self is Multicast.UNION
+
+
+class FanoutKind(Enum):
+    """What the siblings of a fan-out are: back ends lower spatial loops by it; no cost depends on it."""
+
+    PLAIN = "plain"
+    CORE = "core"
+    LANE = "lane"
+    BLOCK = "block"
+    THREAD = "thread"
+
+
+_KINDS_BY_NAME = {kind.value: kind for kind in (FanoutKind.CORE, FanoutKind.LANE)}
+
+
+def kind_of_name(name: str) -> FanoutKind:
+    """The kind of a fan-out that states none: fan-outs named `core` and `lane` are cores and lanes, others plain."""
+    return _KINDS_BY_NAME.get(name, FanoutKind.PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +80,50 @@ class MemoryLevel:
         found = (self.bandwidth_bits_per_cycle, self.read_bandwidth_bits_per_cycle, self.write_bandwidth_bits_per_cycle)
         return any(each is not None for each in found)
 
+    @property
+    def usable_bits(self) -> int | None:
+        """The bits that the tiles of one instance may fill: each is held `buffering` times. None: unlimited."""
+        return None if self.capacity_bits is None else self.capacity_bits // self.buffering
+
+    def has_room_for(self, bits: int) -> bool:
+        """Whether the tiles held at one time may take so many bits, before buffering."""
+        return self.usable_bits is None or bits <= self.usable_bits
+
+    def access_pj(self, read_bits: int, written_bits: int) -> Fraction:
+        """The energy of so many bits read and written, in pJ: a part of a word costs its share."""
+        return (read_bits * self.read_pj + written_bits * self.write_pj) / self.word_bits
+
+    def may_hold(self, tensor: Tensor) -> bool:
+        """Whether the tensor may be stored here."""
+        return self.holds is None or tensor.is_among(self.holds)
+
+    def requires(self, tensor: Tensor) -> bool:
+        """Whether every mapping must store the tensor here."""
+        return tensor.is_among(self.must_hold)
+
 
 @dataclass(frozen=True, slots=True)
 class Fanout:
-    """`size` siblings side by side below the level above. dims: which dims may be spread over it; None: all."""
+    """`size` siblings side by side below the level above.
+
+    reduction: whether what siblings write to one element is added on the way up. dims: which dims may be spread over
+    it; None: all. kind: None stands for what the name says (see `kind_of_name`); a fan-out always has one.
+    """
 
     name: str
     size: int
     multicast: Multicast = Multicast.IDENTICAL
     reduction: bool = True
     dims: tuple[str, ...] | None = None
+    kind: FanoutKind | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind is None:
+            object.__setattr__(self, "kind", kind_of_name(self.name))
+
+    def may_spread(self, dim: str) -> bool:
+        """Whether loops over the dim may run over the siblings."""
+        return self.dims is None or dim in self.dims
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from polymap.search.problem import objective_unit
+
 Numeric = int | float | Fraction
 
 _THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
-_UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycle", "traffic": "bits", "capacity": "bits"}
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -78,7 +79,7 @@ def plural(number: int, noun: str) -> str:
 
 def unit_of(objective: str) -> str:
     """Return the unit of an objective's values, a space before it ("" for a weighted sum)."""
-    unit = _UNITS.get(objective.partition(":")[0])
+    unit = objective_unit(objective)
     return f" {unit}" if unit else ""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from polymap.inputs import as_integer, shown
 from polymap.ir import (
+    ROLE_WORDS,
     ArchError,
     Architecture,
     Branch,
@@ -19,7 +20,6 @@ from polymap.ir import (
     MappingError,
     MappingNode,
     Mistake,
-    Role,
     Spatial,
     Statement,
     Storage,
@@ -29,7 +29,6 @@ from polymap.ir import (
     did_you_mean,
 )
 
-_ROLES = tuple(f"@{role.value}" for role in Role)
 _MAX_DEPTH = 100
 
 
@@ -41,8 +40,8 @@ def check_machine(workload: Workload, arch: Architecture) -> None:
         for level in arch.levels
         for word, listed in (("holds", level.holds or ()), ("must_hold", level.must_hold))
         for name in listed
-        if name not in _ROLES and name not in names
-        for hint in (did_you_mean(name, (*names, *_ROLES)),)
+        if name not in ROLE_WORDS and name not in names
+        for hint in (did_you_mean(name, (*names, *ROLE_WORDS)),)
     ]
     if mistakes:
         raise ArchError(mistakes)
@@ -329,9 +328,9 @@ def _fanout_violations(workload: Workload, arch: Architecture, path: _Path) -> I
         if isinstance(node, Temporal) or trips == 1:
             continue
         used[node.fanout] *= trips
-        dims = fanouts[node.fanout].dims
-        if dims is not None and node.dim not in dims:
-            allowed = f"only {', '.join(dims)}" if dims else "no dim"
+        fanout = fanouts[node.fanout]
+        if not fanout.may_spread(node.dim):
+            allowed = f"only {', '.join(fanout.dims)}" if fanout.dims else "no dim"
             message = f"{node.dim} is spread over the fan-out '{node.fanout}', where {allowed} may be"
             yield Violation("fanout", message, (("fanout", node.fanout), ("dim", node.dim)))
     for name, needed in used.items():
@@ -344,13 +343,13 @@ def _fanout_violations(workload: Workload, arch: Architecture, path: _Path) -> I
 
 
 def _holds_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
-    levels = {level.name: level for level in arch.levels[1:]}
+    levels = {level.name: level for level in arch.levels[1:] if level.holds is not None}
     for node in path.nodes:
         level = levels.get(node.level) if isinstance(node, Storage) else None
-        if not isinstance(node, Storage) or level is None or level.holds is None:
+        if not isinstance(node, Storage) or level is None:
             continue
         for tensor in node.tensors:
-            if not _listed(workload, tensor, level.holds):
+            if not level.may_hold(workload.tensor(tensor)):
                 may = f"only {', '.join(level.holds)}" if level.holds else "nothing"
                 message = f"{tensor} is stored in '{level.name}', which may hold {may}"
                 yield Violation("placement", message, (("level", level.name), ("tensor", tensor)))
@@ -361,10 +360,6 @@ def _must_hold_violations(workload: Workload, arch: Architecture, path: _Path) -
     accesses = (path.statement.target, *path.statement.reads)
     for level in arch.levels[1:]:
         for tensor in dict.fromkeys(access.tensor for access in accesses):
-            if (level.name, tensor) not in stored and _listed(workload, tensor, level.must_hold):
+            if (level.name, tensor) not in stored and level.requires(workload.tensor(tensor)):
                 message = f"{tensor} is not stored in '{level.name}', which must hold {', '.join(level.must_hold)}"
                 yield Violation("placement", message, (("level", level.name), ("tensor", tensor)))
-
-
-def _listed(workload: Workload, tensor: str, words: Sequence[str]) -> bool:
-    return tensor in words or f"@{workload.tensor(tensor).role.value}" in words

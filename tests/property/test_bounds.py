@@ -123,7 +123,7 @@ def trees(seed: int) -> Iterator[tuple[Workload, Architecture, Mapping]]:
 def check_bounds(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> None:
     """Hold all bounds against one legal tree."""
     names = [level.name for level in arch.levels]
-    parts = ["energy", "latency", "edp", *(f"traffic:{name}" for name in names)]
+    parts = ["energy", "latency", "edp", "ed2p", *(f"traffic:{name}" for name in names)]
     parts += [f"capacity:{name}" for name in names[1:]]
     joined = "weighted:0.3*energy+2*latency"
     for text in (*parts, joined, f"lex:{parts[0]},{parts[-1]}", f"pareto:{parts[1]},{parts[3]}"):
@@ -226,7 +226,7 @@ def test_what_a_search_tells_is_below_every_tree_that_meets_the_constraints() ->
         problem = random_problem(rng, most=2_000, tiles="divide")
         workload, arch = problem.workload, long_energies(rng, problem.arch)
         demands = random_demands(rng, workload, arch) if number % 2 else {}
-        objective = rng.choice(("energy", "edp", "latency", f"traffic:{arch.levels[0].name}"))
+        objective = rng.choice(("energy", "edp", "latency", "ed2p", f"traffic:{arch.levels[0].name}"))
         every = [tree for tree in scored_trees(workload, arch, objective, "divide") if tree.fits]
         own = [tree.value for tree in every if meets(demands, workload, arch, tree.mapping, tree.steps)]
         for tiles in ("divide", "any"):

@@ -22,7 +22,7 @@ from tests.referee.problems import random_problem, scaled
 _PRIME = 10**30 + 57
 
 
-def _machine(*, keep: bool = False) -> Architecture:
+def long_machine(*, keep: bool = False) -> Architecture:
     levels = (
         {"level": "DRAM", "word_bits": 64, "read_pj": 2.123457, "write_pj": 2.987654},
         {"level": "GLB", "capacity_bits": 1 << 20, "word_bits": 16, "read_pj": 1.234567, "write_pj": 1.345679},
@@ -54,13 +54,15 @@ def _accounted(found: SearchResult) -> bool:
     [
         ((5120, 5120, 5120), "edp", True, 3.501e21),
         ((8192, 28672, 8192), "edp", True, None),
+        ((8192, 28672, 8192), "ed2p", True, None),
         ((2048, 128256, 4096), "energy", False, None),
         ((_PRIME, _PRIME, _PRIME), "edp", False, None),
+        ((_PRIME, _PRIME, _PRIME), "ed2p", False, None),
         ((_PRIME, 10**4, 4), "energy", True, None),
     ],
 )
 def test_long_layers_are_proven(sizes: tuple[int, int, int], objective: str, keep: bool, known: float | None) -> None:
-    found = search(_gemm(*sizes), _machine(keep=keep), objective, "divide", time_limit_s=300)
+    found = search(_gemm(*sizes), long_machine(keep=keep), objective, "divide", time_limit_s=300)
     assert found.status == "OPTIMAL"
     assert _accounted(found)
     assert found.value is not None
@@ -71,7 +73,7 @@ def test_long_layers_are_proven(sizes: tuple[int, int, int], objective: str, kee
 def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int) -> None:
     """The factors take the same problem through int64, two limbs and Python ints."""
     problem = random_problem(random.Random(f"scale {seed}"), most=20_000, tiles="divide")
-    objective = ("energy", "edp")[seed % 2]
+    objective = ("energy", "edp", "ed2p")[seed % 3]
     first = search(problem.workload, problem.arch, objective, "divide", time_limit_s=120)
     rng = random.Random(seed)
     for digits in (3, 14, 60):
@@ -94,7 +96,7 @@ def _walked_machine(scale: Fraction) -> Architecture:
     return Architecture("walked", (outer, inner, Fanout("X", 2), ComputeUnit("MAC", scale)))
 
 
-@pytest.mark.parametrize("objective", ["energy", "edp", "latency", "weighted:1/3*energy+2*edp"])
+@pytest.mark.parametrize("objective", ["energy", "edp", "ed2p", "latency", "weighted:1/3*energy+2*ed2p"])
 def test_scaling_all_energies_scales_the_optimum_of_a_walked_space(objective: str) -> None:
     plain = exhaustive(_WALKED, _walked_machine(Fraction(1)), objective, "any")
     assert plain is not None
@@ -115,7 +117,7 @@ def test_a_walked_space_is_answered_whatever_the_energies() -> None:
 
 def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A problem that fits int64, with the limits moved so that it is searched in limbs and in Python ints."""
-    workload, arch = _gemm(60, 48, 35), _machine()
+    workload, arch = _gemm(60, 48, 35), long_machine()
     first = search(workload, arch, "edp", "divide", time_limit_s=120)
     for narrow, wide in ((0, 96), (0, 0)):
         monkeypatch.setattr(exact, "NARROW_BITS", narrow)
@@ -131,6 +133,6 @@ def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) 
 def test_a_structure_that_gets_lost_leaves_no_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is proven where the queue is empty and structures are not accounted for."""
     monkeypatch.setattr(engine, "apart_bounds", lambda problem, measure, structures: [1])  # its shape
-    assert search(_gemm(8, 8, 8), _machine(), "edp", "divide").status != "OPTIMAL"
+    assert search(_gemm(8, 8, 8), long_machine(), "edp", "divide").status != "OPTIMAL"
     monkeypatch.setattr(engine, "apart_bounds", lambda problem, measure, structures: [None] * len(structures))
-    assert search(_gemm(8, 8, 8), _machine(), "edp", "divide").status != "OPTIMAL"
+    assert search(_gemm(8, 8, 8), long_machine(), "edp", "divide").status != "OPTIMAL"

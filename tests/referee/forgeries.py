@@ -317,7 +317,7 @@ class Forger:
         return self._with({self._head("workload"): f"workload {_canonical(workload)}"})
 
     def _objective(self) -> str | None:
-        other = self.rng.choice(("energy", "latency", "edp", f"traffic:{self.arch.levels[0].name}"))
+        other = self.rng.choice(("energy", "latency", "edp", "ed2p", f"traffic:{self.arch.levels[0].name}"))
         if other == self._named("objective"):
             return None
         return self._with({self._head("objective"): f"objective {other}"})

@@ -246,12 +246,12 @@ def _fanout(rng: random.Random, workload: Workload, number: int) -> Fanout:
 def _objective(rng: random.Random, arch: Architecture) -> str:
     held = [level.name for level in arch.levels if level.must_hold]  # elsewhere no traffic at all is often the best
     traffic = f"traffic:{rng.choice([arch.levels[0].name, *held])}"
-    return rng.choice(("energy", "energy", "energy", "edp", "latency", traffic))
+    return rng.choice(("energy", "energy", "ed2p", "edp", "latency", traffic))
 
 
 def joined_objective(rng: random.Random, arch: Architecture) -> str:
     """Return a weighted sum, an order or a front of two or three different objectives (or capacity:LEVEL alone)."""
-    names = ["energy", "latency", "edp", *(f"traffic:{level.name}" for level in arch.levels)]
+    names = ["energy", "latency", "edp", "ed2p", *(f"traffic:{level.name}" for level in arch.levels)]
     names += [f"capacity:{level.name}" for level in arch.levels[1:]]
     parts = rng.sample(names, 3 if rng.random() < 0.15 else 2)
     kind = rng.choice(("pareto", "pareto", "pareto", "lex", "weighted", "capacity"))

@@ -51,7 +51,7 @@ def _same_counts(seed: int, count: int) -> None:
         problem = random_problem(rng, tiles="divide")
         mixed = f"weighted:1/3*energy+5/2*latency+2*traffic:{problem.arch.levels[-1].name}"
         traffics = [f"traffic:{level.name}" for level in problem.arch.levels]
-        for objective in ("energy", "latency", "edp", mixed, *traffics):
+        for objective in ("energy", "latency", "edp", "ed2p", mixed, *traffics):
             checked, goal = _checked(problem, objective), parse_single(objective, problem.arch)
             mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
             true = evaluate(problem.workload, problem.arch, mapping)
@@ -140,6 +140,7 @@ def _limits_hold(seed: int, count: int) -> None:
             "energy",
             "latency",
             "edp",
+            "ed2p",
             f"traffic:{inner}",
             f"capacity:{inner}",
             "weighted:1*energy+2*latency",

@@ -204,7 +204,7 @@ def random_clashes(batch: int, count: int, tiles: str = "divide") -> tuple[dict[
         if tiles == "any":  # the referee reads tiles of one size only
             demands.pop("intrinsic", None)
         if rng.random() < 0.35:
-            demands["limits"] = {rng.choice(("energy", "latency", "edp")): rng.choice((1, 40, 1000))}
+            demands["limits"] = {rng.choice(("energy", "latency", "edp", "ed2p")): rng.choice((1, 40, 1000))}
         kinds, missing = check(workload, arch, demands, tiles)
         unanswered += missing
         for kind in kinds:

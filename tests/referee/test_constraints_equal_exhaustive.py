@@ -39,7 +39,7 @@ def _case(rng: random.Random) -> _Case:
     problem = random_problem(rng, most=3_000, tiles="divide")
     demands = random_demands(rng, problem.workload, problem.arch)
     outer, inner = problem.arch.levels[0].name, problem.arch.levels[-1].name
-    names = ["energy", "latency", "edp", f"traffic:{outer}", f"capacity:{inner}"]
+    names = ["energy", "latency", "edp", "ed2p", f"traffic:{outer}", f"capacity:{inner}"]
     other = rng.choice([name for name in names if name != problem.objective])
     return _Case(problem, demands, other, rng.random() if rng.random() < 0.4 else None)
 

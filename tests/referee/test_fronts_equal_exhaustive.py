@@ -63,7 +63,7 @@ def test_several_objectives_have_the_optima_of_all_trees(batch: int) -> None:
 @pytest.mark.slow
 def test_fronts_have_several_points_and_every_kind_of_objective_is_there() -> None:
     problems = [problem for batch in range(_BATCHES) for problem in _problems(batch)]
-    for word in ("pareto:", "lex:", "weighted:", "capacity:", "energy", "latency", "edp", "traffic:"):
+    for word in ("pareto:", "lex:", "weighted:", "capacity:", "energy", "latency", "edp", "ed2p", "traffic:"):
         assert sum(word in problem.objective for problem in problems) >= 15, word
     several = most = 0
     for problem in problems:

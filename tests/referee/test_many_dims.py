@@ -22,8 +22,8 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.referees.second_prover import second_proof
 from polymap.search.dividing import bounds as bound
 from polymap.search.dividing.branch_and_bound import view_of
-from polymap.search.dividing.node_costs import build_tables
-from polymap.search.dividing.spread import root_context
+from polymap.search.dividing.cost_tables import build_tables
+from polymap.search.dividing.node_costs import root_context
 from polymap.search.objective.measure import measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
@@ -37,7 +37,7 @@ from tests.referee.problems import lengthened, scaled
 
 _EXTENTS = (1, 2, 2, 3, 5, 7, 7, 9, 12, 16, 97, 1009, 65_536, 999_983, 2**61 - 1, 10**30 + 57)
 _SECONDS = 1.0  # of CPU time
-_OBJECTIVES = ("energy", "energy", "edp", "latency", "traffic:DRAM", "weighted:2*energy+1/3*latency")
+_OBJECTIVES = ("energy", "ed2p", "edp", "latency", "traffic:DRAM", "weighted:2*energy+1/3*latency")
 _SMALL = 1 << 40  # statement instances up to which the second prover knows its numbers to fit
 
 
@@ -166,11 +166,11 @@ def test_long_steps_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return len(looks) == 3
 
     tables = build_tables(problem, structure, measure, root_context(problem, structure), stop)
-    view_of(tables, None)
+    view_of(tables, ())
     assert looks == []
     monkeypatch.setattr(bound, "LONG_STEP", 0)
     with pytest.raises(OutOfTime):
-        view_of(tables, None)
+        view_of(tables, ())
     assert len(looks) == 3
 
 

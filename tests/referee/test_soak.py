@@ -13,7 +13,7 @@ import pytest
 
 from polymap.costmodel.assembly import assemble
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
@@ -43,6 +43,7 @@ def test_a_fixed_sample_of_the_tally_is_right(number: int) -> None:
     assert tally.outcomes["sets"]["equal"] >= soak.KINDS - 2
 
 
+@pytest.mark.slow
 def test_the_sample_meets_every_feature_that_only_the_tally_draws() -> None:
     met = Counter(name for seed in range(5 * STRETCH) for name in soak.case_of(seed).features)
     assert {name for name in LONG_FEATURES if met[name] < 3} == set()
@@ -107,6 +108,7 @@ def test_an_interrupted_run_keeps_its_stretches(
     assert soak.run(12, float("inf"), ASKED, 1, kept) == honest(5, 12, 0)
 
 
+@pytest.mark.slow
 def test_several_workers_leave_no_stretch_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "CHUNK", 4)
     assert soak.run(18, float("inf"), soak.Asked(0, 0), 2) == soak.tally_of(0, 18, 0)

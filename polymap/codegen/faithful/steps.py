@@ -41,7 +41,7 @@ from polymap.codegen.lower import (
     slot_of,
     wrap,
 )
-from polymap.ir import Access, Multicast, Operator
+from polymap.ir import Access, Operator
 
 _UNIT = Name("unit")
 
@@ -77,7 +77,7 @@ class Step:
 
     def reads_merge(self, access: Access) -> bool:
         fanouts = self.layout.nest.arch.fanouts
-        return any(fanouts[loop.fanout or 0].multicast is not Multicast.NONE for loop in self.between(access))
+        return any(fanouts[loop.fanout or 0].multicast.shares_reads for loop in self.between(access))
 
     def arrivals_merge(self) -> bool:
         if self.use.statement.operator is Operator.ASSIGN:

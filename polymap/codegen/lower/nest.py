@@ -17,7 +17,6 @@ from polymap.ir import (
     Fanout,
     Mapping,
     MappingNode,
-    Multicast,
     Spatial,
     Statement,
     Storage,
@@ -176,11 +175,6 @@ def clock_below(nest: Nest, place: Place) -> Clock:
 def instance_order(loops: Iterator[Loop]) -> tuple[Loop, ...]:
     """Return spatial loops in instance order: outermost fan-out first, outermost loop first on one fan-out."""
     return tuple(sorted(loops, key=lambda loop: loop.fanout or 0))
-
-
-def merged_along(nest: Nest, fanouts: tuple[tuple[int, Fanout], ...], policy: Multicast) -> frozenset[int]:
-    """Return the indices of those fan-outs that merge loads by `policy`."""
-    return frozenset(index for index, fanout in fanouts if fanout.multicast is policy)
 
 
 @dataclass(slots=True)

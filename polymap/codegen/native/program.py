@@ -60,9 +60,8 @@ from polymap.codegen.lower import (
     slot_of,
     wrap,
 )
-from polymap.ir import Access, Affine, Architecture, Mapping, Operator, Statement, Tensor, Workload
+from polymap.ir import Access, Affine, Architecture, FanoutKind, Mapping, Operator, Statement, Tensor, Workload
 
-CORE, LANE = "core", "lane"
 _LARGEST_BUFFER = 4096
 
 
@@ -99,9 +98,9 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     layout = layout_of(read_nest(workload, arch, mapping))
     nest = layout.nest
     loops = {loop for use in nest.uses for loop in use.loops}
-    names = [fanout.name for fanout in arch.fanouts]
-    sunk = frozenset(loop.name for loop in loops if loop.fanout is not None and names[loop.fanout] == LANE)
-    cores = frozenset(loop.name for loop in loops if loop.fanout is not None and names[loop.fanout] == CORE)
+    kinds = [fanout.kind for fanout in arch.fanouts]
+    sunk = frozenset(loop.name for loop in loops if loop.fanout is not None and kinds[loop.fanout] is FanoutKind.LANE)
+    cores = frozenset(loop.name for loop in loops if loop.fanout is not None and kinds[loop.fanout] is FanoutKind.CORE)
     exact = frozenset(loop.name for use in nest.uses for loop in _exact(use, sunk))
     frame = Frame(layout.frame.names, layout.frame.extents, exact)
     stages = tuple(stage for place in nest.places for stage in _stage(layout, place, sunk))

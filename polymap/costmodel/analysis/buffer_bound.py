@@ -125,11 +125,9 @@ def memory_bits(arch: Architecture) -> int | None:
     """Return the bits that all levels below the outermost hold together; None where one of them is unlimited."""
     total = 0
     for level in arch.levels[1:]:
-        if level.capacity_bits is None:
+        if level.usable_bits is None:
             return None
-        total += prod(fanout.size for fanout in arch.fanouts_above(level.name)) * (
-            level.capacity_bits // level.buffering
-        )
+        total += prod(fanout.size for fanout in arch.fanouts_above(level.name)) * level.usable_bits
     return total
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from polymap.costmodel.closed_form.groups import WorkloadModel
-from polymap.ir import Architecture, Branch, Compute, Fanout, Mapping, Multicast, Spatial, Storage, Temporal
+from polymap.ir import Architecture, Branch, Compute, Fanout, Mapping, Spatial, Storage, Temporal
 
 TEMPORAL = -1
 
@@ -76,8 +76,8 @@ def machine_model(arch: Architecture) -> MachineModel:
         levels=levels,
         level_names=tuple(levels),
         fanouts={fanout.name: index for index, fanout in enumerate(fanouts)},
-        unites=tuple(fanout.multicast is Multicast.UNION for fanout in fanouts),
-        repeats=tuple(fanout.multicast is Multicast.NONE for fanout in fanouts),
+        unites=tuple(fanout.multicast.unites_tiles for fanout in fanouts),
+        repeats=tuple(not fanout.multicast.shares_reads for fanout in fanouts),
         adds=tuple(fanout.reduction for fanout in fanouts),
     )
 

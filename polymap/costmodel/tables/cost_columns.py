@@ -153,8 +153,8 @@ class Batch:
             if number:
                 held = _total(row.tile * model.tensors[row.tensor].bits for row in rows if row.level == number)
                 integers.append(held)
-                if level.capacity_bits is not None:
-                    legal = legal & (held * level.buffering <= level.capacity_bits)
+                if level.usable_bits is not None:
+                    legal = legal & (held <= level.usable_bits)
         energies.append(prices.compute * instances)
         most = max(prices.most, prices.unit)
         floats = [_divided(_total(energies), prices.unit, most)]
@@ -219,7 +219,7 @@ def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, colu
         for loop in shape.loops:
             if loop.fanout == number:
                 used = used * columns.trips[loop.column]
-                if fanout.dims is not None and model.dims[loop.dim] not in fanout.dims:
+                if not fanout.may_spread(model.dims[loop.dim]):
                     legal = legal & ~columns.moves[loop.column]
         legal = legal & (used <= fanout.size)
     return legal

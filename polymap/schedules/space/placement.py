@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from itertools import combinations, product
 from math import comb, prod
 
-from polymap.ir import Architecture, Fanout, MemoryLevel, Tensor, Workload
+from polymap.ir import Architecture, Fanout, MemoryLevel, Workload
 
 Vector = tuple[int, ...]
 
@@ -66,18 +66,13 @@ def groups_of(arch: Architecture) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def named(names: Sequence[str], tensor: Tensor) -> bool:
-    """Return whether a list of tensor names and roles (`@input`) names this tensor."""
-    return tensor.name in names or f"@{tensor.role.value}" in names
-
-
 def holdings_of(workload: Workload, arch: Architecture) -> tuple[Holding, ...]:
     """Return what `holds` and `must_hold` say, per tensor."""
     levels = arch.levels[1:]
     return tuple(
         Holding(
-            tuple(level.holds is None or named(level.holds, tensor) for level in levels),
-            tuple(named(level.must_hold, tensor) for level in levels),
+            tuple(level.may_hold(tensor) for level in levels),
+            tuple(level.requires(tensor) for level in levels),
         )
         for tensor in workload.tensors
     )

@@ -97,7 +97,7 @@ class _Draw:
             room = fanout.size
             spread = self.rng.sample(dims, self.rng.randint(0, len(dims)))
             for dim in dims:
-                if dim in spread and (fanout.dims is None or dim in fanout.dims):
+                if dim in spread and fanout.may_spread(dim):
                     trips = self.shrink(dim, room)
                     room //= trips
                     if trips > 1:

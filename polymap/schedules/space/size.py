@@ -73,7 +73,7 @@ def legal_count(
 
 def _most_trips(fanout: Fanout, dim: str) -> int:
     """Return how many iterations of the dim the fan-out can take."""
-    return fanout.size if fanout.dims is None or dim in fanout.dims else 1
+    return fanout.size if fanout.may_spread(dim) else 1
 
 
 def any_order_is_legal(workload: Workload) -> bool:

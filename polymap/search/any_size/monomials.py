@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.ir import Multicast
 from polymap.search.any_size.node_costs import AnyEdge, AnyTables
 from polymap.search.dividing import zero_starts
 from polymap.search.objective import Component
@@ -35,9 +34,7 @@ class Forms:
         """Return exponents 1 at the factors of classes between two levels, along some dims."""
         rows: list[tuple[int, ...]] = []
         for one in self.problem.classes:
-            merges = {"all": True, "multicast": one.multicast is not Multicast.NONE, "reduction": one.reduction}[
-                merging
-            ]
+            merges = {"all": True, "multicast": one.multicast.shares_reads, "reduction": one.reduction}[merging]
             here = after < one.below <= upto and merges
             rows.append(tuple(int(here and d in dims) for d in range(len(self.problem.dims))))
         return tuple(rows)

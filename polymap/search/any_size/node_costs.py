@@ -22,7 +22,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import Multicast
 from polymap.search.any_size.regions import (
     ONE,
     AnySizes,
@@ -185,7 +184,7 @@ def floats_suffice(problem: Problem, measure: Measure) -> bool:
     """Return whether all costs, and their products in the objective, are far from what floats cannot hold."""
     weights = [int(w) for c in measure.components for rows in (c.read, c.write, c.held) for row in rows for w in row]
     bits = prod(problem.extents).bit_length() + max((w.bit_length() for w in weights), default=0)
-    return 2 * bits + 100 < MOST_BITS
+    return max(2, measure.degree) * bits + 100 < MOST_BITS
 
 
 def build_any_tables(problem: Problem, measure: Measure, region: Region) -> AnyTables:
@@ -276,7 +275,7 @@ def _priced(
 def _merged(sizes: AnySizes, term: TensorTerm, after: int, upto: int) -> float:
     """Return how many siblings' equal loads become one read at the parent, at most."""
     rows = sizes.rows(after, upto)
-    return prod(sizes.alike(term, one, row) for one, row in rows if one.multicast is not Multicast.NONE)
+    return prod(sizes.alike(term, one, row) for one, row in rows if one.multicast.shares_reads)
 
 
 def _served(sizes: AnySizes, term: TensorTerm, parent: int, level: int) -> FloatArray:
@@ -287,7 +286,7 @@ def _served(sizes: AnySizes, term: TensorTerm, parent: int, level: int) -> Float
     """
     rows = sizes.rows(parent, level)
     whole = _reuse(sizes, term, level, parent)
-    if term.is_window and any(one.multicast is Multicast.UNION for one, _ in rows):
+    if term.is_window and any(one.multicast.unites_tiles for one, _ in rows):
         return whole
     merged = _merged(sizes, term, parent, level)
     # Factors are averages over siblings, one of which may do less: times what a load serves at most, not on average.

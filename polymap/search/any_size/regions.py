@@ -133,7 +133,7 @@ def first_region(problem: Problem) -> Region:
         fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
         row: list[FactorRange] = []
         for dim, extent in zip(problem.dims, problem.extents, strict=True):
-            most = prod(f.size for f in fanouts if f.dims is None or dim in f.dims)
+            most = prod(f.size for f in fanouts if f.may_spread(dim))
             row.append(FactorRange(ONE, Fraction(min(extent, most))))
         factors.append(tuple(row))
     borders = tuple(_coarse(extent) for extent in problem.extents)
@@ -148,10 +148,10 @@ def _coarse(extent: int) -> tuple[Fraction, ...]:
 def is_possible(problem: Problem, region: Region) -> bool:
     """Return whether some trip counts per fan-out make factors of the region."""
     for one, row in zip(problem.classes, region.factors, strict=True):
-        sizes = tuple(problem.arch.fanouts[f].size for f in one.fanouts)
-        takes = [problem.arch.fanouts[f].dims for f in one.fanouts]
+        fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
+        sizes = tuple(fanout.size for fanout in fanouts)
         wanted = sorted(
-            (r.least_trips, r.most_trips, tuple(dims is None or dim in dims for dims in takes))
+            (r.least_trips, r.most_trips, tuple(fanout.may_spread(dim) for fanout in fanouts))
             for dim, r in zip(problem.dims, row, strict=True)
             if r.least_trips > 1
         )

@@ -105,7 +105,7 @@ def first_states(tables: AnyTables) -> tuple[State, ...]:
 def capacities(tables: AnyTables) -> tuple[float, ...]:
     """Return the bits that tiles may fill per level; inf where unlimited."""
     levels = tables.problem.arch.levels
-    return tuple(np.inf if one.capacity_bits is None else one.capacity_bits // one.buffering for one in levels)
+    return tuple(np.inf if one.usable_bits is None else one.usable_bits for one in levels)
 
 
 @dataclass(frozen=True, slots=True)

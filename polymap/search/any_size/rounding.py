@@ -74,7 +74,7 @@ def _raise(problem: Problem, fanouts: Row, dim: int, goal: int, found: list[list
     choices: list[list[int]] = []
     for f in fanouts:
         fanout = problem.arch.fanouts[f]
-        free = fanout.dims is None or problem.dims[dim] in fanout.dims
+        free = fanout.may_spread(problem.dims[dim])
         most = min(goal, left[f] * found[f][dim]) if free else found[f][dim]
         choices.append(list(range(found[f][dim], most + 1)))
     for shares in product(*choices):

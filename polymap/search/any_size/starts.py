@@ -53,7 +53,7 @@ def _one_dim_each(problem: Problem) -> list[tuple[tuple[int, ...], ...]]:
     count = len(problem.dims)
     choices: list[list[tuple[int, ...]]] = []
     for fanout in problem.arch.fanouts:
-        free = [d for d, dim in enumerate(problem.dims) if fanout.dims is None or dim in fanout.dims]
+        free = [d for d, dim in enumerate(problem.dims) if fanout.may_spread(dim)]
         trips = [(min(fanout.size, problem.extents[d]), d) for d in free]
         most = sorted((t for t in trips if t[0] > 1), key=lambda t: (-t[0], t[1]))[:4]
         choices.append([tuple(n if d == at else 1 for d in range(count)) for n, at in most] or [(1,) * count])

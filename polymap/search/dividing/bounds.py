@@ -14,8 +14,9 @@ from itertools import product
 import numpy as np
 
 from polymap.arithmetic import Arithmetic, Numbers
-from polymap.search.dividing.node_costs import Edge, Tables
-from polymap.search.problem import IntArray, minimum_below
+from polymap.search.dividing.cost_tables import Edge, NodeCost, Tables
+from polymap.search.objective import Multipliers
+from polymap.search.problem import minimum_below
 from polymap.search.resources import OutOfTime
 
 State = tuple[int, ...]
@@ -32,13 +33,9 @@ class Inside:
     arithmetic: Arithmetic
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Lagrange multipliers: per level and bit held, in 1/unit of component 0; allowance: price x capacity, summed."""
-
-    per_level: tuple[int, ...]
-    unit: int
-    allowance: int
+def free_prices(tables: Tables) -> Multipliers:
+    """Return prices of nothing."""
+    return Multipliers((0,) * tables.problem.level_count, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +47,18 @@ class Move:
     edge: int
     crossed: bool
     after: State
+
+    @property
+    def key(self) -> tuple[int, int, bool]:
+        """Return what tells the node's cost from that of others."""
+        return self.tensor, self.edge, self.crossed
+
+    def edge_of(self, tables: Tables) -> Edge:
+        return tables.tensors[self.tensor].edges[self.edge]
+
+    def cost(self, tables: Tables) -> NodeCost:
+        """Return what the node adds."""
+        return self.edge_of(tables).cost(crossed=self.crossed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +109,6 @@ def _depths(edges: tuple[tuple[int, int, int], ...], count: int) -> list[int]:
     return depth
 
 
-def is_crossed(tables: Tables, state: State, level: int) -> bool:
-    """Return whether some tensor is already held below fan-outs that stand below `level`."""
-    deepest = max(table.holders[s] for table, s in zip(tables.tensors, state, strict=True))
-    return any(level < one.below <= deepest for one in tables.problem.classes)
-
-
-def edge_cost(tables: Tables, edge: Edge, state: State, component: int) -> Numbers:
-    """Return the edge's cost from a joint state."""
-    if edge.costs_crossed is not None and is_crossed(tables, state, edge.level):
-        return edge.costs_crossed[component]
-    return edge.costs[component]
-
-
-def edge_bits(tables: Tables, edge: Edge, state: State) -> IntArray:
-    """Return the bits that the edge's node holds, from a joint state."""
-    if edge.bits_crossed is not None and is_crossed(tables, state, edge.level):
-        return edge.bits_crossed
-    return edge.bits
-
-
 def final_cost(tables: Tables, state: State, component: int) -> int | None:
     """Return what the statement instances cost in a state (None: some tensor may not stay there)."""
     total = 0
@@ -140,10 +129,8 @@ def first_states(tables: Tables) -> tuple[State, ...]:
     return tuple(product(*choices))
 
 
-def costs_inside(
-    tables: Tables, component: int, prices: tuple[int, ...], price_unit: int, only: frozenset[State] | None = None
-) -> Inside:
-    """Return the least costs inside for one component x price_unit, plus prices[level] per bit held.
+def costs_inside(tables: Tables, component: int, prices: Multipliers, only: frozenset[State] | None = None) -> Inside:
+    """Return the least costs inside for one component x unit, plus what the prices charge.
 
     A node that alone exceeds its level's capacity is never placed. only: the states that are wanted (None: all).
     Raises OutOfTime where the tables are large.
@@ -159,46 +146,46 @@ def costs_inside(
         for row, state in enumerate(states):
             if block.size > LONG_STEP and tables.stop():
                 raise OutOfTime
-            end = final_cost(tables, state, component)
-            block[row] = arithmetic.never if end is None else arithmetic.scalar(end * price_unit)
+            end = priced_end(tables, state, component, prices)
+            block[row] = arithmetic.never if end is None else arithmetic.scalar(end)
             for move in graph.moves[state]:
-                key = (move.tensor, move.edge, move.crossed)
-                if key not in costs:
-                    edge = tables.tensors[move.tensor].edges[move.edge]
-                    costs[key] = priced(tables, edge, component, prices, price_unit, crossed=move.crossed)
+                if move.key not in costs:
+                    costs[move.key] = priced_cost(tables, move, component, prices)
                 here = block[row, ...]  # a view also where every loop is spatial and the lattice has no axis
-                np.minimum(here, arithmetic.plus(costs[key], reach[move.after]), out=here)
+                np.minimum(here, arithmetic.plus(costs[move.key], reach[move.after]), out=here)
             reach[state] = block[row, ...]
         minimum_below(block)
         arithmetic.clip(block)
     return Inside(reach, costs, arithmetic)
 
 
-def priced(
-    tables: Tables, edge: Edge, component: int, prices: tuple[int, ...], price_unit: int, *, crossed: bool
-) -> Numbers:
-    """Return the edge's cost x price_unit plus the price of its bits; none where it does not fit."""
-    arithmetic = tables.arithmetics[component]
-    cost = edge.costs[component]
-    bits = edge.bits
-    if crossed and edge.costs_crossed is not None:
-        cost = edge.costs_crossed[component]
-    if crossed and edge.bits_crossed is not None:
-        bits = edge.bits_crossed
+def priced_end(tables: Tables, state: State, component: int, prices: Multipliers) -> int | None:
+    """Return final_cost x unit plus what the prices charge."""
+    end = final_cost(tables, state, component)
+    if end is None or not prices.per_component:
+        return None if end is None else end * prices.unit
+    others = ((price, final_cost(tables, state, c)) for c, price in enumerate(prices.per_component) if price)
+    return end * prices.unit + sum(price * (cost or 0) for price, cost in others)
+
+
+def priced_cost(tables: Tables, move: Move, component: int, prices: Multipliers) -> Numbers:
+    """Return the node's cost x unit plus what the prices charge; infeasible where it does not fit."""
+    arithmetic, edge, node = tables.arithmetics[component], move.edge_of(tables), move.cost(tables)
+    cost, bits = node.costs[component], node.bits
     capacity = usable_bits(tables, edge.level)
     allowed = arithmetic.possible(cost)
     if capacity is not None:
         allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
-    total = cost if price_unit == 1 else np.where(allowed, cost, 0) * price_unit
-    if prices[edge.level]:
-        total = arithmetic.plus(total, arithmetic.sum_of([(bits, prices[edge.level])]))
+    total = cost if prices.unit == 1 else np.where(allowed, cost, 0) * prices.unit
+    charged = ((bits, prices.per_level[edge.level]), *zip(node.costs, prices.per_component, strict=False))
+    if terms := [(counts, price) for counts, price in charged if price]:
+        total = arithmetic.plus(total, arithmetic.sum_of(terms))
     return arithmetic.where(allowed, total)
 
 
 def usable_bits(tables: Tables, level: int) -> int | None:
     """Return the capacity that tiles may fill (None: unlimited)."""
-    memory = tables.problem.arch.levels[level]
-    return None if memory.capacity_bits is None else memory.capacity_bits // memory.buffering
+    return tables.problem.arch.levels[level].usable_bits
 
 
 def root_bound(tables: Tables, inside: Inside) -> tuple[int | None, State]:

@@ -7,7 +7,7 @@ tiles that all loop orders must pass through.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,22 +17,21 @@ from polymap.arithmetic import Arithmetic, Numbers
 from polymap.search.dividing.bounds import (
     Inside,
     Move,
-    Prices,
+    Multipliers,
     State,
     costs_inside,
-    edge_bits,
-    edge_cost,
     final_cost,
+    free_prices,
     graph_of,
     reach_from,
     usable_bits,
 )
 from polymap.search.dividing.chain import ChainNode, ordered_chain
+from polymap.search.dividing.cost_tables import Tables, tables_below
 from polymap.search.dividing.incumbents import Incumbent
 from polymap.search.dividing.loop_order import Leaf, best_leaves, separated_leaves
-from polymap.search.dividing.node_costs import Edge, Tables, tables_below
-from polymap.search.dividing.spread import Context
-from polymap.search.objective import lowered_sum, may_win, surely_below
+from polymap.search.dividing.node_costs import Context
+from polymap.search.objective import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime
 
 Parts = tuple[int, ...]
@@ -41,11 +40,11 @@ Stop = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """Tables below a spot, with the least costs inside per component and, with prices, the priced ones."""
+    """Tables below a spot, with the least costs inside per component and those at each of the prices."""
 
     tables: Tables
     insides: tuple[Inside, ...]
-    priced: Inside | None
+    priced: tuple[Inside, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,41 +61,45 @@ class Spot:
     chain: tuple[ChainNode, ...]
 
 
+BranchKey = tuple[int, int, int, tuple[int, ...], int]  # what branchings are sorted by: each has its own
+BranchPath = tuple[BranchKey, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Child:
-    """A node that may be placed next: the bound with it, tensor, edge, state after it, tile (exponents in the view),
-    number of the move."""
+class Branching:
+    """A node that may be placed next: the bound with it, its move and the number of that, its level, its tile
+    (exponents in the tables)."""
 
     bound: int
-    tensor: int
-    edge: Edge
-    after: State
+    move: Move
+    number: int
+    level: int
     index: tuple[int, ...]
-    move: int
 
     @property
-    def step(self) -> Step:
-        """Return what children are sorted by, best first: each has its own."""
-        return self.bound, self.edge.level, self.tensor, tuple(-i for i in self.index), self.move
-
-
-Step = tuple[int, int, int, tuple[int, ...], int]  # what children are sorted by: each has its own
-Way = tuple[Step, ...]
+    def key(self) -> BranchKey:
+        """Return what branchings are sorted by, best first."""
+        return self.bound, self.level, self.move.tensor, tuple(-i for i in self.index), self.number
 
 
 def view_of(
-    tables: Tables, prices: Prices | None, only: frozenset[State] | None = None, stop: Stop | None = None
+    tables: Tables, prices: tuple[Multipliers, ...], only: frozenset[State] | None = None, stop: Stop | None = None
 ) -> View:
-    """Return the view of tables: least costs inside, for the states of `only`. stop: asked now and then; raises
-    OutOfTime where it says so."""
-    free = (0,) * tables.problem.level_count
+    """Return the view of tables: least costs inside, for the states of `only` (None: all). stop: asked now and then;
+    raises OutOfTime where it says so."""
+    free = free_prices(tables)
     insides: list[Inside] = []
     for component in range(len(tables.measure.components)):
         if stop is not None and stop():
             raise OutOfTime
-        insides.append(costs_inside(tables, component, free, 1, only))
-    priced = None if prices is None else costs_inside(tables, 0, prices.per_level, prices.unit, only)
+        insides.append(costs_inside(tables, component, free, only))
+    priced = tuple(costs_inside(tables, 0, one, only) for one in prices)
     return View(tables, tuple(insides), priced)
+
+
+def priced_view(view: View, prices: tuple[Multipliers, ...]) -> View:
+    """Return the view, for all states, with the least costs inside at each of the prices."""
+    return replace(view, priced=tuple(costs_inside(view.tables, 0, one) for one in prices))
 
 
 def start_spot(tables: Tables, first: State) -> Spot:
@@ -116,22 +119,23 @@ def below(table: Numbers, limit: tuple[int, ...]) -> Numbers:
     return table[tuple(slice(0, top + 1) for top in limit)]
 
 
-def step(tables: Tables, spot: Spot, tensor: int, edge: Edge, after: State, index: tuple[int, ...]) -> Spot:
-    """Return the spot after placing the edge's node at the tile `index`."""
+def step(tables: Tables, spot: Spot, move: Move, index: tuple[int, ...]) -> Spot:
+    """Return the spot after placing a move's node at the tile `index`."""
+    edge, cost = move.edge_of(tables), move.cost(tables)
     added = tuple(
-        _known(arithmetic.number(at(edge_cost(tables, edge, spot.state, c), index)))
-        for c, arithmetic in enumerate(tables.arithmetics)
+        _known(arithmetic.number(at(one, index)))
+        for arithmetic, one in zip(tables.arithmetics, cost.costs, strict=True)
     )
-    bits = int(at(edge_bits(tables, edge, spot.state), index))
+    bits = int(at(cost.bits, index))
     held = tuple(bits if level == edge.level else 0 for level in range(len(spot.used)))
     point = tables.lattice.point(index)
     tile = tuple(point[dim] for dim in tables.problem.dims)
-    chain = (*spot.chain, ChainNode(tensor, edge.parent, edge.level, tile))
+    chain = (*spot.chain, ChainNode(move.tensor, edge.parent, edge.level, tile))
     parts, used = _sum(spot.parts, added), _sum(spot.used, held)
-    if not tables.problem.terms[tensor].is_window:
-        return Spot(after, tile, parts, used, spot.window_parts, spot.window_used, chain)
+    if not tables.problem.terms[move.tensor].is_window:
+        return Spot(move.after, tile, parts, used, spot.window_parts, spot.window_used, chain)
     window_parts, window_used = _sum(spot.window_parts, added), _sum(spot.window_used, held)
-    return Spot(after, tile, parts, used, window_parts, window_used, chain)
+    return Spot(move.after, tile, parts, used, window_parts, window_used, chain)
 
 
 def _known(number: int | None) -> int:
@@ -146,7 +150,7 @@ def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
 class Descent:
     """The search in one structure (and, for windows, one choice of places of its spatial loops)."""
 
-    def __init__(self, tables: Tables, prices: Prices | None, incumbent: Incumbent) -> None:
+    def __init__(self, tables: Tables, prices: tuple[Multipliers, ...], incumbent: Incumbent) -> None:
         problem = tables.problem
         self.tables = tables
         self.prices = prices
@@ -154,11 +158,11 @@ class Descent:
         self.moves = graph_of(tables).moves  # the same below every spot
         self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
         self.window = next((term.index for term in problem.terms if term.is_window), None)
-        self._ended: list[Step] = []
+        self._ended: list[BranchKey] = []
         self._owes_one = False  # a chain is searched before limits are looked at
         self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[Parts, tuple[int, ...]]]] = {}
 
-    def run(self, view: View, first: State, way: Way | None = None) -> None:
+    def run(self, view: View, first: State, way: BranchPath | None = None) -> None:
         """Search all chains from a first state; the incumbent is updated in place. Raises OutOfTime.
 
         way: to the chain at which an earlier search was ended (ended_at): those before it are not searched again, and
@@ -168,11 +172,11 @@ class Descent:
         self._owes_one = way is not None
         self._visit(view, start_spot(self.tables, first), way or ())
 
-    def ended_at(self) -> Way:
+    def ended_at(self) -> BranchPath:
         """Return the way from the first state to the chain at which OutOfTime was raised."""
         return tuple(reversed(self._ended))
 
-    def _visit(self, view: View, spot: Spot, way: Way) -> None:
+    def _visit(self, view: View, spot: Spot, way: BranchPath) -> None:
         if not way:
             self.incumbent.count()
             self._check_time()
@@ -190,12 +194,12 @@ class Descent:
                 if self.incumbent.is_ordered:
                     return
                 continue
-            here = child.step
+            here = child.key
             if way and here < way[0]:
                 continue
             try:
                 below = way[1:] if way and here == way[0] else ()
-                self._visit(view, step(view.tables, spot, child.tensor, child.edge, child.after, child.index), below)
+                self._visit(view, step(view.tables, spot, child.move, child.index), below)
             except OutOfTime:
                 self._ended.append(here)
                 raise
@@ -275,42 +279,42 @@ class Descent:
         assert end is not None
         return tuple(part - own - last for part, own, last in zip(total, spot.window_parts, end, strict=True))
 
-    def _children(self, view: View, spot: Spot) -> list[Child]:
+    def _children(self, view: View, spot: Spot) -> list[Branching]:
         """Return all next nodes that can still win, best first."""
-        found: list[Child] = []
+        found: list[Branching] = []
         limit = view.tables.lattice.index(dict(zip(self.tables.problem.dims, spot.tile, strict=True)))
         for number, move in enumerate(self.moves[spot.state]):
-            edge = view.tables.tensors[move.tensor].edges[move.edge]
             for child in self._open(view, spot, number, limit):
-                if child.index != limit or self._is_canonical(spot, move.tensor, edge):
+                if child.index != limit or self._is_canonical(spot, move.tensor, child.level):
                     found.append(child)
-        found.sort(key=lambda child: child.step)
+        found.sort(key=lambda child: child.key)
         return found
 
-    def _is_canonical(self, spot: Spot, tensor: int, edge: Edge) -> bool:
+    def _is_canonical(self, spot: Spot, tensor: int, level: int) -> bool:
         """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out)."""
         if not spot.chain or (self.window is None and self.incumbent.keep == 1):
             return True
         last = spot.chain[-1]
-        return last.tile != spot.tile or (last.level, last.tensor) < (edge.level, tensor)
+        return last.tile != spot.tile or (last.level, last.tensor) < (level, tensor)
 
-    def _open(self, view: View, spot: Spot, number: int, limit: tuple[int, ...]) -> list[Child]:
+    def _open(self, view: View, spot: Spot, number: int, limit: tuple[int, ...]) -> list[Branching]:
         tables, measure = view.tables, view.tables.measure
         move = self.moves[spot.state][number]
-        edge, key = tables.tensors[move.tensor].edges[move.edge], (move.tensor, move.edge, move.crossed)
-        totals = [through(inside, key, move.after, limit) for inside in view.insides]
+        level = move.edge_of(tables).level
+        totals = [through(inside, move, limit) for inside in view.insides]
         wins = view.insides[0].arithmetic.possible(totals[0])
-        capacity = self.capacity[edge.level]
-        if capacity is not None and spot.used[edge.level]:
-            bits = below(edge_bits(tables, edge, spot.state), limit)
-            wins = wins & np.asarray(bits <= capacity - spot.used[edge.level], dtype=np.bool_)
+        capacity = self.capacity[level]
+        if capacity is not None and spot.used[level]:
+            bits = below(move.cost(tables).bits, limit)
+            wins = wins & np.asarray(bits <= capacity - spot.used[level], dtype=np.bool_)
         if self.incumbent.value is not None and measure.is_linear:
             room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
             wins = wins & _less(view.insides[0].arithmetic, totals[0], room - spot.parts[0] - tables.start[0])
-            if view.priced is not None:
-                wins = wins & self._priced_wins(view.priced, spot, move, limit)
+            for prices, priced in zip(self.prices, view.priced, strict=True):
+                wins = wins & self._priced_wins(prices, priced, spot, move, limit)
         else:
             wins = wins & self._estimated(view, spot, totals)
+            wins = self._traded(view, spot, move, totals, wins)
         where = np.argwhere(wins)
         if not len(where):
             return []
@@ -318,11 +322,11 @@ class Descent:
             inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
             for inside, total, here in zip(view.insides, totals, _sum(spot.parts, tables.start), strict=True)
         ]
-        found: list[Child] = []
+        found: list[Branching] = []
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
             value = measure.value(vector, tables.compute_cycles)
             if self._beats(value):
-                found.append(Child(value, move.tensor, edge, move.after, tuple(row), number))
+                found.append(Branching(value, move, number, level, tuple(row)))
         return found
 
     def _estimated(self, view: View, spot: Spot, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
@@ -340,20 +344,52 @@ class Descent:
         least = surely_below(measure, parts, self.tables.compute_cycles)
         return True if least is None else may_win(least, value)
 
-    def _priced_wins(self, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]) -> NDArray[np.bool_]:
+    def _traded(
+        self, view: View, spot: Spot, move: Move, totals: list[Numbers], wins: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return those of `wins` where what latency takes from energy does not rule out something better either."""
+        tables, value = view.tables, self.incumbent.value
+        if value is None or not self.prices or not wins.any():
+            return wins
+        here = _sum(spot.parts, tables.start)
+        parts = [
+            lowered_sum(_floats(inside.arithmetic, total[wins]), own)
+            for inside, total, own in zip(view.insides, totals, here, strict=True)
+        ]
+        limit = tuple(length - 1 for length in wins.shape)
+        tradeoffs: list[Tradeoff] = []
+        for prices, priced in zip(self.prices, view.priced, strict=True):
+            held = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
+            total = _floats(priced.arithmetic, through(priced, move, limit)[wins])
+            spent = prices.component_total(here) + held
+            tradeoffs.append(tradeoff_of(tables.measure, prices, total, spent, tables.compute_cycles))
+        least = surely_below(tables.measure, parts, tables.compute_cycles, tradeoffs)
+        assert least is not None
+        found = np.array(wins)
+        found[wins] = may_win(least, value)
+        return found
+
+    def _priced_wins(
+        self, prices: Multipliers, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]
+    ) -> NDArray[np.bool_]:
         """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
-        prices = self.prices
-        assert prices is not None and self.incumbent.value is not None
+        assert self.incumbent.value is not None
         spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
-        total = through(priced, (move.tensor, move.edge, move.crossed), move.after, limit)
+        total = through(priced, move, limit)
         room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
         most = room * prices.unit - (spot.parts[0] * prices.unit + spent - prices.allowance)
         return _less(priced.arithmetic, total, most)
 
 
-def through(inside: Inside, key: tuple[int, int, bool], after: State, limit: tuple[int, ...]) -> Numbers:
-    """Return the least costs of a node and everything inside it, at all points up to `limit`."""
-    return inside.arithmetic.plus(below(inside.costs[key], limit), below(inside.reach[after], limit))
+def through(inside: Inside, move: Move, limit: tuple[int, ...]) -> Numbers:
+    """Return the least costs of a move's node and everything inside it, at all points up to `limit`."""
+    return inside.arithmetic.plus(below(inside.costs[move.key], limit), below(inside.reach[move.after], limit))
+
+
+def _floats(arithmetic: Arithmetic, array: Numbers) -> NDArray[np.float64]:
+    floats = arithmetic.floats(array)
+    assert floats is not None  # there are no tradeoffs where costs are that long
+    return floats
 
 
 def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:

@@ -12,16 +12,16 @@ from math import prod
 
 from polymap.search.dividing.accounted import Count, Tally
 from polymap.search.dividing.branch_and_bound import Descent, view_of
+from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.incumbents import Front, Incumbent, Polish
 from polymap.search.dividing.lagrange import improve_prices
 from polymap.search.dividing.loop_order import Leaf
-from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.node_costs import root_context
 from polymap.search.dividing.queue_steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
-from polymap.search.dividing.single_tensor_bound import apart_bounds
-from polymap.search.dividing.spread import root_context
+from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.objective import BARRED, Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
-from polymap.search.resources import Crew, Hands, OutOfTime, Stop, Work
+from polymap.search.resources import OutOfTime, Processes, Stop, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Outcome:
     is_late: bool = False
 
 
-ALONE = Hands()
+ALONE = Processes()
 AT_ONCE = 4096  # structures bounded between two looks at the clock
 STEPS_ALONE = 64  # steps of a search before it is worth starting processes
 WINDOW = 16  # steps that processes have before them at any time
@@ -75,7 +75,7 @@ def solve(
     report: Report,
     keep: int = 1,
     before: Outcome | None = None,
-    hands: Hands = ALONE,
+    processes: Processes = ALONE,
     work: Work | None = None,
     polish: Polish | None = None,
     draw: Draw | None = None,
@@ -83,7 +83,7 @@ def solve(
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome of the same question to go on from, by a step at least, whatever the limits. hands: the processes
+    before: an outcome of the same question to go on from, by a step at least, whatever the limits. processes: those
     that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
     draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits.
     """
@@ -94,8 +94,8 @@ def solve(
     state = _begun(problem, measure, incumbent, report, before, draw)
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
-        if turn == STEPS_ALONE and hands.count > 1:
-            return _together(_Bench(problem, measure, keep, out_of_time), state, report, hands)
+        if turn == STEPS_ALONE and processes.count > 1:
+            return _together(_Bench(problem, measure, keep, out_of_time), state, report, processes)
         if not _filled(problem, measure, state):
             break
         entry = heappop(state.queue)
@@ -263,28 +263,30 @@ def _task(state: _State, entry: Entry) -> _Task:
     return _Task(state.structures[entry[2]], entry, found, left, state.marks.pop(entry, None))
 
 
-def _together(bench: _Bench, state: _State, report: Report, hands: Hands) -> Outcome:
+def _together(bench: _Bench, state: _State, report: Report, processes: Processes) -> Outcome:
     """Go on with a search in several processes. Each step knows what all steps but the WINDOW - 1 before it have found:
     the answer does not depend on which process is faster."""
     queue, incumbent = state.queue, state.incumbent
+    from polymap.search.resources import WorkerPool  # loads multiprocessing, which few searches need
+
     args = (bench.problem, bench.measure, bench.keep)
-    with Crew(hands, _Bench, args, _worked, bench.stop) as crew:
+    with WorkerPool(processes, _Bench, args, _worked, bench.stop) as pool:
         given: deque[Entry] = deque()
         while True:
             if not queue:
                 _filled(bench.problem, bench.measure, state)
-            while queue and crew.waiting < WINDOW and not incumbent.out_of_time():
+            while queue and pool.waiting < WINDOW and not incumbent.out_of_time():
                 entry = heappop(queue)
                 if not incumbent.beats(entry[0]):
                     state.tally.prune([entry[2]])
                     continue
                 given.append(entry)
-                crew.give(_task(state, entry))
-            if not crew.waiting:
+                pool.submit(_task(state, entry))
+            if not pool.waiting:
                 return state.ended() if queue or state.is_partly_bounded else state.outcome(())
             least = min(entry[0] for entry in (*given, *queue[:1]))
             report(tuple(incumbent.found), least if state.known else 0)
-            state.take(given[0], crew.take())
+            state.take(given[0], pool.next_result())
             given.popleft()
 
 
@@ -330,9 +332,9 @@ def _first_trees(
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
-            view = view_of(build_tables(problem, structure, measure, context, stop), None, stop=stop)
+            view = view_of(build_tables(problem, structure, measure, context, stop), (), stop=stop)
             if view_bound(view) is not None:
-                improve_prices(Descent(view.tables, None, incumbent), view.insides[0], None)
+                improve_prices(Descent(view.tables, (), incumbent), view.insides[0], None)
         except OutOfTime:
             break
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
@@ -366,7 +368,7 @@ def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
     while first < last and not (first and state.incumbent.out_of_time()):
         most = min(AT_ONCE, last - first)
         some = state.structures[first : first + most]
-        for number, bound in enumerate(apart_bounds(problem, measure, some), first):
+        for number, bound in enumerate(single_tensor_bounds(problem, measure, some), first):
             fits = bound is not None and bound < BARRED
             state.tally.begun(number, fits=fits)
             if bound is not None and fits:

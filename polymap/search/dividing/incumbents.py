@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from polymap.search.dividing.bounds import Prices
+from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.loop_order import Leaf
 from polymap.search.objective import BARRED, unpacked
 from polymap.search.resources import Work
@@ -32,7 +32,7 @@ class Incumbent:
     keep: int = 1
     found: list[tuple[int, Leaf]] = field(default_factory=list[tuple[int, Leaf]])
     nodes: int = 0
-    prices: Prices | None = None
+    prices: tuple[Multipliers, ...] = ()
     work: Work = field(default_factory=Work)
     told: Callable[[], None] | None = None
     polish: Polish | None = None

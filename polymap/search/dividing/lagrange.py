@@ -1,4 +1,4 @@
-"""Prices on capacity: what the least-cost chain would pay per bit so that all levels' tiles fit together.
+"""Multipliers on capacity: what the least-cost chain would pay per bit so that all levels' tiles fit together.
 
 A Lagrange bound: for prices >= 0 the least priced cost, minus price x capacity, is at most the cost of any chain that
 fits. The prices are integers (over a fixed unit), so the bound is exact arithmetic.
@@ -7,6 +7,8 @@ fits. The prices are integers (over a fixed unit), so the bound is exact arithme
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
 
 import numpy as np
 
@@ -14,21 +16,34 @@ from polymap.arithmetic import Kind
 from polymap.search.dividing.bounds import (
     Inside,
     Move,
-    Prices,
+    Multipliers,
     State,
     costs_inside,
     final_cost,
+    priced_end,
     root_bound,
     usable_bits,
 )
-from polymap.search.dividing.branch_and_bound import Descent, Spot, start_spot, step, through
-from polymap.search.dividing.node_costs import Tables
+from polymap.search.dividing.branch_and_bound import Descent, Spot, View, start_spot, step, through
+from polymap.search.dividing.cost_tables import Tables
+from polymap.search.objective import (
+    Floats,
+    Tradeoff,
+    has_estimate,
+    lowered_sum,
+    may_win,
+    slope_of,
+    surely_below,
+    tradeoff_of,
+    weakest_cycles,
+)
 from polymap.search.problem import most_costed
 
 ROUNDS = 10
 FIRST_ROUNDS = 3  # after these, prices that have closed less than a third of the way to the limit are not improved
 FAR = 20  # a round that gains less than 1/FAR of what is missing is idle,
 IDLE_ROUNDS = 3  # and after so many in a row no more are tried
+MOST_TRADEOFFS = 3
 FLOAT_BITS = 900  # prices are tried as floats, which end at 2^1024; costs that are longer go without
 
 
@@ -42,18 +57,17 @@ def shared_levels(tables: Tables) -> tuple[int, ...]:
     )
 
 
-def cheapest_chain(descent: Descent, inside: Inside, unit: int, first: State) -> Spot:
+def cheapest_chain(descent: Descent, inside: Inside, prices: Multipliers, first: State) -> Spot:
     """Return the end of a least-cost chain (capacity of several tensors together not looked at)."""
     tables = descent.tables
     moves = descent.moves
     spot = start_spot(tables, first)
     while True:
         top = tables.lattice.index(dict(zip(tables.problem.dims, spot.tile, strict=True)))
-        end = final_cost(tables, spot.state, 0)
-        least = None if end is None else end * unit
+        least = priced_end(tables, spot.state, 0, prices)
         best: tuple[Move, int] | None = None
         for move in moves[spot.state]:
-            total = through(inside, (move.tensor, move.edge, move.crossed), move.after, top).ravel()
+            total = through(inside, move, top).ravel()
             # The largest tile among the cheapest: nodes stand as high as they may.
             place = len(total) - 1 - int(np.argmin(total[::-1]))
             cost = inside.arithmetic.number(total[place])
@@ -63,43 +77,97 @@ def cheapest_chain(descent: Descent, inside: Inside, unit: int, first: State) ->
             return spot
         move, flat = best
         index = tuple(int(x) for x in np.unravel_index(flat, [exponent + 1 for exponent in top]))
-        spot = step(tables, spot, move.tensor, tables.tensors[move.tensor].edges[move.edge], move.after, index)
+        spot = step(tables, spot, move, index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """What chains share: the bits of a level (component 0), or what a bandwidth passes in the cycles that are asked
+    about (component above 0, level -1). usable: how much there is, of a component without its start."""
+
+    level: int
+    component: int
+    usable: int | Fraction
+
+    def used(self, tables: Tables, spot: Spot) -> int:
+        """Return how much of it a whole chain takes."""
+        if not self.component:
+            return spot.used[self.level]
+        return spot.parts[self.component] + (final_cost(tables, spot.state, self.component) or 0)
+
+    def price(self, prices: Multipliers) -> int:
+        """Return what the prices charge for it (0: nothing)."""
+        if not self.component:
+            return prices.per_level[self.level]
+        return prices.per_component[self.component] if prices.per_component else 0
+
+
+Wanted = dict[Resource, float]
+Excess = dict[Resource, int | Fraction]
+
+
+def resources_of(tables: Tables, cycles: Fraction | None) -> tuple[Resource, ...]:
+    """Return the levels that tensors share and, with cycles, what limits latency."""
+    levels = [Resource(level, 0, usable_bits(tables, level) or 0) for level in shared_levels(tables)]
+    if cycles is None:
+        return tuple(levels)
+    measure = tables.measure
+    free = cycles if measure.overlap else cycles - tables.compute_cycles
+    limiting = [
+        Resource(-1, number, component.bandwidth * free - tables.start[number])
+        for number, component in enumerate(measure.components)
+        if component.busiest and number
+    ]
+    return (*levels, *limiting)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Trial:
-    """Prices with the least costs inside under them, the bound of component 0 and the first state that has it.
+    """Multipliers with the least costs inside under them, the bound of component 0 and the first state that has it.
 
-    Prices bar nothing: where something fits without them, it does with them.
+    Multipliers bar nothing: where something fits without them, it does with them.
     """
 
-    prices: Prices
+    prices: Multipliers
     inside: Inside
     bound: int
     first: State
 
 
-def _tried(tables: Tables, wanted: dict[int, float], unit: int) -> _Trial:
-    """Return what prices of about `wanted` per bit give."""
-    capacity = [usable_bits(tables, level) or 0 for level in range(tables.problem.level_count)]
-    # All that a chain holds costs at most a quarter of the limit, besides its own cost x unit (see _unit).
-    nodes = 4 * len(tables.tensors) * tables.problem.level_count
-    most = [tables.arithmetics[0].limit // (nodes * max(1, bits)) for bits in capacity]
-    per_level = tuple(min(int(wanted.get(level, 0.0) * unit), top) for level, top in enumerate(most))
-    inside = costs_inside(tables, 0, per_level, unit)
-    allowance = sum(p * bits for p, bits in zip(per_level, capacity, strict=True))
+def _tried(tables: Tables, wanted: Wanted, unit: int) -> _Trial:
+    """Return what prices of about `wanted` give."""
+    per_level, per_component = [0] * tables.problem.level_count, [0] * len(tables.measure.components)
+    for resource, price in wanted.items():
+        owner, at = (per_component, resource.component) if resource.component else (per_level, resource.level)
+        owner[at] = min(int(price * unit), _most_priced(tables, resource, len(wanted)))
+    allowance = sum(price * (usable_bits(tables, level) or 0) for level, price in enumerate(per_level))
+    prices = Multipliers(tuple(per_level), unit, allowance, tuple(per_component) if any(per_component) else ())
+    inside = costs_inside(tables, 0, prices)
     value, first = root_bound(tables, inside)
     assert value is not None
-    return _Trial(Prices(per_level, unit, allowance), inside, -(-(value - allowance) // unit), first)
+    free = floor(sum(resource.price(prices) * resource.usable for resource in wanted))
+    return _Trial(prices, inside, -((free - value) // unit), first)
 
 
-def _stepped(tables: Tables, wanted: dict[int, float], excess: dict[int, int], length: float) -> dict[int, float]:
-    """Return the prices one step further: where more is held than fits they rise, by what `length` is worth."""
-    shares = {level: bits / (usable_bits(tables, level) or 1) for level, bits in excess.items()}
+def _most_priced(tables: Tables, resource: Resource, count: int) -> int:
+    """Return the highest price: what all resources cost is at most half of the limit, besides cost x unit (_unit)."""
+    limit = tables.arithmetics[0].limit
+    if resource.component:
+        problem = tables.problem
+        most = most_costed(problem.workload, problem.arch, tables.measure.components[resource.component])
+        return limit // (4 * count * most)
+    nodes = len(tables.tensors) * tables.problem.level_count
+    return limit // (4 * nodes * max(1, usable_bits(tables, resource.level) or 0))
+
+
+def _stepped(wanted: Wanted, excess: Excess, length: float) -> Wanted:
+    """Return the prices one step further: what is short gets dearer, by what `length` is worth."""
+    usable = {resource: float(resource.usable) or 1.0 for resource in excess}
+    shares = {resource: float(amount) / usable[resource] for resource, amount in excess.items()}
     norm = sum(share**2 for share in shares.values()) or 1.0
     return {
-        level: max(0.0, wanted[level] + length * share / norm / (usable_bits(tables, level) or 1))
-        for level, share in shares.items()
+        resource: max(0.0, wanted[resource] + length * share / norm / usable[resource])
+        for resource, share in shares.items()
     }
 
 
@@ -109,38 +177,42 @@ def _is_far(bound: int, best_bound: int, limit: int | None) -> bool:
 
 
 def improve_prices(
-    descent: Descent, inside: Inside, limit: int | None, start: Prices | None = None
-) -> tuple[Prices | None, bool, int]:
+    descent: Descent,
+    inside: Inside,
+    limit: int | None,
+    start: Multipliers | None = None,
+    cycles: Fraction | None = None,
+) -> tuple[Multipliers | None, bool, int]:
     """Return (best prices, whether the unpriced optimum fits, best bound of component 0).
 
-    Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored by the descent. limit:
-    the value of component 0 that refutes the structure (None: no incumbent). start: prices of another structure.
+    Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored. limit: the value of
+    component 0 that refutes (None: no incumbent). start: prices of another structure. cycles: the bound is that of
+    chains that take at most so many (None: any number).
     """
-    tables, levels = descent.tables, shared_levels(descent.tables)
+    tables, resources, unit = descent.tables, resources_of(descent.tables, cycles), _unit(descent.tables)
     bound, first = root_bound(tables, inside)
     assert bound is not None  # the structure's own bound was taken before
-    unit = _unit(tables)
-    wanted, trial = _started(tables, levels, None if limit is None else start, unit)
+    wanted, trial = _started(tables, resources, None if limit is None else start, unit)
     if trial is not None and limit is not None and trial.bound >= limit:
         return trial.prices, False, trial.bound
-    spot = cheapest_chain(descent, inside, 1, first)
-    excess = _excess(tables, spot, levels)
-    if all(bits <= 0 for bits in excess.values()):
+    spot = cheapest_chain(descent, inside, Multipliers((), 1, 0), first)
+    excess = _excess(tables, spot, resources)
+    if _fits(excess):
         descent.finish(spot, thorough=False)
+    if all(amount <= 0 for amount in excess.values()):
         return None, descent.window is None and descent.incumbent.keep == 1 and not tables.measure.limits, bound
-    if max(bound, limit or 0).bit_length() > FLOAT_BITS:
-        return None, False, bound
-    best: Prices | None = None
+    best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
+    if max(bound, limit or 0).bit_length() > FLOAT_BITS:
+        return best, False, bound
     scored = {spot.chain}
     for done in range(ROUNDS):
         far = done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)
         if idle == IDLE_ROUNDS or far or descent.incumbent.out_of_time():
             break
         if trial is None:
-            target = limit if limit is not None else bound + bound // 20
-            missing = max(target - best_bound, bound / 10_000)
-            wanted = _stepped(tables, wanted, excess, scale * missing)
+            missing = max((bound + bound // 20 if limit is None else limit) - best_bound, bound / 10_000)
+            wanted = _stepped(wanted, excess, scale * missing)
             trial = _tried(tables, wanted, unit)
         if (gain := trial.bound - best_bound) > 0 or best is None:
             best, best_bound = trial.prices, max(best_bound, trial.bound)
@@ -149,29 +221,96 @@ def improve_prices(
         idle = idle + 1 if limit is not None and gain * FAR < limit - best_bound else 0
         if limit is not None and best_bound >= limit:
             break
-        spot = cheapest_chain(descent, trial.inside, unit, trial.first)
-        excess = _excess(tables, spot, levels)
-        if all(bits <= 0 for bits in excess.values()) and spot.chain not in scored:
+        spot = cheapest_chain(descent, trial.inside, trial.prices, trial.first)
+        excess = _excess(tables, spot, resources)
+        if _fits(excess) and spot.chain not in scored:
             scored.add(spot.chain)
             descent.finish(spot, thorough=False)
-        if all(bits == 0 or (bits < 0 and trial.prices.per_level[level] == 0) for level, bits in excess.items()):
+        if _is_settled(excess, trial.prices):
             break
         trial = None
     return (best if best_bound > bound else None), False, best_bound
 
 
 def _started(
-    tables: Tables, levels: tuple[int, ...], start: Prices | None, unit: int
-) -> tuple[dict[int, float], _Trial | None]:
-    """Return the prices per bit to begin with, and what those that served another structure give."""
-    if start is None or not any(start.per_level):
-        return dict.fromkeys(levels, 0.0), None
-    wanted = {level: start.per_level[level] / start.unit for level in levels}
+    tables: Tables, resources: tuple[Resource, ...], start: Multipliers | None, unit: int
+) -> tuple[Wanted, _Trial | None]:
+    """Return the prices to begin with, and what those that served another structure give."""
+    if start is None or not any((*start.per_level, *start.per_component)):
+        return dict.fromkeys(resources, 0.0), None
+    wanted = {resource: resource.price(start) / start.unit for resource in resources}
     return wanted, _tried(tables, wanted, unit)
 
 
-def _excess(tables: Tables, spot: Spot, levels: tuple[int, ...]) -> dict[int, int]:
-    return {level: spot.used[level] - (usable_bits(tables, level) or 0) for level in levels}
+def _excess(tables: Tables, spot: Spot, resources: tuple[Resource, ...]) -> Excess:
+    return {resource: resource.used(tables, spot) - resource.usable for resource in resources}
+
+
+def _is_settled(excess: Excess, prices: Multipliers) -> bool:
+    """Return whether no other prices give a higher bound: all that costs something is used up."""
+    return all(amount == 0 or (amount < 0 and not r.price(prices)) for r, amount in excess.items())
+
+
+def _fits(excess: Excess) -> bool:
+    """Return whether no level holds too much: a chain may still take more cycles than asked about."""
+    return all(amount <= 0 or resource.component for resource, amount in excess.items())
+
+
+def improve_tradeoffs(descent: Descent, view: View, start: tuple[Multipliers, ...]) -> tuple[Multipliers, ...]:
+    """Return prices that tell what latency takes from energy (none: this measure has no use for them).
+
+    Multipliers for the least cycles first, then for those at which what is known leaves the least value.
+    start: those of another structure.
+    """
+    tables, measure, incumbent = descent.tables, descent.tables.measure, descent.incumbent
+    powers = measure.goal.powers
+    if powers is None or powers.energy != 1 or not has_estimate(measure, tables.compute_cycles):
+        return ()
+    if any(arithmetic.kind is Kind.LONG for arithmetic in tables.arithmetics):
+        return ()
+    whole = least_parts(view)
+    least = cycles = float(measure.latency(whole, tables.compute_cycles))
+    known = [(float(whole[0]), 0.0)]
+    found: list[Multipliers] = []
+    asked: set[float] = set()
+    while len(found) < MOST_TRADEOFFS and cycles not in asked and incumbent.value is not None:
+        asked.add(cycles)
+        energy = Fraction(incumbent.value) / Fraction(cycles) ** powers.cycles
+        limit = ceil(energy - measure.leak * Fraction(cycles)) - measure.fixed_energy - tables.start[0]
+        begin = start[len(found)] if len(found) < len(start) else None
+        prices, _, bound = improve_prices(descent, view.insides[0], limit, begin, Fraction(cycles))
+        if prices is None or not prices.per_component:
+            break
+        found.append(prices)
+        slope = float(slope_of(measure, prices))
+        known.append((float(bound + tables.start[0]) + slope * cycles, slope))
+        cycles = weakest_cycles(measure, least, known)
+    return tuple(found)
+
+
+def least_parts(view: View) -> tuple[int, ...]:
+    """Return the least value of each component, its start included."""
+    roots = (root_bound(view.tables, inside)[0] or 0 for inside in view.insides)
+    return tuple(root + start for root, start in zip(roots, view.tables.start, strict=True))
+
+
+def is_refuted(descent: Descent, view: View) -> bool:
+    """Return whether the tradeoffs of a view leave nothing better than the incumbent."""
+    best, least = descent.incumbent.value, traded_bound(view, descent.prices)
+    return best is not None and least is not None and not may_win(least, best).any()
+
+
+def traded_bound(view: View, prices: tuple[Multipliers, ...]) -> Floats | None:
+    """Return what is at most the value of all mappings below the top of a view with these prices [1] (None: there is no
+    such estimate)."""
+    tables, measure = view.tables, view.tables.measure
+    tradeoffs: list[Tradeoff] = []
+    for one, inside in zip(prices, view.priced, strict=True):
+        least = np.array([float(root_bound(tables, inside)[0] or 0)])
+        spent = one.component_total(tables.start)
+        tradeoffs.append(tradeoff_of(measure, one, least, spent, tables.compute_cycles))
+    parts = [lowered_sum(np.array([float(part)]), 0) for part in least_parts(view)]
+    return surely_below(measure, parts, tables.compute_cycles, tradeoffs)
 
 
 def _unit(tables: Tables) -> int:

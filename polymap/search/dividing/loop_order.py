@@ -1,23 +1,34 @@
 """From a chain of storage nodes to the best loop tree: the order of loops in each block, and where spatial loops stand.
 
-Only tensors read through windows care. For them a loop of n iterations over d around loops that reach X turns the
-loads V into n V - (n - 1) overlap (windows.py); over all nodes of the tensor, weighted, that is again one linear
-recursion, so the best order is a shortest path over the subsets of each block's dims.
+Both matter to tensors that are read through windows only. Once the spatial loops have their places every overlap is
+exact, and a loop of n iterations over d around loops that reach X turns the loads V into n V - (n - 1) overlap
+(window_paths.py); over all nodes of the tensor, weighted, that is again one linear recurrence, so the best order is a
+shortest path over the subsets of each block's dims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise, permutations, product
 from math import prod
 
 from polymap.ir import Mapping
-from polymap.search.dividing.chain import Block, ChainNode, Placed, blocks_of, group_factor, is_mark, tree_of, trips_of
-from polymap.search.dividing.node_costs import Tables
-from polymap.search.dividing.spatial_lowering import lowered_chains, separated_chains
-from polymap.search.dividing.spread import Spread
-from polymap.search.dividing.window_traffic import WindowNode, compute_node, window_node, window_overlap, window_size
+from polymap.search.dividing.chain import (
+    Block,
+    ChainNode,
+    Placed,
+    blocks_of,
+    is_mark,
+    lowered_chains,
+    separated_chains,
+    tree_of,
+    trips_of,
+)
+from polymap.search.dividing.cost_tables import Tables
+from polymap.search.dividing.node_costs import read_weights
+from polymap.search.dividing.window_paths import Crossing, DimView, dim_view, tile_counts, tile_messages
 from polymap.search.problem import Intrinsic, TensorTerm, inside_of, may_stand, ordered
 
 Vector = tuple[int, ...]
@@ -32,7 +43,7 @@ class Leaf:
 
 
 def best_leaves(
-    tables: Tables, chain: tuple[ChainNode, ...], fixed: tuple[int, ...], free_bits: tuple[int | None, ...]
+    tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
 ) -> tuple[Leaf, ...]:
     """Return the best tree of a chain (of a front, all that are wanted); none where none fits.
 
@@ -75,11 +86,11 @@ def _covers(old: Vector, new: Vector) -> bool:
 
 def leaf_value(tables: Tables, leaf: Leaf) -> int:
     """Return the objective of a leaf, scaled."""
-    return tables.measure.value(_with_start(tables, leaf.parts), tables.compute_cycles)
+    return tables.measure.value(_sum(leaf.parts, tables.start), tables.compute_cycles)
 
 
 def _leaves(
-    tables: Tables, chain: tuple[ChainNode, ...], fixed: tuple[int, ...], free_bits: tuple[int | None, ...]
+    tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
 ) -> tuple[Leaf, ...]:
     blocks = blocks_of(tables, chain)
     below = tuple(_inside(tables, block) for block in blocks)
@@ -93,11 +104,12 @@ def _leaves(
         return (Leaf(fixed, tree_of(tables, blocks, orders, placed)),)
     best: list[tuple[int, Vector, Placed, tuple[Vector, ...]]] = []
     for placed in _placements(tables, window, blocks):
-        if not _fits(tables, window, chain, placed, free_bits):
+        path = _WindowPath(tables, window, placed)
+        if not all(path.fits(node, free_bits) for node in chain):
             continue
-        for parts, orders in _best_orders(tables, window, blocks, placed, below):
-            total = tuple(a + b for a, b in zip(fixed, parts, strict=True))
-            value = tables.measure.value(_with_start(tables, total), tables.compute_cycles)
+        for parts, orders in path.best_orders(blocks, below):
+            total = _sum(fixed, parts)
+            value = tables.measure.value(_sum(total, tables.start), tables.compute_cycles)
             if tables.measure.is_front or not best or value < best[0][0]:
                 best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
     kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
@@ -120,47 +132,24 @@ def _may_stand(tables: Tables, node: ChainNode) -> bool:
     sizes = {rule.dim: rule.size for rule in problem.rules if isinstance(rule, Intrinsic)}
     if is_mark(node) or not sizes:
         return True
-    spread = Spread(problem, tables.structure, tables.context.places)
     covered = (
-        tile * spread.factor(dim, node.level, problem.level_count)
+        tile * tables.factors.factor(dim, node.level, problem.level_count)
         for dim, tile in zip(problem.dims, node.tile, strict=True)
     )
     return all(own % sizes.get(dim, 1) == 0 for dim, own in zip(problem.dims, covered, strict=True))
 
 
-def _fits(
-    tables: Tables,
-    window: TensorTerm,
-    chain: tuple[ChainNode, ...],
-    placed: Placed,
-    free_bits: tuple[int | None, ...],
-) -> bool:
-    for node in chain:
-        free = free_bits[node.level]
-        if node.tensor == window.index and free is not None:
-            seen = WindowNode(node.parent, node.level, node.tile, ())
-            if window_size(tables, window, seen, placed.groups)[0] * window.tensor.bits > free:
-                return False
-    return True
-
-
-def _with_start(tables: Tables, parts: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(a + b for a, b in zip(parts, tables.start, strict=True))
-
-
-def _window_dims(tables: Tables, window: TensorTerm) -> tuple[int, ...]:
-    names = [dim for group in window.groups if group.is_window for dim in group.dims]
-    return tuple(tables.problem.dims.index(name) for name in names)
+def _sum(first: Vector, second: Vector) -> Vector:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -> Iterator[Placed]:
     """Yield every way to put the spatial groups of each block between its loops, as far as the window can tell."""
-    dims = _window_dims(tables, window)
-    per_block: list[list[tuple[tuple[int, tuple[int, ...]], ...]]] = []
+    per_block: list[list[tuple[tuple[int, Vector], ...]]] = []
     for block in reversed(blocks):
-        choices: list[tuple[tuple[int, tuple[int, ...]], ...]] = []
+        choices: list[tuple[tuple[int, Vector], ...]] = []
         for order in permutations(sorted(block.groups, reverse=True)):
-            for tiles in product(*(_crossing_tiles(tables, block, below, dims) for below in order)):
+            for tiles in product(*(_crossing_tiles(tables, block, below, window) for below in order)):
                 if all(_nested(a, b) for a, b in pairwise(tiles)):
                     choices.append(tuple(zip(order, tiles, strict=True)))
         per_block.append(choices)
@@ -168,111 +157,194 @@ def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -
         yield Placed(tuple(item for block in combination for item in block))
 
 
-def _nested(inner: tuple[int, ...], outer: tuple[int, ...]) -> bool:
+def _nested(inner: Vector, outer: Vector) -> bool:
     return all(b % a == 0 for a, b in zip(inner, outer, strict=True))
 
 
-def _crossing_tiles(tables: Tables, block: Block, below: int, dims: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _crossing_tiles(tables: Tables, block: Block, below: int, window: TensorTerm) -> list[Vector]:
     """Return the temporal tiles inside a group of the block; decided places that no loop order gives leave none."""
     decided = dict(tables.context.places)
-    choices: list[tuple[int, ...]] = []
-    for d, (outer, inner) in enumerate(zip(block.outer, block.inner, strict=True)):
-        free = d in dims and group_factor(tables, below, d) > 1
+    windows = {dim for group in window.groups if group.is_window for dim in group.dims}
+    choices: list[Vector] = []
+    for dim, outer, inner in zip(tables.problem.dims, block.outer, block.inner, strict=True):
+        free = dim in windows and tables.factors.group_factor(dim, below) > 1
         ends = tuple(dict.fromkeys((inner, outer))) if free else (inner,)
-        place = decided.get((below, tables.problem.dims[d]))
+        place = decided.get((below, dim))
         choices.append(ends if place is None or not free else tuple(end for end in ends if end == place))
     return list(product(*choices))
 
 
 Inside = dict[int, set[int]]
-Label = tuple[Vector, tuple[tuple[int, ...], ...]]
+Label = tuple[Vector, tuple[Vector, ...]]  # cost per component, loop order per block
+OpenLabel = tuple[Vector, Vector, tuple[Vector, ...]]  # the same with the order so far of the block at hand between
+Amounts = tuple[int, int]  # elements filled, elements read for one message
 
 
-def _best_orders(
-    tables: Tables, window: TensorTerm, blocks: tuple[Block, ...], placed: Placed, below: tuple[Inside, ...]
-) -> list[Label]:
-    """Return the non-dominated (cost per component, loop order per block outermost first) of the window tensor."""
-    nodes: list[WindowNode] = []
-    labels: list[Label] = [(tuple(0 for _ in tables.measure.components), ())]
-    for block, inside in zip(reversed(blocks), reversed(below), strict=True):
-        if block.node is not None and block.node.tensor == window.index:
-            node = window_node(tables, window, block.node, placed.groups)
-            nodes.append(node)
-            cost = node.cost(window_size(tables, window, node, placed.groups))
-            labels = [(_added(vector, cost), orders) for vector, orders in labels]
-        labels = _through_block(tables, window, block, placed, nodes, labels, inside)
-    final = compute_node(tables, window, _holder(blocks, window), placed.groups)
-    each = final.cost(window_size(tables, window, final, placed.groups))
-    steps = prod(tables.context.tiles[0])
-    return [(_added(vector, tuple(cost * steps for cost in each)), orders) for vector, orders in labels]
+@dataclass(frozen=True, slots=True)
+class _WindowNode:
+    """A storage node of the window tensor, or the compute unit: its temporal tile and the elements of it along plain
+    axes; per window dim the spatial loops over it and where they stand; per component the cost of one element that is
+    filled and of one that is read for one message, and the cost of what is held."""
+
+    tile: Vector
+    plain: int
+    dims: dict[str, tuple[tuple[Crossing, ...], tuple[tuple[int, int], ...]]]
+    weights: tuple[Amounts, ...]
+    held: Vector
+
+    def cost(self, amounts: Amounts) -> Vector:
+        """Return the cost per component; what is held does not grow with the loops: n x held - (n - 1) x held."""
+        each = zip(self.weights, self.held, strict=True)
+        return tuple(fill * amounts[0] + read * amounts[1] + held for (fill, read), held in each)
 
 
-def _added(first: Vector, second: Vector) -> Vector:
-    return tuple(a + b for a, b in zip(first, second, strict=True))
+class _WindowPath:
+    """The window tensor below one choice of places of the spatial loops, where its loads are exact."""
 
+    def __init__(self, tables: Tables, term: TensorTerm, placed: Placed) -> None:
+        self._tables = tables
+        self._term = term
+        self._placed = placed
+        self._factors = tables.factors
+        self._windows = tuple(group for group in term.groups if group.is_window)
 
-def _holder(blocks: tuple[Block, ...], window: TensorTerm) -> int:
-    return max((b.node.level for b in blocks if b.node is not None and b.node.tensor == window.index), default=0)
+    def fits(self, node: ChainNode, free_bits: tuple[int | None, ...]) -> bool:
+        """Return whether a node of the window tensor fits into what the other tensors leave (others do)."""
+        free = free_bits[node.level]
+        if node.tensor != self._term.index or free is None:
+            return True
+        return self._size(self._placed_node(node.parent, node.level, node.tile))[0] * self._term.tensor.bits <= free
 
+    def best_orders(self, blocks: tuple[Block, ...], below: tuple[Inside, ...]) -> list[Label]:
+        """Return the non-dominated (cost per component, loop order per block outermost first) of the window tensor."""
+        problem = self._tables.problem
+        nodes: list[_WindowNode] = []
+        labels: list[Label] = [((0,) * len(self._tables.measure.components), ())]
+        holder = 0
+        for block, inside in zip(reversed(blocks), reversed(below), strict=True):
+            if block.node is not None and block.node.tensor == self._term.index:
+                node = self._weighted_node(block.node.parent, block.node.level, block.node.tile)
+                nodes.append(node)
+                holder = max(holder, block.node.level)
+                cost = node.cost(self._size(node))
+                labels = [(_sum(vector, cost), orders) for vector, orders in labels]
+            labels = self._through_block(block, nodes, labels, inside)
+        final = self._weighted_node(holder, problem.level_count, (1,) * len(problem.dims))
+        steps = prod(self._tables.context.tiles[0])
+        each = tuple(cost * steps for cost in final.cost(self._size(final)))
+        return [(_sum(vector, each), orders) for vector, orders in labels]
 
-def _through_block(
-    tables: Tables,
-    window: TensorTerm,
-    block: Block,
-    placed: Placed,
-    nodes: list[WindowNode],
-    labels: list[Label],
-    below: Inside,
-) -> list[Label]:
-    """Return the labels after the block's loops, innermost added first."""
-    todo = trips_of(block)
-    if not nodes:
-        some = ordered(below) if any(below.values()) else tuple(reversed(todo))
-        return [(vector, (some, *orders)) for vector, orders in labels if some is not None]
-    barriers = _barriers(tables, block, placed)
-    fronts: dict[int, list[tuple[Vector, tuple[int, ...], tuple[tuple[int, ...], ...]]]] = {
-        0: [(vector, (), orders) for vector, orders in labels]
-    }
-    for subset in range(1 << len(todo)):
-        for vector, path, orders in fronts.get(subset, []):
+    def _through_block(self, block: Block, nodes: list[_WindowNode], labels: list[Label], below: Inside) -> list[Label]:
+        """Return the labels after the block's loops, innermost added first."""
+        todo = trips_of(block)
+        if not nodes:
+            some = ordered(below) if any(below.values()) else tuple(reversed(todo))
+            return [(vector, (some, *orders)) for vector, orders in labels if some is not None]
+        barriers = self._barriers(block)
+        fronts: dict[int, list[OpenLabel]] = {0: [(vector, (), orders) for vector, orders in labels]}
+        for subset in range(1 << len(todo)):
+            done = {dim for position, dim in enumerate(todo) if subset >> position & 1}
             inside = tuple(
-                block.outer[d] if d in todo and subset >> todo.index(d) & 1 else block.inner[d]
-                for d in range(len(block.inner))
+                outer if d in done else inner
+                for d, (outer, inner) in enumerate(zip(block.outer, block.inner, strict=True))
             )
             for position, d in enumerate(todo):
-                if subset >> position & 1 or not _may_add(d, subset, todo, barriers, below):
+                if subset not in fronts or d in done or not _may_add(d, done, barriers, below):
                     continue
                 trips = block.outer[d] // block.inner[d]
-                kept = [node.cost(window_overlap(tables, window, node, placed.groups, inside, d)) for node in nodes]
+                kept = [node.cost(self._overlap(node, inside, d)) for node in nodes]
                 saved = tuple(sum(one) for one in zip(*kept, strict=True))
-                after = tuple(trips * v - (trips - 1) * k for v, k in zip(vector, saved, strict=True))
                 front = fronts.setdefault(subset | 1 << position, [])
-                _keep(front, (after, (d, *path), orders))
-    return [(vector, (path, *orders)) for vector, path, orders in fronts.get((1 << len(todo)) - 1, [])]
+                for vector, path, orders in fronts[subset]:
+                    after = tuple(trips * v - (trips - 1) * k for v, k in zip(vector, saved, strict=True))
+                    _keep(front, (after, (d, *path), orders))
+        return [(vector, (path, *orders)) for vector, path, orders in fronts.get((1 << len(todo)) - 1, [])]
+
+    def _barriers(self, block: Block) -> list[tuple[set[int], set[int]]]:
+        """Return (dims below, dims above) per pair of groups of the block: all of the first must be inside the
+        second."""
+        sides: list[tuple[set[int], set[int]]] = []
+        for below, tile in self._placed.groups:
+            if below in block.groups:
+                dims = self._tables.problem.dims
+                busy = [d for d in trips_of(block) if self._factors.group_factor(dims[d], below) > 1]
+                inside = {d for d in busy if tile[d] == block.outer[d]}
+                sides.append((inside, {d for d in busy if tile[d] == block.inner[d]}))
+        return [(sides[i][0], sides[j][1]) for i in range(len(sides)) for j in range(i, len(sides))]
+
+    def _placed_node(self, parent: int, level: int, tile: Vector) -> _WindowNode:
+        """Return a node without its weights; a node at the level count is the compute unit."""
+        problem, plain = self._tables.problem, 1
+        for group in self._term.groups:
+            if not group.is_window:
+                own = tile[problem.dims.index(group.dims[0])]
+                plain *= own * self._factors.factor(group.dims[0], level, problem.level_count)
+        dims = {dim: self._standing(dim, parent, level) for group in self._windows for dim in group.dims}
+        return _WindowNode(tile, plain, dims, (), ())
+
+    def _standing(self, dim: str, parent: int, level: int) -> tuple[tuple[Crossing, ...], tuple[tuple[int, int], ...]]:
+        """Return the spatial loops over a dim as a node sees them, innermost first, and (number, place) of each."""
+        factors, d = self._factors, self._tables.problem.dims.index(dim)
+        busy = [below for below in factors.groups() if factors.group_factor(dim, below) > 1]
+        known = dict(zip(busy, factors.crossings(dim, parent, level, above=True), strict=True))
+        standing = [(known[below], tile[d]) for below, tile in self._placed.groups if below in known]
+        return tuple(one for one, _ in standing), tuple((number, place) for number, (_, place) in enumerate(standing))
+
+    def _weighted_node(self, parent: int, level: int, tile: Vector) -> _WindowNode:
+        tables, term = self._tables, self._term
+        node = self._placed_node(parent, level, tile)
+        messages = self._factors.messages(term, parent, level)
+        for group in self._windows:
+            messages *= tile_messages(group.coefficients, self._views(node, tile, group.dims))
+        each = [read_weights(self._factors, term, component, parent, level) for component in tables.measure.components]
+        size = self._size(node)[0] if any(held for _, _, held in each) else 0
+        weights = tuple((written, messages * read) for written, read, _ in each)
+        return _WindowNode(tile, node.plain, node.dims, weights, tuple(size * held for _, _, held in each))
+
+    def _views(self, node: _WindowNode, inside: Vector, dims: tuple[str, ...]) -> tuple[DimView, ...]:
+        names = self._tables.problem.dims
+        return tuple(_view(node.tile[names.index(dim)], inside[names.index(dim)], *node.dims[dim]) for dim in dims)
+
+    def _size(self, node: _WindowNode) -> Amounts:
+        """Return the elements that one instance of the node holds, and those of one message that loads it whole."""
+        fills = reads = node.plain
+        for group in self._windows:
+            views = self._views(node, node.tile, group.dims)
+            fills *= tile_counts(group.coefficients, views, united=False)[0]
+            reads *= tile_counts(group.coefficients, views)[0]
+        return fills, reads
+
+    def _overlap(self, node: _WindowNode, inside: Vector, carried: int) -> Amounts:
+        """Return the elements that need no fill, and no read, when a loop over dim number `carried` goes on around
+        loops up to `inside`."""
+        dims = self._tables.problem.dims
+        for group in self._term.groups:
+            d = dims.index(group.dims[0])
+            if not group.is_window and (d == carried or inside[d] > node.tile[d]):
+                return 0, 0
+        fills = reads = node.plain
+        for group in self._windows:
+            views = self._views(node, inside, group.dims)
+            position = group.dims.index(dims[carried]) if dims[carried] in group.dims else None
+            for united in (False, True):
+                _, outside, own = tile_counts(group.coefficients, views, united=united)
+                kept = outside if position is None else own[position]
+                fills, reads = (fills, reads * kept) if united else (fills * kept, reads)
+        return fills, reads
 
 
-def _keep(
-    front: list[tuple[Vector, tuple[int, ...], tuple[tuple[int, ...], ...]]],
-    new: tuple[Vector, tuple[int, ...], tuple[tuple[int, ...], ...]],
-) -> None:
+@lru_cache(maxsize=100_000)
+def _view(tile: int, inside: int, crossings: tuple[Crossing, ...], order: tuple[tuple[int, int], ...]) -> DimView:
+    return dim_view(tile, inside, crossings, order)
+
+
+def _keep(front: list[OpenLabel], new: OpenLabel) -> None:
+    """Add a label to a front unless one covers it; those that it covers go."""
     if any(_covers(old[0], new[0]) for old in front):
         return
     front[:] = [old for old in front if not _covers(new[0], old[0])]
     front.append(new)
 
 
-def _barriers(tables: Tables, block: Block, placed: Placed) -> list[tuple[set[int], set[int]]]:
-    """Return (dims below, dims above) per pair of groups of the block: all of the first must be inside the second."""
-    sides: list[tuple[set[int], set[int]]] = []
-    for below, tile in placed.groups:
-        if below in block.groups:
-            busy = [d for d in trips_of(block) if group_factor(tables, below, d) > 1]
-            sides.append(
-                ({d for d in busy if tile[d] == block.outer[d]}, {d for d in busy if tile[d] == block.inner[d]})
-            )
-    return [(sides[i][0], sides[j][1]) for i in range(len(sides)) for j in range(i, len(sides))]
-
-
-def _may_add(d: int, subset: int, todo: list[int], barriers: list[tuple[set[int], set[int]]], inside: Inside) -> bool:
-    done = {dim for position, dim in enumerate(todo) if subset >> position & 1}
+def _may_add(d: int, done: set[int], barriers: list[tuple[set[int], set[int]]], inside: Inside) -> bool:
     return inside[d] <= done and all(below <= done for below, above in barriers if d in above)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import product
 
-from polymap.search.dividing.bounds import Prices, first_states, least_from, root_bound
-from polymap.search.dividing.branch_and_bound import Descent, View, Way, view_of
+from polymap.search.dividing.bounds import Multipliers, first_states, least_from, root_bound
+from polymap.search.dividing.branch_and_bound import BranchPath, Descent, View, priced_view, view_of
+from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.incumbents import Incumbent
-from polymap.search.dividing.lagrange import improve_prices
-from polymap.search.dividing.node_costs import build_tables
-from polymap.search.dividing.spread import Places, Spread, root_context
+from polymap.search.dividing.lagrange import improve_prices, improve_tradeoffs, is_refuted
+from polymap.search.dividing.node_costs import Places, StructureFactors, root_context
 from polymap.search.objective import BARRED, Measure
 from polymap.search.problem import Problem, Structure, divisors
 from polymap.search.resources import OutOfTime
@@ -33,9 +33,9 @@ class Stage(IntEnum):
 class Mark:
     """Where the search inside an entry was ended: its prices, which first state, the way down from there."""
 
-    prices: Prices | None
+    prices: tuple[Multipliers, ...]
     start: int
-    way: Way
+    way: BranchPath
 
 
 Marks = dict[Entry, Mark]
@@ -82,7 +82,7 @@ def _refined(
         choices = ((),)
     for places in choices:
         context = root_context(problem, structure, places)
-        bound = view_bound(view_of(build_tables(problem, structure, measure, context, stop), None))
+        bound = view_bound(view_of(build_tables(problem, structure, measure, context, stop), ()))
         if bound is not None:
             yield bound, -stage, number, places
 
@@ -99,19 +99,17 @@ def _solve_places(
     earlier search was ended, from which this one goes on."""
     context = root_context(problem, structure, places)
     tables = build_tables(problem, structure, measure, context, incumbent.out_of_time)
-    view = view_of(tables, None)
-    descent = Descent(tables, None, incumbent)
-    prices = None if mark is None else mark.prices
-    if (mark is None or not mark.way) and measure.is_linear:
-        constant = measure.value(tables.start, tables.compute_cycles)
-        limit = None if incumbent.value is None else incumbent.value - constant
-        prices, finished, bound = improve_prices(descent, view.insides[0], limit, incumbent.prices)
-        incumbent.prices = prices or incumbent.prices
-        if finished or (incumbent.value is not None and bound + constant >= incumbent.value):
+    view = view_of(tables, ())
+    descent = Descent(tables, (), incumbent)
+    prices = () if mark is None else mark.prices
+    if mark is None or not mark.way:
+        prices, refuted = _improved(descent, view)
+        if refuted:
             return None
-    if prices is not None:
-        descent.prices = prices
-        view = view_of(tables, prices)
+    if prices:
+        descent.prices, view = prices, priced_view(view, prices)
+        if not measure.is_linear and is_refuted(descent, view):
+            return None
     known = {first: least_from(tables, view.insides[0], first) for first in first_states(tables)}
     order = sorted(known, key=lambda state: (known[state] is None, known[state] or 0))
     begin = 0 if mark is None else mark.start
@@ -123,14 +121,30 @@ def _solve_places(
     return None
 
 
+def _improved(descent: Descent, view: View) -> tuple[tuple[Multipliers, ...], bool]:
+    """Return the prices for the search of a structure, and whether there is nothing left to search."""
+    tables, measure, incumbent = descent.tables, descent.tables.measure, descent.incumbent
+    if not measure.is_linear:
+        prices = improve_tradeoffs(descent, view, incumbent.prices)
+        incumbent.prices = prices or incumbent.prices
+        return prices, False
+    constant = measure.value(tables.start, tables.compute_cycles)
+    limit = None if incumbent.value is None else incumbent.value - constant
+    start = incumbent.prices[0] if incumbent.prices else None
+    found, finished, bound = improve_prices(descent, view.insides[0], limit, start)
+    prices = () if found is None else (found,)
+    incumbent.prices = prices or incumbent.prices
+    return prices, finished or (incumbent.value is not None and bound + constant >= incumbent.value)
+
+
 def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
     """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops."""
     windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
     choices: list[list[tuple[tuple[int, str], int]]] = []
     whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
-    spread = Spread(problem, structure, ())
-    for below in spread.groups():
+    factors = StructureFactors(problem, structure)
+    for below in factors.groups():
         for dim in windows:
-            if spread.group_factor(dim, below) > 1:
+            if factors.group_factor(dim, below) > 1:
                 choices.append([((below, dim), place) for place in divisors(whole[dim])])
     return tuple(product(*choices))

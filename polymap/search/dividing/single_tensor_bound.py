@@ -2,7 +2,7 @@
 
 Loops over dims that a tensor lacks then stand inside all its nodes and cost nothing, a plain axis is loaded once
 whatever the tile, and a window at least each of its elements: no tile is looked at, and arrays have one entry per
-structure. The formulas are those of tables.py at tiles of one element.
+structure. The weights are those of node_costs.py.
 """
 
 from __future__ import annotations
@@ -12,250 +12,192 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polymap.arithmetic import INT64, Arithmetic, Kind, arithmetic_for, count_type
-from polymap.ir import Multicast
-from polymap.search.dividing.node_costs import output_plans, skips_level, zero_start, zero_starts
-from polymap.search.dividing.spread import Spread
-from polymap.search.dividing.windows import Count, Crossing, least_messages, least_passed, least_size, unmerged
-from polymap.search.objective import Measure
-from polymap.search.problem import (
-    Component,
-    IndexGroup,
-    IntArray,
-    Problem,
-    Structure,
-    TensorTerm,
-    most_costed,
-    most_counted,
+from polymap.arithmetic import Arithmetic, Kind
+from polymap.search.dividing.cost_tables import arithmetic_of
+from polymap.search.dividing.node_costs import (
+    SpatialFactors,
+    StructureFactors,
+    output_plans,
+    read_weights,
+    skips_level,
+    update_end,
+    update_terms,
+    zero_start,
 )
+from polymap.search.dividing.window_paths import Crossing, least_messages, least_union, unmerged
+from polymap.search.objective import Measure
+from polymap.search.problem import Component, IndexGroup, IntArray, Problem, Structure, TensorTerm
+
+_Crossings = tuple[tuple[Crossing, ...], ...]
+_Count = Callable[[tuple[int, ...], tuple[int, ...], _Crossings], int]
 
 
-def apart_bounds(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[int | None]:
+def single_tensor_bounds(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[int | None]:
     """Return per structure a lower bound of the objective (scaled) over all its mappings (None: none fits)."""
-    whole = prod(problem.extents)
     parts: list[list[int]] = []
-    fits = np.ones(len(structures), dtype=bool)
+    feasible = np.ones(len(structures), dtype=np.bool_)
     for component in measure.components:
-        several = _Several(problem, structures, _plain(problem, component))
-        total: IntArray = np.zeros(len(structures), dtype=several.kind)
+        batch = StructureBatch(problem, structures, _plain_arithmetic(problem, component))
+        total: IntArray = np.zeros(len(structures), dtype=batch.arithmetic.dtype)
         for term in problem.terms:
-            own = several.output(term, component) if term.is_output else several.input(term, component)
-            fits &= several.arithmetic.possible(own)
-            total = total + np.where(fits, own, 0) + zero_start(term, component)
+            own = _output_cost(batch, term, component) if term.is_output else _read_cost(batch, term, component)
+            feasible &= batch.arithmetic.possible(own)
+            total = total + np.where(feasible, own, 0) + zero_start(term, component)
         parts.append(total.tolist())
     found: list[int | None] = []
     for number, structure in enumerate(structures):
-        steps = whole // prod(prod(row) for row in structure.classes)
+        steps = prod(problem.extents) // prod(prod(row) for row in structure.classes)
         cycles = -(-steps // problem.arch.compute.per_cycle)
-        value = measure.value(tuple(part[number] for part in parts), cycles) if fits[number] else None
+        value = measure.value(tuple(part[number] for part in parts), cycles) if feasible[number] else None
         found.append(value)
     return found
 
 
-def _plain(problem: Problem, component: Component) -> Arithmetic:
+def _plain_arithmetic(problem: Problem, component: Component) -> Arithmetic:
     """Return the arithmetic without limbs: an array has but one entry per structure."""
-    found = arithmetic_for(most_costed(problem.workload, problem.arch, component))
-    counts = count_type(most_counted(problem.workload))
-    return found if found.kind is Kind.NARROW and counts == INT64 else Arithmetic(Kind.LONG, found.limit)
+    found = arithmetic_of(problem, component)
+    return found if found.kind is Kind.NARROW else Arithmetic(Kind.LONG, found.limit)
 
 
-class _Several:
-    """Structures side by side, in one arithmetic. rows[class][dim]: factors."""
+class StructureBatch(SpatialFactors[IntArray]):
+    """Structures side by side: arrays with one entry per structure, in one arithmetic."""
 
     def __init__(self, problem: Problem, structures: tuple[Structure, ...], arithmetic: Arithmetic) -> None:
-        self._problem = problem
-        self._structures = structures
+        factors = np.array([one.classes for one in structures], dtype=arithmetic.dtype)
+        factors = factors.reshape(len(structures), len(problem.classes), len(problem.dims))
+        rows = tuple(tuple(np.ascontiguousarray(column) for column in of.T) for of in factors.transpose(1, 0, 2))
+        super().__init__(problem, rows, np.ones(len(structures), dtype=arithmetic.dtype))
         self.arithmetic = arithmetic
-        self.kind = arithmetic.dtype
-        self._never = int(arithmetic.never.real)
-        factors = np.array([one.classes for one in structures], dtype=self.kind)
-        shape = len(structures), len(problem.classes), len(problem.dims)
-        self._rows = factors.reshape(shape)
-        self._steps = prod(problem.extents) // self._rows.prod(axis=(1, 2), dtype=self.kind)
-        self._ones: IntArray = np.ones(len(structures), dtype=self.kind)
+        self.steps: IntArray = prod(problem.extents) // self.instances(problem.level_count)
+        self._structures = structures
         self._kinds: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
 
-    def input(self, term: TensorTerm, component: Component) -> IntArray:
-        """Return the least cost of a tensor that is read."""
-        count = self._problem.level_count
-        best: list[IntArray] = [self._ones * 0]
-        for level in range(1, count):
-            here = self._ones * self._never
-            for parent in range(level):
-                if level in term.may_hold and not skips_level(term, parent, level):
-                    here = np.minimum(here, best[parent] + self._input_node(term, component, parent, level))
-            best.append(np.where(self._fits(term, level), here, self._never))
-        least = self._ones * self._never
-        for holder in range(count):
-            if not skips_level(term, holder, count):
-                least = np.minimum(least, best[holder] + self._input_end(term, component, holder))
-        return least
+    @property
+    def infeasible(self) -> IntArray:
+        """Return the cost of what does not fit, for every structure."""
+        return self.arithmetic.where(self.one < 1, self.one)
 
-    def _input_node(self, term: TensorTerm, component: Component, parent: int, level: int) -> IntArray:
-        plain = self._plain_loads(term, level)
-        fills = plain * self._windows(term, (parent, level), _fills)
-        reads = plain * self._windows(term, (parent, level), _reads)
-        reads = reads * self._messages(term, parent, level) * component.read[parent][term.index]
-        fills = fills * component.write[level][term.index]
-        if not component.busiest:
-            fills, reads = fills * self._instances(level), reads * self._instances(parent)
-        cost = fills + reads
-        return cost + self._held(term, level) * component.held[level][term.index] if component.held else cost
+    def plain_dims(self, term: TensorTerm) -> list[str]:
+        return [group.dims[0] for group in term.groups if not group.is_window]
 
-    def _input_end(self, term: TensorTerm, component: Component, holder: int) -> IntArray:
-        last = self._problem.level_count
-        reads = self._messages(term, holder, last) * self._windows(term, (holder, last), _smallest)
-        reads = reads * component.read[holder][term.index] * self._steps
-        return reads if component.busiest else reads * self._instances(holder)
+    def plain_loads(self, term: TensorTerm, level: int) -> IntArray:
+        """Return the elements along the plain axes that one instance of a level needs."""
+        extents = dict(zip(self.problem.dims, self.problem.extents, strict=True))
+        return self.product(extents[dim] // self.factor(dim, -1, level) for dim in self.plain_dims(term))
 
-    def output(self, term: TensorTerm, component: Component) -> IntArray:
-        """Return the least cost of the tensor that is written."""
-        count = self._problem.level_count
-        least = self._ones * self._never
-        for holder, rest in output_plans(term, count):
-            if holder == 0:
-                chain = (0, *rest)
-                cost, fits = self._output_end(term, component, chain[-1]), self._ones > 0
-                for position, (parent, level) in enumerate(pairwise(chain)):
-                    cost = cost + self._output_node(term, component, parent, level, chain[position + 1 :])
-                    fits = fits & self._fits(term, level)
-                least = np.minimum(least, np.where(fits, cost, self._never))
-        return least
-
-    def _output_node(
-        self, term: TensorTerm, component: Component, parent: int, level: int, rest: tuple[int, ...]
-    ) -> IntArray:
-        stays = self._plain_loads(term, level)
-        shared, alone, relevant = self._siblings(term, parent, level)
-        zero = zero_starts(term)
-        both = [r[term.index] + w[term.index] for r, w in zip(component.read, component.write, strict=True)]
-        if component.busiest:
-            inside = prod((self._factor(d, -1, level) for d in self._own(term)), start=self._ones)
-            cost = stays * (both[level] + relevant * alone * both[parent]) - both[level] * (zero // inside)
-        else:
-            total = stays * self._instances(level)
-            merged = total // shared
-            credit = (total - merged) * sum(both[inner] for inner in rest)
-            cost = total * both[level] + merged * alone * both[parent] - credit - zero * both[level]
-        return cost + self._held(term, level) * component.held[level][term.index] if component.held else cost
-
-    def _output_end(self, term: TensorTerm, component: Component, holder: int) -> IntArray:
-        _, alone, relevant = self._siblings(term, holder, self._problem.level_count)
-        both = component.read[holder][term.index] + component.write[holder][term.index]
-        cost = self._steps * relevant * alone * both
-        return cost if component.busiest else cost * self._instances(holder)
-
-    def _own(self, term: TensorTerm) -> list[int]:
-        return [d for d, dim in enumerate(self._problem.dims) if dim in term.dims]
-
-    def _between(self, after: int, upto: int) -> list[int]:
-        return [c for c, one in enumerate(self._problem.classes) if after < one.below <= upto]
-
-    def _factor(self, dim: int, after: int, upto: int) -> IntArray:
-        return prod((self._rows[:, c, dim] for c in self._between(after, upto)), start=self._ones)
-
-    def _instances(self, level: int) -> IntArray:
-        return self._rows[:, self._between(-1, level)].prod(axis=(1, 2), dtype=self.kind)
-
-    def _plain_dims(self, term: TensorTerm) -> list[int]:
-        return [self._problem.dims.index(group.dims[0]) for group in term.groups if not group.is_window]
-
-    def _plain_loads(self, term: TensorTerm, level: int) -> IntArray:
-        extents = self._problem.extents
-        return prod((extents[d] // self._factor(d, -1, level) for d in self._plain_dims(term)), start=self._ones)
-
-    def _held(self, term: TensorTerm, level: int) -> IntArray:
+    def held(self, term: TensorTerm, level: int) -> IntArray:
         """Return the fewest elements that an instance holds."""
-        last = self._problem.level_count
-        plain = prod((self._factor(d, level, last) for d in self._plain_dims(term)), start=self._ones)
-        return plain * self._windows(term, (level - 1, level), _fewest)
+        last = self.problem.level_count
+        plain = self.product(self.factor(dim, level, last) for dim in self.plain_dims(term))
+        return plain * self.windows(term, (level - 1, level), _fewest_held)
 
-    def _fits(self, term: TensorTerm, level: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        memory = self._problem.arch.levels[level]
-        if memory.capacity_bits is None:
-            return self._ones > 0
-        held = self._held(term, level) * term.tensor.bits
-        return np.asarray(held <= memory.capacity_bits // memory.buffering, dtype=np.bool_)
+    def fits(self, term: TensorTerm, level: int) -> NDArray[np.bool_]:
+        """Return where the fewest elements that an instance holds fit into the level."""
+        usable_bits = self.problem.arch.levels[level].usable_bits
+        if usable_bits is None:
+            return self.one > 0
+        return np.asarray(self.held(term, level) * term.tensor.bits <= usable_bits, dtype=np.bool_)
 
-    def _messages(self, term: TensorTerm, after: int, upto: int) -> IntArray:
-        total = self._ones
-        for c in self._between(after, upto):
-            dims = self._plain_dims(term)
-            if self._problem.classes[c].multicast is Multicast.NONE:
-                dims = list(range(len(self._problem.dims)))
-            total = total * self._rows[:, c, dims].prod(axis=1, dtype=self.kind)
-        return total * self._windows(term, (after, upto), _distinct)
+    def window_messages(self, term: TensorTerm, after: int, upto: int) -> IntArray:
+        """Return the fewest messages per element that a sibling loads."""
+        return self.messages(term, after, upto) * self.windows(term, (after, upto), _messages)
 
-    def _siblings(self, term: TensorTerm, parent: int, level: int) -> tuple[IntArray, IntArray, IntArray]:
-        """Return siblings that share an element, those of them that do not add on the way, and siblings that hold
-        different elements."""
-        own = self._own(term)
-        other = [d for d in range(len(self._problem.dims)) if d not in own]
-        shared, alone, relevant = self._ones, self._ones, self._ones
-        for c in self._between(parent, level):
-            same = self._rows[:, c, other].prod(axis=1, dtype=self.kind)
-            shared = shared * same
-            alone = alone if self._problem.classes[c].reduction else alone * same
-            relevant = relevant * self._rows[:, c, own].prod(axis=1, dtype=self.kind)
-        return shared, alone, relevant
-
-    def _windows(self, term: TensorTerm, levels: tuple[int, int], count: _Counter) -> IntArray:
+    def windows(self, term: TensorTerm, levels: tuple[int, int], count: _Count) -> IntArray:
         """Return the product over the window groups of what `count` says for (parent, level)."""
-        total = self._ones
-        for group in term.groups:
-            if group.is_window:
-                total = total * self._group(group, levels, count)
-        return total
+        return self.product(self._group(group, levels, count) for group in term.groups if group.is_window)
 
-    def _group(self, group: IndexGroup, levels: tuple[int, int], count: _Counter) -> IntArray:
-        dims = [self._problem.dims.index(dim) for dim in group.dims]
-        first, which = self._alike(tuple(dims))
-        values: IntArray = np.empty(len(first), dtype=self.kind)
-        for place, number in enumerate(first):
-            structure = self._structures[int(number)]
-            spread = Spread(self._problem, structure, ())
-            extents = tuple(self._problem.extents[d] // structure.used(d) for d in dims)
-            crossings = tuple(spread.crossings(dim, *levels, above=True) for dim in group.dims)
+    def _group(self, group: IndexGroup, levels: tuple[int, int], count: _Count) -> IntArray:
+        dims = tuple(self.problem.dims.index(dim) for dim in group.dims)
+        representatives, kind = self._alike(dims)
+        values: IntArray = np.empty(len(representatives), dtype=self.arithmetic.dtype)
+        for place, structure in enumerate(self._structures[int(number)] for number in representatives):
+            factors = StructureFactors(self.problem, structure)
+            extents = tuple(self.problem.extents[d] // structure.used(d) for d in dims)
+            crossings = tuple(factors.crossings(dim, *levels, above=True) for dim in group.dims)
             values[place] = count(group.coefficients, extents, crossings)
-        return values[which]
+        return values[kind]
 
     def _alike(self, dims: tuple[int, ...]) -> tuple[IntArray, IntArray]:
-        """Return the first structure of each with other factors of these dims, and which of them every structure is
-        like."""
+        """Group structures by their factors along `dims`: (index of one representative per group, group of each
+        structure)."""
         if dims not in self._kinds:
-            seen = self._rows[:, :, list(dims)].reshape(len(self._structures), len(self._problem.classes) * len(dims))
-            self._kinds[dims] = _first_and_which(seen)
+            groups: dict[tuple[int, ...], int] = {}
+            seen = [tuple(row[d] for row in one.classes for d in dims) for one in self._structures]
+            kind = np.array([groups.setdefault(own, len(groups)) for own in seen], dtype=np.int64)
+            self._kinds[dims] = np.unique(kind, return_index=True)[1], kind
         return self._kinds[dims]
 
 
-def _first_and_which(rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the first row of each kind, and which of them every row is like."""
-    places: dict[tuple[int, ...], int] = {}
-    which = [places.setdefault(tuple(row), len(places)) for row in rows.tolist()]
-    _, first = np.unique(which, return_index=True)
-    return first, np.array(which, dtype=np.int64)
+def _read_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
+    """Return the least cost of a tensor that is read: the best chain of levels that hold it."""
+    count = batch.problem.level_count
+    best = [batch.one * 0]
+    for level in range(1, count):
+        here = batch.infeasible
+        for parent in range(level):
+            if level in term.may_hold and not skips_level(term, parent, level):
+                here = np.minimum(here, best[parent] + _read_node(batch, term, component, parent, level))
+        best.append(np.where(batch.fits(term, level), here, batch.infeasible))
+    least = batch.infeasible
+    for holder in range(count):
+        if not skips_level(term, holder, count):
+            _, read, _ = read_weights(batch, term, component, holder, count)
+            messages = batch.window_messages(term, holder, count) * batch.windows(term, (holder, count), _fewest_read)
+            least = np.minimum(least, best[holder] + messages * read * batch.steps)
+    return least
 
 
-_Crossings = tuple[tuple[Crossing, ...], ...]
-_Counter = Callable[[tuple[int, ...], tuple[int, ...], _Crossings], int]
+def _read_node(batch: StructureBatch, term: TensorTerm, component: Component, parent: int, level: int) -> IntArray:
+    written, read, held = read_weights(batch, term, component, parent, level)
+    plain = batch.plain_loads(term, level)
+    fills = plain * batch.windows(term, (parent, level), _all_filled)
+    reads = plain * batch.windows(term, (parent, level), _all_read) * batch.window_messages(term, parent, level)
+    cost = fills * written + reads * read
+    return cost + batch.held(term, level) * held if held else cost
 
 
-def _fills(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_passed(coefficients, extents, unmerged(crossings), Count.FILLS)
+def _output_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
+    """Return the least cost of the tensor that is written: the best plan of levels that hold it."""
+    least = batch.infeasible
+    for holder, rest in output_plans(term, batch.problem.level_count):
+        if holder == 0:
+            chain = (0, *rest)
+            cost, fits = update_end(batch, term, component, chain[-1], batch.steps), batch.one > 0
+            for position, levels in enumerate(pairwise(chain), 1):
+                cost = cost + _output_node(batch, term, component, levels, chain[position:])
+                fits = fits & batch.fits(term, levels[1])
+            least = np.minimum(least, np.where(fits, cost, batch.infeasible))
+    return least
 
 
-def _reads(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_passed(coefficients, extents, crossings, Count.READS)
+def _output_node(
+    batch: StructureBatch, term: TensorTerm, component: Component, levels: tuple[int, int], inside: tuple[int, ...]
+) -> IntArray:
+    visits = batch.plain_loads(term, levels[1])
+    terms, credit = update_terms(batch, term, component, levels, inside, visits)
+    cost = sum((amount * weight for amount, weight in terms), -credit)
+    if component.held:
+        cost = cost + batch.held(term, levels[1]) * component.held[levels[1]][term.index]
+    return cost
 
 
-def _fewest(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_size(coefficients, extents, unmerged(crossings))
+def _all_filled(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_union(coefficients, extents, extents, unmerged(crossings))
 
 
-def _smallest(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_size(coefficients, extents, crossings)
+def _all_read(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_union(coefficients, extents, extents, crossings)
 
 
-def _distinct(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_messages(coefficients, extents, tuple(1 for _ in extents), crossings)
+def _fewest_held(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_union(coefficients, extents, (1,) * len(extents), unmerged(crossings))
+
+
+def _fewest_read(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_union(coefficients, extents, (1,) * len(extents), crossings)
+
+
+def _messages(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
+    return least_messages(coefficients, extents, (1,) * len(extents), crossings)

@@ -1,50 +1,391 @@
-"""The least loads of a window tensor over all loop orders: shortest paths on the lattice of its window dims."""
+"""Loads of a tensor that is read through windows (p + r): least over all loop orders, for every tile at once.
+
+For a fixed loop order the loads of a tile T under loops that reach the extents X follow one linear recurrence: a loop
+of n iterations over d around them gives n V(X) - (n - 1) overlap_d(T, X), because the last tile of an iteration and the
+first of the next overlap by an amount that depends on what is inside, not on its order. So the least loads over all
+orders and splits are a shortest path on the divisor lattice. Where the places of spatial loops are open, every place
+of each dim is tried on its own, and the largest overlap and smallest tile are taken, which keeps the result a lower
+bound; where they are decided, the loads are exact. Fills are counted through crossings that merge nothing (`unmerged`),
+reads at the parent through crossings that say how siblings' loads become one message.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise, permutations, product
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
-from polymap.search.dividing.windows import UNREACHED, Count, Crossing, Pairs, group_tables, pairs_of
-from polymap.search.problem import IndexGroup, IntArray, divisors, prime_factors
+from polymap.ir import Multicast
+from polymap.search.problem import IndexGroup, IntArray, Lattice, divisors, lattice_below, prime_factors
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """The spatial loops over one dim in one group of fan-outs, as a node sees them.
+
+    parts: (factor, how siblings' loads are merged towards the node's parent; None: not between the two), innermost
+    first. fixed: they choose the instance of the node. may_stand_above: they may (fixed ones must) stand above the
+    node. place: the temporal extent of the dim inside them, None while that is open.
+    """
+
+    parts: tuple[tuple[int, Multicast | None], ...]
+    fixed: bool
+    may_stand_above: bool
+    place: int | None = None
+
+    @property
+    def factor(self) -> int:
+        return prod(factor for factor, _ in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class DimView:
+    """A dim seen from a node. Sets are bit masks.
+
+    indices: its index set. passed: the indices of all tiles together. united: offsets of siblings whose loads become
+    one message. distinct: offsets of siblings that share a message only if it is equal. carried: the distance from the
+    last index of one pass to the first of the next; reach: from the first to the last index of a pass.
+    """
+
+    indices: int
+    passed: int
+    united: int
+    distinct: int
+    carried: int
+    reach: int
+
+
+@lru_cache(maxsize=200_000)
+def dim_views(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ...]) -> tuple[DimView, ...]:
+    """Return what the dim may look like from a node with temporal tile `tile` when loops up to `inside` are passed.
+
+    extent: temporal extent; tile | inside | extent. One entry per way in which the spatial loops may cross; none where
+    loops that reach `inside` cannot respect the decided places.
+    """
+    found: dict[DimView, None] = {}
+    for order in _crossing_orders(extent, tile, inside, crossings):
+        found[dim_view(tile, inside, crossings, order)] = None
+    return tuple(found)
+
+
+Order = tuple[tuple[int, int], ...]
+
+
+def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ...]) -> Iterator[Order]:
+    """Yield (crossing, temporal extent inside it), innermost first; nothing where decided places forbid such passes."""
+    choices: list[list[int]] = []
+    above = [y for y in divisors(extent) if y % tile == 0 and (y % inside == 0 or inside % y == 0)]
+    for one in crossings:
+        below = [] if one.fixed else list(divisors(tile))
+        free = above if one.fixed else sorted({*above, *below}) if one.may_stand_above else below
+        choices.append(free if one.place is None else [y for y in free if y == one.place])
+    for places in product(*choices):
+        for sequence in permutations(range(len(crossings))):
+            ordered = tuple((index, places[index]) for index in sequence)
+            if all(b[1] % a[1] == 0 for a, b in pairwise(ordered)):
+                yield ordered
+
+
+def dim_view(tile: int, inside: int, crossings: tuple[Crossing, ...], order: Order) -> DimView:
+    """Return one dim as a node sees it when the spatial loops stand as `order` says, innermost first.
+
+    A loop's stride is the extent inside it: of the temporal loops, times the factors of the spatial loops.
+    """
+    indices, reach = 1, 0
+    siblings: dict[Multicast | None, int] = dict.fromkeys((*Multicast, None), 1)
+    inner = 1
+    for index, place in order:
+        one, step = crossings[index], place * inner
+        if not one.fixed:
+            indices = _copies(indices, one.factor, step)
+        for factor, merge in one.parts if one.fixed else ():
+            siblings[merge] = _copies(siblings[merge], factor, step)
+            step *= factor
+        inner *= one.factor
+    passed = indices
+    stops = sorted({1, tile, inside, *(place for _, place in order if place <= inside)})
+    for start, stop in pairwise(stops):
+        stride = start * _factors(crossings, order, start)
+        if stop <= tile:
+            indices = _copies(indices, stop // start, stride)
+        passed = _copies(passed, stop // start, stride)
+        if stop > tile:
+            reach += (stop // start - 1) * stride
+    carried = inside * _factors(crossings, order, inside) - reach
+    return DimView(indices, passed, siblings[Multicast.UNION], siblings[Multicast.IDENTICAL], carried, reach)
+
+
+def _factors(crossings: tuple[Crossing, ...], order: Order, extent: int) -> int:
+    """Return the product of the spatial loops inside a temporal extent."""
+    return prod(crossings[index].factor for index, place in order if place <= extent)
+
+
+def _copies(indices: int, count: int, stride: int) -> int:
+    total, done = indices, 1
+    while done < count:
+        more = min(done, count - done)  # doubled, as long as that is not too many
+        total |= total << more * stride
+        done += more
+    return total
+
+
+@lru_cache(maxsize=100_000)
+def form_set(coefficients: tuple[int, ...], index_sets: tuple[int, ...]) -> int:
+    """Return {sum coefficient * index} as a bit mask, moved so that its least element is 0."""
+    total = 1
+    for coefficient, indices in zip(coefficients, index_sets, strict=True):
+        size = abs(coefficient)
+        last = indices.bit_length() - 1
+        if indices == (1 << last + 1) - 1:  # without gaps, it is its own mirror image
+            total = _copies(total, last + 1, size)
+            continue
+        if coefficient == 1 and total.bit_count() < indices.bit_count():
+            total, indices = indices, total  # the sum of two sets, by the elements of the smaller one
+            last = indices.bit_length() - 1
+        spread = 0
+        for position in range(last + 1):
+            if indices >> position & 1:
+                # A negative coefficient mirrors the set, which is then moved to start at 0.
+                place = position if coefficient > 0 else last - position
+                spread |= total << (place * size)
+        total = spread
+    return total
+
+
+def tile_counts(
+    coefficients: tuple[int, ...], views: tuple[DimView, ...], *, united: bool = True
+) -> tuple[int, int, list[int]]:
+    """Return (elements of a tile, elements that need no new message across a loop outside the group, the same across a
+    loop over each dim of the group).
+
+    united: of the union P = A + O of siblings whose loads become one message; across a loop, what is not reached by
+    the new parts: P without Q, Q = (A without the tile before) + O. Else of one instance.
+    """
+    elements = form_set(coefficients, tuple(view.indices for view in views))
+    offsets = form_set(coefficients, tuple(view.united for view in views)) if united else 1
+    back = [c * view.reach for c, view in zip(coefficients, views, strict=True)]
+    moves = [-sum(back)]
+    moves.extend(c * view.carried - (sum(back) - own) for c, view, own in zip(coefficients, views, back, strict=True))
+    kept = [_kept_size(elements, offsets, move) for move in moves]
+    return _sum_size(elements, offsets), kept[0], kept[1:]
+
+
+@lru_cache(maxsize=400_000)
+def _kept_size(elements: int, offsets: int, move: int) -> int:
+    """Return how many elements of `elements` + `offsets` no new part reaches when the tile has moved by `move`."""
+    before = elements >> move if move >= 0 else elements << -move
+    if offsets == 1:
+        return (elements & before).bit_count()
+    return _sum_size(elements, offsets) - _sum_size(elements & ~before, offsets)
+
+
+@lru_cache(maxsize=100_000)
+def _sum_size(first: int, second: int) -> int:
+    total = 0
+    while second:
+        low = second & -second
+        total |= first << (low.bit_length() - 1)
+        second ^= low
+    return total.bit_count()
+
+
+def _passed_size(coefficients: tuple[int, ...], views: tuple[DimView, ...]) -> int:
+    """Return how many elements all tiles of a pass have together, of siblings whose loads become one message."""
+    elements = form_set(coefficients, tuple(view.passed for view in views))
+    return _sum_size(elements, form_set(coefficients, tuple(view.united for view in views)))
+
+
+def tile_messages(coefficients: tuple[int, ...], views: tuple[DimView, ...]) -> int:
+    """Return the number of different loads among the siblings that share a message where it is equal."""
+    return form_set(coefficients, tuple(view.distinct for view in views)).bit_count()
+
+
+@lru_cache(maxsize=100_000)
+def least_messages(
+    coefficients: tuple[int, ...],
+    extents: tuple[int, ...],
+    tile: tuple[int, ...],
+    crossings: tuple[tuple[Crossing, ...], ...],
+) -> int:
+    """Return the fewest different loads along a group, over all places of the spatial loops."""
+    options = [dim_views(e, t, t, crossing) for e, t, crossing in zip(extents, tile, crossings, strict=True)]
+    return min((tile_messages(coefficients, views) for views in product(*options)), default=1)
+
+
+@lru_cache(maxsize=200_000)
+def least_union(
+    coefficients: tuple[int, ...],
+    extents: tuple[int, ...],
+    passed: tuple[int, ...],
+    crossings: tuple[tuple[Crossing, ...], ...],
+) -> int:
+    """Return the fewest elements that all tiles of loops up to `passed` may have together, over all places of the
+    spatial loops (passed = 1, ..., 1: of one message of single elements)."""
+    options = [dim_views(e, 1, x, crossing) for e, x, crossing in zip(extents, passed, crossings, strict=True)]
+    return min((_passed_size(coefficients, views) for views in product(*options)), default=1)
+
+
+def unmerged(crossings: tuple[tuple[Crossing, ...], ...]) -> tuple[tuple[Crossing, ...], ...]:
+    """Return the crossings without how siblings merge, which fills do not depend on."""
+    return tuple(tuple(replace(one, parts=((one.factor, None),)) for one in own) for own in crossings)
+
+
+def tile_index(lattice: Lattice, inner: Lattice) -> IntArray:
+    """Return, at every point of a lattice, the flat index of its tile in one of some of its dims; broadcastable."""
+    return _tile_index(lattice.axes, lattice.shape, tuple(zip(inner.axes, _strides(inner), strict=True)))
+
+
+@lru_cache(maxsize=1024)
+def _tile_index(
+    axes: tuple[tuple[str, int], ...], shape: tuple[int, ...], inner: tuple[tuple[tuple[str, int], int], ...]
+) -> IntArray:
+    total = np.zeros((1,) * len(shape), dtype=np.int64)
+    for axis, stride in inner:
+        if axis in axes:
+            position = axes.index(axis)
+            along = [-1 if a == position else 1 for a in range(len(shape))]
+            total = total + stride * np.arange(shape[position], dtype=np.int64).reshape(along)
+    return total
+
+
+def _strides(lattice: Lattice) -> tuple[int, ...]:
+    return tuple(prod(lattice.shape[axis + 1 :]) for axis in range(len(lattice.shape)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Passes:
-    """Pairs (T, X) of all window dims together, a product of the groups' pairs, in layers by their rank.
+class Pairs:
+    """The pairs (tile T, passed extents X) of a lattice with T | X; points are flat indices.
 
-    axes: (dim, prime, stride of the flat index). tiles[point, dim]. at[X, T]: number of a pair, -1 where T does not
-    divide X. layers: (pairs, per pair and axis the pair before it or the number of pairs where there is none).
+    tiles[point, dim]. outer, inner: X and T per pair. at[X, T]: number of the pair, -1 where T does not divide X.
+    below[X]: all T that divide it. layers: pairs by the number of primes from T to X (from one on), each with, per pair
+    and axis, the pair with X / prime (the number of pairs where T does not divide that).
     """
 
-    axes: tuple[tuple[str, int, int], ...]
-    dims: tuple[str, ...]
+    lattice: Lattice
     tiles: IntArray
+    outer: IntArray
+    inner: IntArray
     at: NDArray[np.int32]
-    layers: tuple[tuple[IntArray, IntArray], ...]
     below: tuple[IntArray, ...]
+    layers: tuple[tuple[IntArray, IntArray], ...]
+
+
+@lru_cache(maxsize=256)
+def pairs_of(extents: tuple[tuple[str, int], ...]) -> Pairs:
+    """Return the pairs of the lattice below `extents`."""
+    lattice = lattice_below(extents)
+    count = prod(lattice.shape)
+    exponents = np.indices(lattice.shape).reshape(len(lattice.shape), count)
+    divides = np.ones((count, count), dtype=np.bool_)
+    for own in exponents:
+        divides &= own[:, None] >= own[None, :]
+    outer, inner = np.nonzero(divides)
+    at = np.full((count, count), -1, dtype=np.int32)
+    at[outer, inner] = np.arange(len(outer), dtype=np.int32)
+    sources = np.full((len(outer), len(exponents)), len(outer), dtype=np.int64)
+    for axis, (own, stride) in enumerate(zip(exponents, _strides(lattice), strict=True)):
+        further = own[outer] > own[inner]
+        sources[further, axis] = at[outer[further] - stride, inner[further]]
+    primes = exponents.sum(axis=0)
+    rank = primes[outer] - primes[inner]
+    layers = [np.flatnonzero(rank == value) for value in range(1, int(rank.max()) + 1)]
+    tiles = np.stack([np.broadcast_to(lattice.values[dim], lattice.shape).ravel() for dim, _ in extents], axis=1)
+    below = tuple(np.flatnonzero(row >= 0) for row in at)
+    return Pairs(lattice, tiles, outer, inner, at, below, tuple((rows, sources[rows]) for rows in layers))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overlaps:
+    """Sizes per tile T and overlaps per pair of T and passed extents X, of one index group or of several together.
+
+    feasible[pair]: some places of the spatial loops let loops reach X around T; all else is 0 where none do. size[T]:
+    fewest elements. passed[pair]: fewest elements of all tiles together. kept[pair], carried[dim][pair]: most elements
+    kept across a loop outside loops that reach X, over a dim outside the group, and over `dim`.
+    """
+
+    pairs: Pairs
+    feasible: NDArray[np.bool_]
+    size: IntArray
+    passed: IntArray
+    kept: IntArray
+    carried: dict[str, IntArray]
+
+
+@lru_cache(maxsize=2048)
+def group_overlaps(
+    group: IndexGroup, extents: tuple[int, ...], crossings: tuple[tuple[Crossing, ...], ...]
+) -> Overlaps:
+    """Return the overlaps of a group; `extents` are the temporal extents of its dims, `crossings` per dim."""
+    pairs = pairs_of(tuple(zip(group.dims, extents, strict=True)))
+    total = len(pairs.outer)
+    points = [tuple(int(tile) for tile in point) for point in pairs.tiles]
+    sizes: list[int | None] = [None] * len(points)
+    unions: list[int | None] = [None] * total
+    kept, carried = [0] * total, [[0] * total for _ in group.dims]
+    for number in range(total):
+        x, t = int(pairs.outer[number]), int(pairs.inner[number])
+        options = [dim_views(*one) for one in zip(extents, points[t], points[x], crossings, strict=True)]
+        for views in product(*options):
+            elements, outside, own = tile_counts(group.coefficients, views)
+            size, union = sizes[t], unions[number]
+            passed = _passed_size(group.coefficients, views)
+            sizes[t] = elements if size is None else min(size, elements)
+            unions[number] = passed if union is None else min(union, passed)
+            kept[number] = max(kept[number], outside)
+            for position, one in enumerate(own):
+                carried[position][number] = max(carried[position][number], one)
+    return Overlaps(
+        pairs,
+        np.array([union is not None for union in unions], dtype=np.bool_),
+        np.array([size or 0 for size in sizes], dtype=np.int64),
+        np.array([union or 0 for union in unions], dtype=np.int64),
+        np.array(kept, dtype=np.int64),
+        {dim: np.array(own, dtype=np.int64) for dim, own in zip(group.dims, carried, strict=True)},
+    )
+
+
+def _joint_overlaps(pairs: Pairs, parts: list[Overlaps]) -> Overlaps:
+    """Return the overlaps of several groups together: products of those of each."""
+    ones: IntArray = np.ones(len(pairs.outer), dtype=np.int64)
+    feasible, size = ones > 0, np.ones(len(pairs.tiles), dtype=np.int64)
+    passed, kept, carried = ones, ones, {dim: ones for dim, _ in pairs.lattice.extents}
+    shape = pairs.lattice.shape
+    for part in parts:
+        own = np.broadcast_to(tile_index(pairs.lattice, part.pairs.lattice), shape).ravel()
+        at = part.pairs.at[own[pairs.outer], own[pairs.inner]]
+        feasible, size = feasible & part.feasible[at], size * part.size[own]
+        passed, kept = passed * part.passed[at], kept * part.kept[at]
+        carried = {dim: old * part.carried.get(dim, part.kept)[at] for dim, old in carried.items()}
+    return Overlaps(pairs, feasible, size, passed, kept, carried)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowModel:
-    """All index groups of a window tensor together.
+    """All index groups of a window tensor together, per pair (T, X).
 
-    size[T]: fewest elements. kept[pair], carried[dim][pair]: most elements kept across a loop outside loops that reach
-    X (over a dim that is in no window; over a window dim). loads[pair]: least loads of the loops over window dims up to
-    X. again[pair]: least loads that one more iteration of loops over other dims adds, in all the loops up to X.
+    reached: whether loops over window dims can lead from T to X. loads: the least loads of these. again: least loads
+    that one more iteration of loops over other dims adds, in all the loops up to X.
     """
 
-    passes: Passes
-    size: IntArray
-    kept: IntArray
-    carried: dict[str, IntArray]
+    overlaps: Overlaps
+    reached: NDArray[np.bool_]
     loads: IntArray
     again: IntArray
+
+    @property
+    def pairs(self) -> Pairs:
+        return self.overlaps.pairs
+
+    def point(self, tile: dict[str, int]) -> int:
+        """Return the flat index of a tile (of these dims and others)."""
+        exponents = self.pairs.lattice.index(tile)
+        return sum(one * stride for one, stride in zip(exponents, _strides(self.pairs.lattice), strict=True))
 
 
 @lru_cache(maxsize=48)
@@ -52,133 +393,57 @@ def window_model(
     groups: tuple[IndexGroup, ...],
     extents: tuple[tuple[str, int], ...],
     crossings: tuple[tuple[Crossing, ...], ...],
-    count: Count,
 ) -> WindowModel:
     """Return the model of window `groups`; extents and crossings per dim of all groups, in that order."""
     of_dim = dict(zip((dim for dim, _ in extents), crossings, strict=True))
     temporal = dict(extents)
-    tables = [
-        group_tables(group, tuple(temporal[d] for d in group.dims), tuple(of_dim[d] for d in group.dims), count)
+    parts = [
+        group_overlaps(group, tuple(temporal[d] for d in group.dims), tuple(of_dim[d] for d in group.dims))
         for group in groups
     ]
-    passes = _passes(tuple(tuple((d, temporal[d]) for d in group.dims) for group in groups))
-    size = _reached([one.size for one in tables])
-    passed = _reached([one.passed for one in tables])
-    kept = _outer([one.kept for one in tables])
-    carried = {dim: _outer([one.carried.get(dim, one.kept) for one in tables]) for dim, _ in extents}
-    loads, again = _least(passes, size, passed, kept, carried)
-    return WindowModel(passes, size, kept, carried, loads, again)
+    overlaps = _joint_overlaps(pairs_of(extents), parts)
+    return WindowModel(overlaps, *_least_paths(overlaps))
 
 
-def _outer(parts: list[IntArray]) -> IntArray:
-    """Return the products of one entry of each part, flat, the last part's entries side by side."""
-    total = np.ones(1, dtype=np.int64)
-    for part in parts:
-        total = (total[:, None] * part).ravel()
-    return total
-
-
-def _reached(parts: list[IntArray]) -> IntArray:
-    """Return the products, UNREACHED where a part is."""
-    reached = _outer([(part < UNREACHED).astype(np.int64) for part in parts])
-    return np.where(reached > 0, _outer([np.where(part < UNREACHED, part, 0) for part in parts]), UNREACHED)
-
-
-@lru_cache(maxsize=96)
-def _passes(extents: tuple[tuple[tuple[str, int], ...], ...]) -> Passes:
-    parts = [pairs_of(own) for own in extents]
-    counts = [len(part.points) for part in parts]
-    total = prod(len(part.outer) for part in parts)
-    axes: list[tuple[str, int, int]] = []
-    before: list[IntArray] = []
-    for number, part in enumerate(parts):
-        stride = prod(counts[number + 1 :])
-        for axis, (dim, prime, own) in enumerate(part.axes):
-            axes.append((dim, prime, own * stride))
-            before.append(_joint([part.before[axis] if one is part else None for one in parts], parts))
-    rank = np.zeros(1, dtype=np.int64)
-    for part in parts:
-        rank = (rank[:, None] + part.rank).ravel()
-    sources = np.stack(before, axis=1) if before else np.zeros((total, 0), dtype=np.int64)
-    sources[sources < 0] = total
-    layers = [np.flatnonzero(rank == value) for value in range(1, int(rank.max()) + 1)]
-    at = _grid([part.at for part in parts], [len(part.outer) for part in parts])
-    tiles = np.concatenate([part.points[_digit(counts, number)] for number, part in enumerate(parts)], axis=1)
-    below = tuple(np.flatnonzero(row >= 0) for row in at)
-    dims = tuple(dim for own in extents for dim, _ in own)
-    return Passes(tuple(axes), dims, tiles, at, tuple((rows, sources[rows]) for rows in layers), below)
-
-
-def _digit(counts: list[int], number: int) -> IntArray:
-    """Return digit `number` of every flat index whose digits have `counts` values."""
-    after = prod(counts[number + 1 :])
-    return np.arange(prod(counts), dtype=np.int64) // after % counts[number]
-
-
-def _joint(changed: list[IntArray | None], parts: list[Pairs]) -> IntArray:
-    """Return flat pairs whose digits are the groups' pairs, of one group `changed` (its -1: the whole is -1)."""
-    counts = [len(part.outer) for part in parts]
-    total = np.zeros(prod(counts), dtype=np.int64)
-    missing = np.zeros(prod(counts), dtype=bool)
-    for number, change in enumerate(changed):
-        digit = _digit(counts, number)
-        if change is not None:
-            digit = change[digit]
-            missing |= digit < 0
-        total = total * counts[number] + digit
-    return np.where(missing, -1, total)
-
-
-def _grid(grids: list[IntArray], counts: list[int]) -> NDArray[np.int32]:
-    """Return at[X, T] of all groups together, -1 where it is so in one of them."""
-    total = np.zeros((1, 1), dtype=np.int64)
-    for grid, count in zip(grids, counts, strict=True):
-        left, right = total[:, None, :, None], grid[None, :, None, :]
-        joined = np.where((left < 0) | (right < 0), -1, left * count + right)
-        total = joined.reshape(len(total) * len(grid), -1)
-    return total.astype(np.int32)
-
-
-def _least(
-    passes: Passes, size: IntArray, passed: IntArray, kept: IntArray, carried: dict[str, IntArray]
-) -> tuple[IntArray, IntArray]:
-    """Return (loads, again) per pair: a loop of n iterations turns the loads V into n V - (n - 1) overlap.
+def _least_paths(overlaps: Overlaps) -> tuple[NDArray[np.bool_], IntArray, IntArray]:
+    """Return (reached, loads, again) per pair: a loop of n iterations turns the loads V into n V - (n - 1) overlap.
 
     Loops over other dims: in every iteration but the first they repeat what is inside them, but for what is kept;
     where they stand is chosen for `again` alone, which keeps loads + (m - 1) x again a lower bound for m iterations.
     """
-    total = len(passed)
-    loads = np.full(total + 1, UNREACHED, dtype=np.int64)
-    start = passes.at[np.arange(len(size)), np.arange(len(size))]
-    loads[start] = np.where(passed[start] < UNREACHED, size, UNREACHED)
+    pairs, total, most = overlaps.pairs, len(overlaps.passed), np.iinfo(np.int64).max
+    reached, loads = np.zeros(total + 1, dtype=np.bool_), np.zeros(total + 1, dtype=np.int64)
+    points = np.arange(len(overlaps.size))
+    start = pairs.at[points, points]
+    reached[start] = overlaps.feasible[start]
+    loads[start] = np.where(reached[start], overlaps.size, 0)
     again = loads.copy()
-    primes = np.array([prime for _, prime, _ in passes.axes], dtype=np.int64)
-    saved = np.stack([(prime - 1) * carried[dim] for dim, prime, _ in passes.axes], axis=1) if len(primes) else None
-    for rows, sources in passes.layers:
-        assert saved is not None
-        old, reached = loads[sources], loads[sources] < UNREACHED
-        gain = np.take_along_axis(saved, np.minimum(sources, total - 1), axis=0)
-        grown = np.maximum(primes * np.where(reached, old, 0) - gain, old)
-        new = np.maximum(grown.min(axis=1), passed[rows])
-        loads[rows] = np.minimum(new, UNREACHED)
-        repeated = np.where(reached, primes * np.where(reached, again[sources], 0), UNREACHED)
-        more = np.minimum(repeated.min(axis=1), np.maximum(loads[rows] - kept[rows], 0))
-        again[rows] = np.where(loads[rows] < UNREACHED, more, UNREACHED)
-    return loads[:total], again[:total]
+    axes = pairs.lattice.axes
+    primes = np.array([prime for _, prime in axes], dtype=np.int64)
+    saved = [np.append((prime - 1) * overlaps.carried[dim], 0) for dim, prime in axes]
+    for rows, sources in pairs.layers:
+        old, open_ = loads[sources], reached[sources]
+        gain = np.stack([own[column] for own, column in zip(saved, sources.T, strict=True)], axis=1)
+        grown = np.where(open_, np.maximum(primes * old - gain, old), most).min(axis=1)
+        repeated = np.where(open_, primes * again[sources], most).min(axis=1)
+        here = open_.any(axis=1) & overlaps.feasible[rows]
+        reached[rows] = here
+        loads[rows] = np.where(here, np.maximum(grown, overlaps.passed[rows]), 0)
+        more = np.minimum(repeated, np.maximum(loads[rows] - overlaps.kept[rows], 0))
+        again[rows] = np.where(here, more, 0)
+    return reached[:total], loads[:total], again[:total]
 
 
 @lru_cache(maxsize=1024)
-def least_loads(model: WindowModel, outer: int) -> tuple[IntArray, IntArray]:
-    """Return (loads, again) per tile T under loops that reach the tile `outer` (flat index).
+def least_loads(model: WindowModel, outer: int) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+    """Return (loads, again, feasible) per tile T under loops that reach the tile `outer` (flat index).
 
     m iterations of loops over dims that the tensor lacks, none of them directly above the node, load at least
-    loads + (m - 1) x again. UNREACHED where T does not divide `outer`, or decided places forbid it.
+    loads + (m - 1) x again. Not feasible (loads 0) where T does not divide `outer`, or decided places forbid it.
     """
-    row = model.passes.at[outer]
-    return (
-        np.where(row >= 0, model.loads[row], UNREACHED),
-        np.where(row >= 0, model.again[row], UNREACHED),
-    )
+    row = model.pairs.at[outer]
+    feasible = (row >= 0) & model.reached[row]
+    return np.where(feasible, model.loads[row], 0), np.where(feasible, model.again[row], 0), feasible
 
 
 @lru_cache(maxsize=4096)
@@ -188,40 +453,31 @@ def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: i
     repeat: iterations of loops over other dims among them; after: iterations of everything outside. A loop of n
     iterations saves (n - 1) x overlap in each pass of what is outside it.
     """
-    passes, repeats = model.passes, divisors(repeat)
-    rows = passes.below[inner]
-    window = _iterations(passes, inner, outer)
-    most = max(int(one.max(initial=0)) for one in (model.kept, *model.carried.values()))
+    pairs, overlaps, repeats = model.pairs, model.overlaps, divisors(repeat)
+    lattice, rows = pairs.lattice, pairs.below[inner]
+    iterations = (pairs.tiles // pairs.tiles[inner]).prod(axis=1).tolist()
+    window = iterations[outer]
+    most = max(int(one.max(initial=0)) for one in (overlaps.kept, *overlaps.carried.values()))
     kind = count_type(2 * most * window * repeat * after)
-    kept = model.kept.astype(kind, copy=False)
-    carried = {dim: one.astype(kind, copy=False) for dim, one in model.carried.items()}
+    kept = overlaps.kept.astype(kind, copy=False)
+    carried = {dim: one.astype(kind, copy=False) for dim, one in overlaps.carried.items()}
+    steps = [(stride, dim, prime) for (dim, prime), stride in zip(lattice.axes, _strides(lattice), strict=True)]
     best: dict[tuple[int, int], IntArray] = {}
-    for x in passes.below[outer].tolist():
-        if passes.at[x, inner] < 0:
+    for x in pairs.below[outer].tolist():
+        if pairs.at[x, inner] < 0:
             continue
-        done = _iterations(passes, inner, x)
-        steps = [(x - stride, prime, dim) for dim, prime, stride in passes.axes if _has(passes, x, stride, prime, dim)]
         for m, passed in enumerate(repeats):
-            left = window // done * (repeat // passed) * after
+            left = window // iterations[x] * (repeat // passed) * after
             saved = np.zeros(len(rows), dtype=kind)
-            for before, prime, dim in steps:
-                if (before, m) in best:
-                    gain = (prime - 1) * left * carried[dim][passes.at[before, rows]]
+            for stride, dim, prime in steps:
+                before = x - stride
+                if before >= 0 and pairs.at[x, before] >= 0 and (before, m) in best:
+                    gain = (prime - 1) * left * carried[dim][pairs.at[before, rows]]
                     np.maximum(saved, best[before, m] + gain, out=saved)
             for prime, _ in prime_factors(passed):
-                gain = (prime - 1) * left * kept[passes.at[x, rows]]
+                gain = (prime - 1) * left * kept[pairs.at[x, rows]]
                 np.maximum(saved, best[x, repeats.index(passed // prime)] + gain, out=saved)
             best[x, m] = saved
-    total = np.zeros(len(model.size), dtype=kind)
+    total = np.zeros(len(overlaps.size), dtype=kind)
     total[rows] = best[outer, len(repeats) - 1]
     return total
-
-
-def _has(passes: Passes, x: int, stride: int, prime: int, dim: str) -> bool:
-    """Return whether the tile's extent along the dim has the prime."""
-    return stride <= x and int(passes.tiles[x, passes.dims.index(dim)]) % prime == 0
-
-
-def _iterations(passes: Passes, inner: int, outer: int) -> int:
-    """Return the iterations of loops over window dims from the tile `inner` to `outer`."""
-    return int((passes.tiles[outer] // passes.tiles[inner]).prod())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from math import lcm, prod
 from typing import Any
 
@@ -15,6 +16,7 @@ from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload
 from polymap.search.enumeration.arrays import Ints
 
 FITS = 1 << 62  # sums below it are int64
+PRODUCTS = {"energy": (1, 0), "latency": (0, 1), "edp": (1, 1), "ed2p": (1, 2)}  # powers of energy and latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,12 @@ class Scale:
     @property
     def needs_latency(self) -> bool:
         texts = {text for _, text in self.parts}
-        return bool(texts & {"latency", "edp"}) or ("energy" in texts and self.leak > 0)
+        timed = {text for text, (_, of_cycles) in PRODUCTS.items() if of_cycles or self.leak > 0}
+        return bool(texts & timed)
 
     def unit(self, text: str) -> Fraction:
         """Return what one of the integers of an objective means in its own unit."""
-        return Fraction(1, self.energy_scale if text in ("energy", "edp") else 1)
+        return Fraction(1, self.energy_scale ** PRODUCTS.get(text, (0, 0))[0])
 
     def units(self) -> tuple[Fraction, ...]:
         """Return what the integers of Columns.vectors mean: one for a sum, else one per part."""
@@ -82,7 +85,7 @@ def _parts_of(arch: Architecture, objective: str) -> tuple[str, tuple[tuple[Frac
     words = rest.split("+" if kind == "weighted" else ",")
     parts = tuple((Fraction(left or 1), name) for left, _, name in (word.rpartition("*") for word in words))
     names = [level.name for level in arch.levels]
-    known = {"energy", "latency", "edp", *(f"{what}:{name}" for what in ("traffic", "capacity") for name in names)}
+    known = {*PRODUCTS, *(f"{what}:{name}" for what in ("traffic", "capacity") for name in names)}
     for _, name in parts:
         if name not in known:
             raise OptionError(Mistake("PM501", f"unknown objective '{name}'", f"Known: {', '.join(sorted(known))}."))
@@ -224,10 +227,9 @@ class Columns:
         if text == "energy" and not self.scale.leak:
             return sums[:, 0] + self.scale.fixed_energy
         cycles = self._latency(sums, steps)
-        if text == "latency":
-            return cycles
         energy = sums[:, 0] + self.scale.fixed_energy + self.scale.leak * cycles
-        return energy if text == "energy" else _product(energy, cycles)
+        of_energy, of_cycles = PRODUCTS[text]
+        return reduce(_product, (energy,) * of_energy + (cycles,) * of_cycles)
 
     def _latency(self, sums: Ints, steps: int) -> Ints:
         """Return the latency of each row in cycles."""

@@ -22,7 +22,6 @@ from polymap.ir import (
     Spatial,
     Storage,
     Temporal,
-    Tensor,
     Workload,
 )
 from polymap.search.problem import divisors, prime_factors
@@ -47,7 +46,7 @@ class Ground:
     def limit(self, fanout: int, dim: int) -> int:
         """Return the most iterations of the dim that the fan-out may take."""
         one = self.arch.fanouts[fanout]
-        return one.size if one.dims is None or self.dims[dim] in one.dims else 1
+        return one.size if one.may_spread(self.dims[dim]) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +68,13 @@ def ground_of(workload: Workload, arch: Architecture, *, divide: bool) -> Ground
         (t, number)
         for number, level in enumerate(arch.levels)
         for t, tensor in enumerate(workload.tensors)
-        if number and (level.holds is None or _named(tensor, level.holds))
+        if number and level.may_hold(tensor)
     ]
-    must = tuple(_named(workload.tensors[t], arch.levels[number].must_hold) for t, number in slots)
+    must = tuple(arch.levels[number].requires(workload.tensors[t]) for t, number in slots)
     statement, extents = workload.statements[0], workload.extents()
     dims = tuple(dim for dim in statement.dims if extents[dim] > 1)
     sizes = tuple(extents[dim] for dim in dims)
     return Ground(workload, arch, dims, sizes, tuple(slots), must, _groups(arch), divide)
-
-
-def _named(tensor: Tensor, words: tuple[str, ...]) -> bool:
-    return tensor.name in words or f"@{tensor.role.value}" in words
 
 
 def _groups(arch: Architecture) -> tuple[tuple[int, Row], ...]:

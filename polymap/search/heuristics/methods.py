@@ -30,7 +30,7 @@ from polymap.search.heuristics.genome import (
     tree_of_genome,
 )
 from polymap.search.objective import Measure, objective_value
-from polymap.search.problem import Goal, Objective, Problem, parse_single
+from polymap.search.problem import Objective, Problem, parse_single
 
 PATIENCE = 60  # changes without success before hill climbing starts anew
 POPULATION = 24
@@ -246,7 +246,7 @@ def annealed_once(problem: Problem, measure: Measure) -> Callable[[int], tuple[i
     Where capacities are so tight that no chain of least cost fits, the search needs a mapping to tell what is not worth
     a look. None where the objective or rules are not those that the annealing knows.
     """
-    if problem.rules or measure.shares or measure.limits or measure.goal not in (Goal.ENERGY, Goal.LATENCY, Goal.EDP):
+    if problem.rules or measure.shares or measure.limits or measure.goal.powers is None:
         return None
 
     def draw(budget: int) -> tuple[int, Leaf] | None:

@@ -1,7 +1,14 @@
 from polymap.search.objective.float_bounds import (
+    Floats as Floats,
+    Multipliers as Multipliers,
+    Tradeoff as Tradeoff,
+    has_estimate as has_estimate,
     lowered_sum as lowered_sum,
     may_win as may_win,
+    slope_of as slope_of,
     surely_below as surely_below,
+    tradeoff_of as tradeoff_of,
+    weakest_cycles as weakest_cycles,
 )
 from polymap.search.objective.floors import floor_of as floor_of
 from polymap.search.objective.measure import (

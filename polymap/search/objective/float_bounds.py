@@ -8,6 +8,7 @@ away.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -15,29 +16,134 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.objective.measure import Measure
-from polymap.search.problem import Goal
+from polymap.search.problem import Powers
 
 Floats = NDArray[np.float64]
 _SAFE = 2.0**-40
 _MOST_BITS = 400  # of a number whose square is still a float
 
 
-def surely_below(measure: Measure, parts: Sequence[Floats], compute_cycles: int) -> Floats | None:
+@dataclass(frozen=True, slots=True)
+class Multipliers:
+    """Lagrange multipliers: per level and bit held, in 1/unit of component 0; allowance: price x capacity, summed.
+
+    per_component: also per component, in the same unit, of whatever limits latency (0 for component 0; empty: none).
+    """
+
+    per_level: tuple[int, ...]
+    unit: int
+    allowance: int
+    per_component: tuple[int, ...] = ()
+
+    def component_total(self, parts: tuple[int, ...]) -> int:
+        """Return what the components cost, x unit."""
+        others = sum(price * part for price, part in zip(self.per_component, parts, strict=False))
+        return parts[0] * self.unit + others
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tradeoff:
+    """What latency takes from energy: component 0 is at least intercept - slope x cycles, whatever the cycles."""
+
+    intercept: Floats
+    slope: float
+
+
+def slope_of(measure: Measure, prices: Multipliers) -> Fraction:
+    """Return what the components of latency may cost at these prices per cycle, in units of component 0."""
+    by_level: dict[str, Fraction] = {}
+    for component, price in zip(measure.components, prices.per_component, strict=False):
+        by_level[component.name] = by_level.get(component.name, Fraction(0)) + component.bandwidth * price
+    # Transfers that do not overlap share the cycles: all may be those of the dearest level.
+    most = sum(by_level.values(), Fraction(0)) if measure.overlap else max(by_level.values(), default=Fraction(0))
+    return most / prices.unit
+
+
+def tradeoff_of(measure: Measure, prices: Multipliers, floats: Floats, spent: int, compute_cycles: int) -> Tradeoff:
+    """Return the tradeoff of vectors whose components and bits cost, at these prices, at least `floats` (rounded, x
+    unit) besides what is spent already."""
+    slope = slope_of(measure, prices)
+    free = prices.allowance if measure.overlap else prices.allowance - int(slope * prices.unit * compute_cycles)
+    return Tradeoff(lowered_sum(floats, spent - free) / prices.unit, float(slope) * (1 + _SAFE))
+
+
+def has_estimate(measure: Measure, compute_cycles: int) -> bool:
+    """Return whether surely_below has estimates of a measure."""
+    numbers = (compute_cycles, measure.leak, measure.fixed_energy)
+    plain = not (measure.limits or measure.shares or measure.is_linear)
+    return plain and all(number.bit_length() <= _MOST_BITS for number in numbers)
+
+
+def surely_below(
+    measure: Measure, parts: Sequence[Floats], compute_cycles: int, tradeoffs: Sequence[Tradeoff] = ()
+) -> Floats | None:
     """Return what is at most Measure.value of each vector of parts (None: this measure has no such estimate).
 
     parts: what is at most each of them, or infinite (then the estimate may be anything that is not below a number).
+    tradeoffs: of component 0 of objectives linear in energy, with an intercept per vector.
     """
-    numbers = (compute_cycles, measure.leak, measure.fixed_energy)
-    if measure.limits or measure.shares or measure.is_linear or any(n.bit_length() > _MOST_BITS for n in numbers):
+    if not has_estimate(measure, compute_cycles):
         return None
     with np.errstate(invalid="ignore"):
         cycles = _cycles(measure, parts, float(compute_cycles))
-        if measure.goal is Goal.LATENCY:
-            return cycles
+        if measure.goal.powers and not measure.goal.powers.energy:
+            return cycles**measure.goal.powers.cycles
+        if tradeoffs:
+            return _least_traded(measure, cycles, (Tradeoff(parts[0], 0.0), *tradeoffs))
         energy = lowered_sum(parts[0], measure.fixed_energy) + float(measure.leak) * cycles * (1 - _SAFE)
-        if measure.goal is Goal.ENERGY:
-            return energy - np.abs(energy) * _SAFE
-        return np.where(energy > 0, energy * cycles * (1 - _SAFE), -np.inf)
+        return _product(measure, energy - np.abs(energy) * _SAFE, cycles)
+
+
+def _product(measure: Measure, energy: Floats, cycles: Floats) -> Floats:
+    """Return the objective for energies (below 0: anything not above it) and cycles; both are lowered enough for the
+    rounding here."""
+    powers = measure.goal.powers
+    assert powers is not None
+    if powers == Powers(1, 0):
+        return energy
+    return np.where(energy > 0, energy**powers.energy * cycles**powers.cycles, -np.inf)
+
+
+def weakest_cycles(measure: Measure, cycles: float, tradeoffs: Sequence[tuple[float, float]]) -> float:
+    """Return the cycles, at least so many, at which (intercept, slope)s that hold together leave the least value."""
+    points = {cycles}
+    power = measure.goal.powers.cycles if measure.goal.powers else 0
+    for number, (first, slope) in enumerate(tradeoffs):
+        points |= {max(cycles, (first - other) / (slope - less)) for other, less in tradeoffs[:number] if slope != less}
+
+    def value(point: float) -> float:
+        energy = max(top - slope * point for top, slope in tradeoffs) + measure.fixed_energy + measure.leak * point
+        return energy * point**power
+
+    return min(sorted(points), key=value)
+
+
+def _least_traded(measure: Measure, cycles: Floats, tradeoffs: Sequence[Tradeoff]) -> Floats:
+    """Return what is at most the value at any cycles from `cycles` on; the first tradeoff has no slope.
+
+    Between two points a tradeoff's value has its least at one of them: where energy^a x cycles^b is above 0, it falls
+    nowhere (energy does not fall with the cycles) or only after it has risen. So any points do, if each stretch between
+    two takes the best of all tradeoffs there; these are where tradeoffs meet. Beyond the last point, energy stays and
+    cycles rise.
+    """
+    points = [cycles]
+    for number, one in enumerate(tradeoffs):
+        for other in tradeoffs[:number]:
+            if one.slope != other.slope:
+                meet = (one.intercept - other.intercept) / (one.slope - other.slope)
+                points.append(np.fmax(meet, cycles))
+    at = np.sort(np.stack(points), axis=0)
+    values: list[Floats] = []
+    for one in tradeoffs:
+        fixed, lost, leak = float(measure.fixed_energy), one.slope * at, float(measure.leak) * at
+        energy = one.intercept + fixed + leak - lost
+        energy = energy - (np.abs(one.intercept) + fixed + leak + lost) * _SAFE
+        values.append(_product(measure, energy, at))
+    least = values[0][-1]
+    if len(at) > 1:
+        stretches = np.stack([np.minimum(value[:-1], value[1:]) for value in values]).max(axis=0)
+        least = np.minimum(least, stretches.min(axis=0))
+    return least - np.abs(least) * _SAFE
 
 
 def lowered_sum(floats: Floats, number: int) -> Floats:
@@ -52,7 +158,7 @@ def _cycles(measure: Measure, parts: Sequence[Floats], compute_cycles: float) ->
     for part, component in zip(parts, measure.components, strict=True):
         if component.busiest:
             cycles = part * float(Fraction(1) / component.bandwidth)
-            by_level[component.name] = np.maximum(cycles, by_level.get(component.name, cycles))
+            by_level[component.name] = np.maximum(cycles, by_level.get(component.name, 0.0))
     total: Floats = np.full(parts[0].shape, compute_cycles)
     for cycles in by_level.values():
         total = np.maximum(total, cycles) if measure.overlap else total + cycles

@@ -11,19 +11,16 @@ from polymap.search.problem import Goal, Objective, bits_required
 
 
 def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fraction:
-    """Return a lower bound of the objective, in its unit (pJ, cycles, pJ*cycle, bits), over all legal mappings.
+    """Return a lower bound of the objective, in its unit, over all legal mappings.
 
     Of an order or a front: of its first part.
     """
     energy, cycles = _energy(workload, arch), _cycles(workload, arch)
     leak = sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cycles
+    powers = objective.goal.powers
+    if powers:
+        return powers.product(energy + leak, Fraction(cycles))
     match objective.goal:
-        case Goal.ENERGY:
-            return energy + leak
-        case Goal.LATENCY:
-            return Fraction(cycles)
-        case Goal.EDP:
-            return (energy + leak) * cycles
         case Goal.TRAFFIC:
             outermost = objective.level == arch.levels[0].name
             return Fraction(sum(_compulsory_bits(workload)) if outermost else 0)
@@ -31,7 +28,7 @@ def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fr
             return Fraction(_least_held(workload, arch, objective.level or ""))
         case Goal.WEIGHTED:
             return sum((weight * floor_of(workload, arch, part) for weight, part in objective.parts), Fraction(0))
-        case Goal.LEXICOGRAPHIC | Goal.PARETO:
+        case _:
             return floor_of(workload, arch, objective.singles[0])
 
 
@@ -47,12 +44,8 @@ def _instances(workload: Workload) -> int:
 
 
 def _energy(workload: Workload, arch: Architecture) -> Fraction:
-    outer = arch.levels[0]
-    total = arch.compute.pj * _instances(workload)
-    for row in compulsory_traffic(workload):
-        share = Fraction(workload.tensor(row.tensor).bits, outer.word_bits)
-        total += share * ((row.reads or 0) * outer.read_pj + (row.writes or 0) * outer.write_pj)
-    return total
+    reads, writes = _compulsory_bits(workload)
+    return arch.compute.pj * _instances(workload) + arch.levels[0].access_pj(reads, writes)
 
 
 def _compulsory_bits(workload: Workload) -> tuple[int, int]:

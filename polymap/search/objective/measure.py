@@ -1,8 +1,9 @@
 """Objectives compiled for one workload and machine: linear components, and how they become one number.
 
-energy, traffic:LEVEL, capacity:LEVEL: one component. latency, edp: the energy and one component per bandwidth limit,
-measured at the busiest instance. Weighted sums, orders and fronts share the components of their parts. All weights are
-integers (over a common denominator); the objective's value is exact.
+energy, traffic:LEVEL, capacity:LEVEL: one component. Those that latency enters (latency, edp, ed2p): the energy where
+it enters, and one component per bandwidth limit, measured at the busiest instance. Weighted sums, orders and fronts
+share the components of their parts. All weights are integers (over a common denominator); the objective's value is
+exact.
 """
 
 from __future__ import annotations
@@ -91,10 +92,10 @@ class Limit:
 class Measure:
     """The objective compiled for one workload and machine: its components and how they become one number.
 
-    energy_scale: component 0 of ENERGY and EDP is energy x energy_scale, without `fixed_energy` (compute, scaled); the
-    same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted sum
-    (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED. digit: bits of
-    each part's value in one of an order or a front.
+    energy_scale: component 0 of what energy enters is energy x energy_scale, without `fixed_energy` (compute, scaled);
+    the same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted
+    sum (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED. digit: bits
+    of each part's value in one of an order or a front.
     """
 
     goal: Goal
@@ -119,12 +120,12 @@ class Measure:
         by_level: dict[str, Fraction] = {}
         for bits, each, name in limited:
             cycles = Fraction(bits, each)
-            by_level[name] = max(cycles, by_level.get(name, cycles))
+            by_level[name] = max(cycles, by_level.get(name, Fraction(0)))
         return ceil(compute_cycles + sum(by_level.values(), Fraction(0)))
 
     def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
-        """Return the objective, scaled: ENERGY, EDP and WEIGHTED by energy_scale, others by 1; of an order or a front
-        the values of its parts, packed; BARRED where a limit is broken.
+        """Return the objective, scaled: WEIGHTED by energy_scale, energy^a * latency^b by energy_scale^a, others by 1;
+        of an order or a front the values of its parts, packed; BARRED where a limit is broken.
 
         Monotone in every part, hence a valid bound when each part is a bound of its own.
         """
@@ -135,15 +136,16 @@ class Measure:
             if self.goal is Goal.WEIGHTED:
                 return sum(share.weight * value for share, value in zip(self.shares, values, strict=True))
             return packed(values, self.digit)
-        if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
-            return parts[0]
-        if self.goal is Goal.LATENCY:
-            return self.latency(parts, compute_cycles)
         if self.is_linear:
             return parts[0] + self.fixed_energy
+        powers = self.goal.powers
+        assert powers is not None, "other objectives are linear or have shares"
         cycles = self.latency(parts, compute_cycles)
-        energy = parts[0] + self.fixed_energy + self.leak * cycles
-        return energy if self.goal is Goal.ENERGY else energy * cycles
+        product = cycles**powers.cycles
+        if powers.energy:
+            # A bound of the energy may be below 0, whose square would be no bound.
+            product *= max(parts[0] + self.fixed_energy + self.leak * cycles, 0) ** powers.energy
+        return product
 
     @property
     def is_linear(self) -> bool:
@@ -151,6 +153,13 @@ class Measure:
         if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
             return True
         return not self.shares and (self.goal is Goal.WEIGHTED or (self.goal is Goal.ENERGY and not self.leak))
+
+    @property
+    def degree(self) -> int:
+        """Return how many components are multiplied in the value at most."""
+        powers = self.goal.powers
+        own = powers.energy + powers.cycles if powers else 1
+        return max([own, *(share.measure.degree for share in (*self.shares, *(limit.share for limit in self.limits)))])
 
     @property
     def is_front(self) -> bool:
@@ -164,7 +173,7 @@ class Measure:
         return (value,)
 
     def unscaled(self, value: int) -> Fraction:
-        """Return the user's value (pJ, cycles, pJ*cycle or bits) of a scaled one; an order's or a front's first."""
+        """Return the user's value, in its unit, of a scaled one; an order's or a front's first."""
         return self.unscaled_values(value)[0]
 
     def unscaled_values(self, value: int) -> tuple[Fraction, ...]:
@@ -172,16 +181,17 @@ class Measure:
         if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
             each = zip(self.shares, self.values(value), strict=True)
             return tuple(share.measure.unscaled(own) for share, own in each)
-        scaled = self.goal in (Goal.ENERGY, Goal.EDP, Goal.WEIGHTED)
-        return (Fraction(value, self.energy_scale if scaled else 1),)
+        powers = self.goal.powers
+        exponent = powers.energy if powers else int(self.goal is Goal.WEIGHTED)
+        return (Fraction(value, self.energy_scale**exponent),)
 
 
 def objective_value(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> Fraction:
-    """Return the objective of a cost, exactly, in its unit (pJ, cycles, pJ*cycle, bits); of an order or a front the
-    first part's."""
+    """Return the objective of a cost, exactly, in its unit; of an order or a front the first part's."""
+    powers = objective.goal.powers
+    if powers:
+        return powers.product(cost.energy_pj_exact, Fraction(cost.latency_cycles))
     match objective.goal:
-        case Goal.LATENCY:
-            return Fraction(cost.latency_cycles)
         case Goal.TRAFFIC:
             rows = (row for row in cost.traffic if row.level == objective.level)
             return Fraction(sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows))
@@ -190,28 +200,13 @@ def objective_value(workload: Workload, arch: Architecture, objective: Objective
         case Goal.WEIGHTED:
             each = ((weight, objective_value(workload, arch, part, cost)) for weight, part in objective.parts)
             return sum((weight * value for weight, value in each), Fraction(0))
-        case Goal.LEXICOGRAPHIC | Goal.PARETO:
+        case _:
             return objective_value(workload, arch, objective.singles[0], cost)
-        case Goal.ENERGY:
-            return _energy(workload, arch, cost)
-        case Goal.EDP:
-            return _energy(workload, arch, cost) * cost.latency_cycles
 
 
 def objective_values(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[Fraction, ...]:
     """Return the values of an order's or a front's parts, else the one value."""
     return tuple(objective_value(workload, arch, one, cost) for one in objective.singles)
-
-
-def _energy(workload: Workload, arch: Architecture, cost: Cost) -> Fraction:
-    levels = {level.name: level for level in arch.levels}
-    energy = cost.instances * arch.compute.pj
-    energy += sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cost.latency_cycles
-    for row in cost.traffic:
-        level = levels[row.level]
-        share = Fraction(workload.tensor(row.tensor).bits, level.word_bits)
-        energy += share * (row.reads * level.read_pj + row.writes * level.write_pj)
-    return energy
 
 
 def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> Measure:
@@ -223,20 +218,20 @@ def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> 
     for dim in workload.dims:
         instances *= dim.extent
     leak = sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * scale
-    goal = objective.goal
+    goal, powers = objective.goal, objective.goal.powers
     components: list[Component] = []
     if goal is Goal.TRAFFIC:
         components.append(bits_component(workload, arch, objective.level or "", busiest=False))
     elif goal is Goal.CAPACITY:
         components.append(held_component(workload, arch, objective.level or ""))
-    elif goal is not Goal.LATENCY:
+    if powers and powers.energy:
         components.append(energy_component(workload, arch, scale))
-    if goal in (Goal.LATENCY, Goal.EDP) or (goal is Goal.ENERGY and leak):
+    if powers and (powers.cycles or leak):
         components.extend(bandwidth_components(workload, arch))
     if not components:
         # Nothing limits the machine but compute: a component that is always zero still tells what fits.
         components.append(bits_component(workload, arch, "", busiest=False))
-    fixed = arch.compute.pj * instances * scale
+    fixed = arch.compute.pj * instances * scale if powers and powers.energy else Fraction(0)
     return Measure(goal, tuple(components), scale, int(fixed), int(leak), arch.overlap)
 
 
@@ -249,7 +244,7 @@ def _measure_of_parts(objective: Objective, workload: Workload, arch: Architectu
     if objective.goal is Goal.WEIGHTED and all(one.is_linear for one in measures):
         pairs = list(zip(weights, measures, strict=True))
         joined = weighted_sum([(weight, one.components[0]) for weight, one in pairs])
-        fixed = sum(weight * one.fixed_energy for weight, one in pairs if one.goal is Goal.ENERGY)
+        fixed = sum(weight * one.fixed_energy for weight, one in pairs)
         return Measure(Goal.WEIGHTED, (joined,), scale, fixed, 0, arch.overlap)
     digit = max(_most_valued(one, workload, arch).bit_length() for one in measures)
     whole = Measure(objective.goal, (), scale, 0, 0, arch.overlap, digit=digit)

@@ -7,8 +7,11 @@ from polymap.search.problem.components import (
     weighted_sum as weighted_sum,
 )
 from polymap.search.problem.goals import (
+    SINGLE_FORMS as SINGLE_FORMS,
     Goal as Goal,
     Objective as Objective,
+    Powers as Powers,
+    objective_unit as objective_unit,
     parse_objective as parse_objective,
     parse_single as parse_single,
 )
@@ -46,11 +49,13 @@ from polymap.search.problem.rules import (
     Outside as Outside,
     Rule as Rule,
     Rules as Rules,
+    StructureRule as StructureRule,
     Utilization as Utilization,
     figure as figure,
     narrowed as narrowed,
     rule_text as rule_text,
 )
+from polymap.search.problem.structure_model import Clash as Clash, decide as decide, most_parallel as most_parallel
 from polymap.search.problem.structures import Structure as Structure, enumerate_structures as enumerate_structures
 from polymap.search.problem.symmetry import distinct_structures as distinct_structures, symmetries as symmetries
 from polymap.search.problem.word_clashes import bits_required as bits_required, clashes as clashes

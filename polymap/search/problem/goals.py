@@ -10,17 +10,50 @@ from polymap.inputs import as_fraction, shown
 from polymap.ir import Architecture, Mistake, OptionError, did_you_mean
 
 
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """A product of powers of energy and latency, in pJ and cycles."""
+
+    energy: int
+    cycles: int
+
+    def product(self, energy: Fraction, cycles: Fraction) -> Fraction:
+        """Return energy^self.energy * cycles^self.cycles."""
+        return Fraction(energy**self.energy * cycles**self.cycles)
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of the values, such as "pJ*cycle^2"."""
+        factors = [("pJ", self.energy), ("cycle", self.cycles)]
+        unit = "*".join(name if power == 1 else f"{name}^{power}" for name, power in factors if power)
+        return "cycles" if unit == "cycle" else unit
+
+
 class Goal(Enum):
     """What is minimised; the last three are made of other objectives."""
 
     ENERGY = "energy"
     LATENCY = "latency"
     EDP = "edp"
+    ED2P = "ed2p"
     TRAFFIC = "traffic"
     CAPACITY = "capacity"
     WEIGHTED = "weighted"
     LEXICOGRAPHIC = "lex"
     PARETO = "pareto"
+
+    @property
+    def powers(self) -> Powers | None:
+        """Return the powers of energy and latency in the objective (None: it is no product of these)."""
+        return _POWERS.get(self)
+
+
+_POWERS = {
+    Goal.ENERGY: Powers(1, 0),
+    Goal.LATENCY: Powers(0, 1),
+    Goal.EDP: Powers(1, 1),
+    Goal.ED2P: Powers(1, 2),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +75,11 @@ class Objective:
         return (self,)
 
 
-_PLAIN = ("energy", "latency", "edp")
+_PLAIN = tuple(goal.value for goal in _POWERS)
 _AT_LEVEL = ("traffic", "capacity")
 _JOINED = ("weighted", "lex", "pareto")
-_KNOWN = (*_PLAIN, *(f"{name}:LEVEL" for name in _AT_LEVEL), "weighted:..", "lex:..", "pareto:..")
-_FORMS = (
-    "energy, latency, edp, traffic:LEVEL, capacity:LEVEL, weighted:1*energy+0.5*latency, lex:latency,energy, "
-    "pareto:energy,latency"
-)
+SINGLE_FORMS = (*_PLAIN, *(f"{name}:LEVEL" for name in _AT_LEVEL))  # of the objectives with one value
+_FORMS = ", ".join((*SINGLE_FORMS, "weighted:1*energy+0.5*latency", "lex:latency,energy", "pareto:energy,latency"))
 
 
 def parse_objective(text: str, arch: Architecture) -> Objective:
@@ -78,12 +108,19 @@ def parse_single(text: str, arch: Architecture, *, ranked: bool = False) -> Obje
     return objective
 
 
+def objective_unit(text: str) -> str:
+    """Return the unit of the values of an objective such as "edp" or "traffic:DRAM" ("" for a weighted sum)."""
+    kind = text.partition(":")[0]
+    powers = next((goal.powers for goal in Goal if goal.value == kind), None)
+    return powers.unit if powers else "bits" if kind in _AT_LEVEL else ""
+
+
 def _single(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
     kind, colon, level = text.partition(":")
     if text in _PLAIN:
         return Objective(Goal(text), None, text)
     if kind not in _AT_LEVEL or not colon:
-        close = did_you_mean(text, _KNOWN)
+        close = did_you_mean(text, (*SINGLE_FORMS, *(f"{name}:.." for name in _JOINED)))
         hint = f"{close} " if close.startswith("Did") else ""
         mistakes.append(Mistake("PM501", f"unknown objective {shown(text)}", f"{hint}Use one of: {_FORMS}."))
         return None

@@ -10,6 +10,8 @@ from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, T
 from polymap.search.problem.magnitudes import most_counted
 from polymap.search.problem.rules import Rules, narrowed
 
+Classes = tuple[tuple[int, ...], ...]  # [fan-out class][dim], the product of the dim's factors over the class
+
 MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element
 MOST_WINDOWED = 1 << 48  # points of all window dims together, so that what is counted of them stays below UNREACHED
 MOST_AXES = 60  # of a table: numpy allows 64
@@ -70,8 +72,11 @@ class FanoutClass:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Workload and machine, analysed. `reason` says why the lattice search does not apply (None: it does). rules: what
-    every mapping must meet besides."""
+    """Workload and machine, analysed.
+
+    reason: why the lattice search does not apply (None: it does). rules: what every mapping must meet besides.
+    excluded: spatial structures that no mapping may have.
+    """
 
     workload: Workload
     arch: Architecture
@@ -81,6 +86,7 @@ class Problem:
     classes: tuple[FanoutClass, ...]
     reason: str | None
     rules: Rules = ()
+    excluded: tuple[Classes, ...] = ()
 
     @property
     def level_count(self) -> int:
@@ -152,16 +158,11 @@ def _term(workload: Workload, arch: Architecture, index: int) -> TensorTerm:
     statement = workload.statements[0]
     access = accesses_of(statement, tensor.name)[0]
     axes = [expression.coefficients() for expression in access.index]
-    names = {tensor.name, f"@{tensor.role.value}"}
     below = list(enumerate(arch.levels))[1:]
-    may = frozenset(i for i, level in below if _named(level.holds, names))
-    must = frozenset(i for i, level in below if names & set(level.must_hold))
+    may = frozenset(i for i, level in below if level.may_hold(tensor))
+    must = frozenset(i for i, level in below if level.requires(tensor))
     is_output = statement.target.tensor == tensor.name
     return TensorTerm(tensor, index, is_output, _groups(axes, workload.extents()), may, must)
-
-
-def _named(holds: tuple[str, ...] | None, names: set[str]) -> bool:
-    return holds is None or bool(names & set(holds))
 
 
 def _groups(axes: list[dict[str, int]], extents: dict[str, int]) -> tuple[IndexGroup, ...]:

@@ -115,7 +115,7 @@ class _Reader:
         """Return the tensors that a name or role says."""
         known = {t.name: [t.name] for t in self.workload.tensors}
         for t in self.workload.tensors:
-            known.setdefault(f"@{t.role.value}", []).append(t.name)
+            known.setdefault(t.role.word, []).append(t.name)
         if isinstance(item, str) and item in known:
             return known[item]
         self._is_known("PM543", f"{where}: there is no tensor {shown(item)}", item, list(known))

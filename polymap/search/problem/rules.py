@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, prod
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
 from polymap.search.problem.goals import Objective
@@ -81,6 +81,7 @@ class AtMost:
 
 
 OrderRule = Outside | Outermost | Innermost
+StructureRule = OrderRule | Factor | Intrinsic | Utilization
 Rule = Outside | Outermost | Innermost | Factor | Held | Intrinsic | Utilization | AtMost
 Rules = tuple[Rule, ...]
 
@@ -131,7 +132,7 @@ def narrowed(workload: Workload, arch: Architecture, rules: Rules) -> Architectu
     nodes: list[Node] = []
     for node in arch.nodes:
         if isinstance(node, Fanout):
-            dims = tuple(dim.name for dim in workload.dims if node.dims is None or dim.name in node.dims)
+            dims = tuple(dim.name for dim in workload.dims if node.may_spread(dim.name))
             free = tuple(dim for dim in dims if (node.name, dim) not in barred)
             nodes.append(node if free == dims else replace(node, dims=free))
         elif isinstance(node, MemoryLevel):
@@ -148,11 +149,7 @@ def _level(workload: Workload, level: MemoryLevel, held: list[Held]) -> MemoryLe
     must = tuple(dict.fromkeys((*level.must_hold, *(rule.tensor for rule in held if rule.must))))
     if not kept_out:
         return replace(level, must_hold=must)
-    may = tuple(
-        t.name
-        for t in workload.tensors
-        if (level.holds is None or {t.name, f"@{t.role.value}"} & set(level.holds)) and t.name not in kept_out
-    )
+    may = tuple(t.name for t in workload.tensors if level.may_hold(t) and t.name not in kept_out)
     return replace(level, holds=may, must_hold=must)
 
 
@@ -170,3 +167,15 @@ def dims_named(rules: Rules) -> frozenset[str]:
             case Held() | Utilization() | AtMost():
                 pass
     return frozenset(named)
+
+
+def least_parallel(instances: int, arch: Architecture, rules: Rules) -> int:
+    """Return over how many instances of fan-outs all dims together must be spread for the utilization that rules ask
+    for; more than there are statement instances where none is enough."""
+    least = 1
+    lanes, units = prod(fanout.size for fanout in arch.fanouts), arch.compute.per_cycle
+    for rule in rules:
+        if isinstance(rule, Utilization) and rule.least > 0:
+            cycles = int(instances / (rule.least * lanes * units))
+            least = max(least, instances + 1 if cycles == 0 else -(-instances // (cycles * units)))
+    return least

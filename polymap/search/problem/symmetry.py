@@ -34,7 +34,7 @@ def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
 
 
 def _allowed(problem: Problem, dim: int) -> tuple[bool, ...]:
-    return tuple(one.dims is None or problem.dims[dim] in one.dims for one in problem.arch.fanouts)
+    return tuple(one.may_spread(problem.dims[dim]) for one in problem.arch.fanouts)
 
 
 def _keeps_groups(problem: Problem, image: tuple[int, ...]) -> bool:

@@ -18,9 +18,9 @@ def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[
     machine's.
     """
     for level in narrowed(workload, arch, rules).levels[1:]:
-        required = [tensor for tensor in workload.tensors if _names(tensor) & set(level.must_hold)]
+        required = [tensor for tensor in workload.tensors if level.requires(tensor)]
         for tensor in required:
-            if level.holds is not None and not _names(tensor) & set(level.holds):
+            if not level.may_hold(tensor):
                 return (_must(arch, rules, level, tensor), _may_not(arch, rules, level, tensor))
         found = _smallest_overflow(workload, required, level)
         if found:
@@ -31,17 +31,13 @@ def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[
 
 def bits_required(workload: Workload, level: MemoryLevel) -> int:
     """Return the bits that an instance of the level holds at some time, in every mapping."""
-    return _need(workload, tuple(t for t in workload.tensors if _names(t) & set(level.must_hold)))
-
-
-def _names(tensor: Tensor) -> set[str]:
-    return {tensor.name, f"@{tensor.role.value}"}
+    return _need(workload, tuple(tensor for tensor in workload.tensors if level.requires(tensor)))
 
 
 def _must(arch: Architecture, rules: Rules, level: MemoryLevel, tensor: Tensor) -> str:
     rule = Held(level.name, tensor.name, must=True)
     own = next(each for each in arch.levels if each.name == level.name)
-    if rule in rules and not _names(tensor) & set(own.must_hold):
+    if rule in rules and not own.requires(tensor):
         return rule_text(rule)
     return f"{level.name} must hold {tensor.name} (must_hold)"
 
@@ -49,7 +45,7 @@ def _must(arch: Architecture, rules: Rules, level: MemoryLevel, tensor: Tensor) 
 def _may_not(arch: Architecture, rules: Rules, level: MemoryLevel, tensor: Tensor) -> str:
     own = next(each for each in arch.levels if each.name == level.name)
     rule = Held(level.name, tensor.name, must=False)
-    if rule in rules and (own.holds is None or _names(tensor) & set(own.holds)):
+    if rule in rules and own.may_hold(tensor):
         return rule_text(rule)
     return (
         f"{level.name} may not hold {tensor.name} (holds: {', '.join(own.holds or ()) or 'nothing'}); "
@@ -62,11 +58,9 @@ def _need(workload: Workload, tensors: tuple[Tensor, ...]) -> int:
 
 
 def _smallest_overflow(workload: Workload, required: list[Tensor], level: MemoryLevel) -> tuple[Tensor, ...]:
-    if level.capacity_bits is None:
-        return ()
     for count in range(1, len(required) + 1):
         for chosen in combinations(required, count):
-            if _need(workload, chosen) * level.buffering > level.capacity_bits:
+            if not level.has_room_for(_need(workload, chosen)):
                 return chosen
     return ()
 

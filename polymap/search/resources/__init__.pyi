@@ -1,3 +1,10 @@
-from polymap.search.resources.limits import Limits as Limits, OutOfTime as OutOfTime, Work as Work, never as never
+from polymap.search.resources.limits import (
+    Limits as Limits,
+    OutOfTime as OutOfTime,
+    Processes as Processes,
+    Stop as Stop,
+    Work as Work,
+    never as never,
+)
 from polymap.search.resources.memory import Memory as Memory
-from polymap.search.resources.worker_pool import Crew as Crew, Hands as Hands, Stop as Stop
+from polymap.search.resources.worker_pool import WorkerPool as WorkerPool

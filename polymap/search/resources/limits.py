@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from polymap.search.resources.memory import Memory
 
@@ -11,6 +12,17 @@ LEAST_DIVIDING_S = 5.0  # for dividing tiles before those of any size,
 LEAST_DIVIDING_SHARE = 1 / 3  # or this share of the limit where that is more,
 MOST_OF_A_SHORT_LIMIT = 0.8  # and where the limit is short, this much of it
 DIVIDING_WORK_SHARE = 0.5  # where the work is limited
+
+
+Stop = Callable[[], bool]
+
+
+@dataclass(slots=True)
+class Processes:
+    """How many processes may search, and the numbers of those that do besides this one."""
+
+    count: int = 1
+    pids: list[int] = field(default_factory=list[int])
 
 
 class OutOfTime(Exception):
@@ -54,14 +66,18 @@ class Limits:
         self.begin = clock()
         self.work = Work(work_limit)
 
+    def __reduce__(self) -> tuple[type[Limits], tuple[object, ...]]:
+        """Pickle the limits as they were at first: clocks and what was done belong to this process."""
+        return Limits, (time.monotonic, self.time_limit_s, self.memory, self.work.limit)
+
     def share(self) -> float:
         """Return the share of the limit that is spent: of the work where that is limited, else of the time. Above 1
         where any limit is reached."""
         if self.memory.is_spent() or self.work.is_spent():
             return 2.0
-        time = (self._clock() - self.begin) / self.time_limit_s
+        spent = (self._clock() - self.begin) / self.time_limit_s
         # Where work is limited the clock decides nothing but the end: the answer is the same on a busy machine.
-        return time if time > 1 or self.work.limit is None else self.work.done / self.work.limit
+        return spent if spent > 1 or self.work.limit is None else self.work.done / self.work.limit
 
     def __call__(self) -> bool:
         """Return whether a limit is reached."""

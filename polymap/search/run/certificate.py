@@ -35,7 +35,7 @@ from polymap.search.run.certificate_head import (
     workload_table,
 )
 
-Prices = tuple[int, ...]
+Multipliers = tuple[int, ...]
 Images = tuple[tuple[int, ...], ...]
 MOST_NODES = 200_000
 UNIT = 1 << 10
@@ -193,13 +193,13 @@ class _Writer:
             else:
                 self.found[first] = self._cases(first, prices, best)
 
-    def _note(self, rows: Rows, prices: Prices, bound: int | None) -> bool:
+    def _note(self, rows: Rows, prices: Multipliers, bound: int | None) -> bool:
         proof = _refuted(prices, bound, self.prover.value)
         if proof is not None:
             self.found[rows] = [proof]
         return proof is not None
 
-    def _cases(self, rows: Rows, prices: Prices, best: int) -> list[str]:
+    def _cases(self, rows: Rows, prices: Multipliers, best: int) -> list[str]:
         """Return the proof of a structure by the places of its spatial loops, or by a search."""
         choices = self.prover.places(rows)
         if len(choices) < 2:
@@ -214,7 +214,7 @@ class _Writer:
             lines.append(f"  {','.join(str(y) for _, y in one)} {proof}")
         return lines
 
-    def _searched(self, rows: Rows, places: Places, prices: Prices, best: int) -> str:
+    def _searched(self, rows: Rows, places: Places, prices: Multipliers, best: int) -> str:
         """Return the proof of a structure by a search; where that meets a mapping that costs less, there is no
         certificate at all."""
         prover = self.prover
@@ -229,7 +229,7 @@ class _Writer:
                 raise OptionError(Mistake("PM517", what, "This is a bug of the search: please report it.")) from None
         return f"word {prover.apart(rows)}"
 
-    def _priced(self, rows: Rows, places: Places, best: int) -> tuple[int, Prices]:
+    def _priced(self, rows: Rows, places: Places, best: int) -> tuple[int, Multipliers]:
         """Return the best bound of all tensors together above `best`, the one without prices, and its prices."""
         problem, value = self.prover.problem, self.prover.value
         levels = [level for level, room in enumerate(problem.room) if self._is_shared(level, room)]
@@ -238,10 +238,10 @@ class _Writer:
         unit = UNIT
         while unit > 1 and unit * problem.reach >= FITS > problem.reach:
             unit //= 2
-        start: Prices = (unit, *(0 for _ in problem.room))
-        tried: dict[Prices, int] = {start: best}
+        start: Multipliers = (unit, *(0 for _ in problem.room))
+        tried: dict[Multipliers, int] = {start: best}
 
-        def bound(one: Prices) -> int:
+        def bound(one: Multipliers) -> int:
             if one not in tried:
                 tried[one] = self.prover.joint(rows, places, one) or 0
             return tried[one]
@@ -257,12 +257,12 @@ class _Writer:
     def _is_shared(self, level: int, room: int | None) -> bool:
         return bool(room) and sum(level in tensor.may for tensor in self.prover.problem.tensors) > 1
 
-    def _climbed(self, bound: Callable[[Prices], int], prices: Prices, level: int) -> Prices:
+    def _climbed(self, bound: Callable[[Multipliers], int], prices: Multipliers, level: int) -> Multipliers:
         """Return prices with the level's one moved to where the bound is highest, within a tenth (it is concave)."""
         room = self.prover.problem.room[level] or 1
         start = prices[level + 1] or max(1, abs(self.prover.value) * prices[0] // (50 * room))
 
-        def priced(amount: int) -> Prices:
+        def priced(amount: int) -> Multipliers:
             return (*prices[: level + 1], amount, *prices[level + 2 :])
 
         best = max((prices, priced(start)), key=bound)
@@ -275,12 +275,12 @@ class _Writer:
         return best
 
 
-def _refuted(prices: Prices, bound: int | None, value: int) -> str | None:
+def _refuted(prices: Multipliers, bound: int | None, value: int) -> str | None:
     """Return the proof by a bound of all tensors together; None where it is too low."""
     if bound is None:
         return "empty"
     return f"joint {_prices_text(prices)} {bound}" if bound >= value else None
 
 
-def _prices_text(prices: Prices) -> str:
+def _prices_text(prices: Multipliers) -> str:
     return f"{prices[0]}:{','.join(map(str, prices[1:]))}" if prices else "-"

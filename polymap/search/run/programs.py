@@ -16,6 +16,7 @@ from polymap.ir import (
     Compute,
     Mapping,
     MappingNode,
+    MemoryLevel,
     Statement,
     Storage,
     Temporal,
@@ -130,7 +131,7 @@ def program_order(workload: Workload, arch: Architecture) -> Mapping:
         (level.name, tensor.name): deepest[tensor.name]
         for level in arch.levels[1:]
         for tensor in workload.tensors
-        if _names(tensor) & set(level.must_hold)
+        if level.requires(tensor)
     }
     return _program_tree(workload, places)
 
@@ -143,7 +144,7 @@ def _random_places(workload: Workload, arch: Architecture, rng: Random) -> Place
     places: Places = {}
     for tensor in workload.tensors:
         deepest = _deepest(workload)[tensor.name]
-        held = [level for level in arch.levels[1:] if _held(tensor, level.holds, level.must_hold, rng)]
+        held = [level for level in arch.levels[1:] if _is_drawn(tensor, level, rng)]
         depths = sorted(rng.randint(0, deepest) for _ in held)
         places |= {(level.name, tensor.name): depth for level, depth in zip(held, depths, strict=True)}
     return places
@@ -194,10 +195,6 @@ def _program_tree(workload: Workload, places: Places) -> Mapping:
     return Mapping(sequence(list(workload.statements), 0))
 
 
-def _names(tensor: Tensor) -> set[str]:
-    return {tensor.name, f"@{tensor.role.value}"}
-
-
 def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping:
     """Return a random tree: random loop order split once at random tiles, storage nodes where levels allow."""
     statement = workload.statements[0]
@@ -209,15 +206,13 @@ def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping
     tiles = {dim: rng.choice(divisors(extents[dim])) for dim in outer}
     nodes: list[MappingNode] = [Temporal(dim, tiles[dim]) for dim in outer if tiles[dim] < extents[dim]]
     for level in arch.levels[1:]:
-        held = [t for t in workload.tensors if _held(t, level.holds, level.must_hold, rng)]
+        held = [t for t in workload.tensors if _is_drawn(t, level, rng)]
         if held:
             nodes.append(Storage(level.name, tuple(t.name for t in held)))
     nodes.extend(Temporal(dim, 1) for dim in inner if tiles[dim] > 1)
     return Mapping((*nodes, Compute(statement.name)))
 
 
-def _held(tensor: Tensor, holds: tuple[str, ...] | None, must: tuple[str, ...], rng: Random) -> bool:
-    names = _names(tensor)
-    if names & set(must):
-        return True
-    return (holds is None or bool(names & set(holds))) and rng.random() < 0.5
+def _is_drawn(tensor: Tensor, level: MemoryLevel, rng: Random) -> bool:
+    """Whether a random tree stores the tensor in the level: always where it must, half the time where it may."""
+    return level.requires(tensor) or (level.may_hold(tensor) and rng.random() < 0.5)

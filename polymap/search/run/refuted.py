@@ -77,7 +77,7 @@ def _least_cycles(workload: Workload, machine: Architecture, rules: Rules) -> in
         own = [bounds.get((fanout.name, name)) for name in names]
         least = [1 if rule is None else rule.least for rule in own]
         most = [fanout.size if rule is None or rule.most is None else rule.most for rule in own]
-        free = [fanout.dims is None or name in fanout.dims for name in names]
+        free = [fanout.may_spread(name) for name in names]
         if prod(least) > fanout.size or any(n > 1 and not may for n, may in zip(least, free, strict=True)):
             return None
         tops = [top if may else 1 for top, may in zip(most, free, strict=True)]
@@ -120,7 +120,7 @@ def _is_cut(workload: Workload, machine: Architecture, rules: Rules) -> bool:
     """Return whether a level must hold tensors of which it has no tile that is a multiple of what the rules say."""
     sizes = {rule.dim: rule.size for rule in rules if isinstance(rule, Intrinsic)}
     for level in machine.levels[1:]:
-        held = [tensor for tensor in workload.tensors if {tensor.name, f"@{tensor.role.value}"} & set(level.must_hold)]
+        held = [tensor for tensor in workload.tensors if level.requires(tensor)]
         if not held or not sizes:
             continue
         # Tiles part the whole extent: where all are multiples it is one.
@@ -132,10 +132,8 @@ def _is_cut(workload: Workload, machine: Architecture, rules: Rules) -> bool:
 
 
 def _is_overfull(workload: Workload, level: MemoryLevel, held: list[Tensor], sizes: dict[str, int]) -> bool:
-    if level.capacity_bits is None:
-        return False
     need = sum(tensor.bits * _least_elements(workload, tensor, sizes) for tensor in held)
-    return need * level.buffering > level.capacity_bits
+    return not level.has_room_for(need)
 
 
 def _least_elements(workload: Workload, tensor: Tensor, sizes: dict[str, int]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from polymap.costmodel import Cost
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.problem import clashes, parse_objective, parse_single, rules_from_document
-from polymap.search.resources import Hands, Limits, Memory
+from polymap.search.resources import Limits, Memory, Processes
 from polymap.search.run.phases import Asked, OnProgress, Run
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import SearchResult
@@ -43,13 +43,13 @@ def search(
     _check_options(tiles, time_limit_s, workers, seed, memory_limit_mb, work_limit)
     goal = parse_objective(objective, arch)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    hands = Hands(workers)
-    limits = Limits(clock, time_limit_s, Memory(memory_limit_mb, hands.pids), work_limit)
-    run = Run(Asked(workload, arch, goal, tiles, rules, seed), limits, hands, on_progress)
+    processes = Processes(workers)
+    limits = Limits(clock, time_limit_s, Memory(memory_limit_mb, processes.pids), work_limit)
+    run = Run(Asked(workload, arch, goal, tiles, rules, seed), limits, processes, on_progress)
     clash = clashes(workload, arch, rules)
     if clash:
         return run.infeasible(clash)
-    return run.result(lambda time, memory, work: _check_options(tiles, time, 1, seed, memory, work))
+    return run.result(check_limits)
 
 
 def candidates(
@@ -73,6 +73,11 @@ def candidates(
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
     begin = time.monotonic()
     yield from ranked(workload, arch, goal, rules, limit, lambda: time.monotonic() - begin > time_limit_s)
+
+
+def check_limits(time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> None:
+    """Raise OptionError for limits of a search that goes on which are no positive numbers."""
+    _check_options("any", time_limit_s, 1, 0, memory_limit_mb, work_limit)
 
 
 def _check_options(

@@ -10,7 +10,7 @@ import pytest
 from polymap.arch.document import arch_from_document, arch_to_document, arch_warnings
 from polymap.arch.presets import load_arch
 from polymap.ir.errors import ArchError, InputError
-from polymap.ir.machine import ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.ir.machine import ComputeUnit, Fanout, FanoutKind, MemoryLevel, Multicast
 
 DRAM = {"level": "DRAM"}
 MAC = {"compute": "MAC"}
@@ -38,6 +38,28 @@ def test_defaults_are_those_of_the_interface() -> None:
     assert arch.source == ""
 
 
+def test_a_fanout_without_a_kind_is_what_its_name_says() -> None:
+    fanouts = [{"fanout": name, "size": 4} for name in ("core", "lane", "block", "X")]
+    arch = arch_from_document(machine(*fanouts, {"fanout": "Y", "size": 2, "kind": "core"}))
+    assert [one.kind for one in arch.fanouts] == [
+        *(FanoutKind.CORE, FanoutKind.LANE, FanoutKind.PLAIN, FanoutKind.PLAIN, FanoutKind.CORE),
+    ]
+    assert arch.fanouts[0] == Fanout("core", 4)
+    plain = arch_from_document(machine({"fanout": "core", "size": 4, "kind": "plain"}))
+    assert plain.fanouts[0].kind is FanoutKind.PLAIN
+    for one in (arch, plain):
+        assert arch_from_document(arch_to_document(one)) == one
+    assert [node.get("kind") for node in nodes_of(arch_to_document(arch))][1:-1] == [None] * 4 + ["core"]
+    with pytest.raises(ArchError, match=r"(?s)PM113 .*kind is 'cores'.*plain, core, lane, block, thread"):
+        arch_from_document(machine({"fanout": "X", "size": 4, "kind": "cores"}))
+
+
+def nodes_of(document: dict[str, object]) -> list[dict[str, object]]:
+    nodes = document["nodes"]
+    assert isinstance(nodes, list)
+    return nodes  # pyright: ignore[reportUnknownVariableType]
+
+
 def test_every_field_is_read() -> None:
     level = {
         "level": "Buf",
@@ -52,7 +74,7 @@ def test_every_field_is_read() -> None:
         "holds": ["@input", "A"],
         "must_hold": ["@weight"],
     }
-    fanout = {"fanout": "X", "size": 4, "multicast": "union", "reduction": False, "dims": ["k"]}
+    fanout = {"fanout": "X", "size": 4, "multicast": "union", "reduction": False, "dims": ["k"], "kind": "thread"}
     document = {**machine(level, fanout), "overlap": False, "source": "a text"}
     document["nodes"] = [DRAM, level, fanout, {"compute": "MAC", "pj": 0.5, "per_cycle": 2}]
     arch = arch_from_document(document)
@@ -69,7 +91,7 @@ def test_every_field_is_read() -> None:
         holds=("@input", "A"),
         must_hold=("@weight",),
     )
-    assert arch.fanouts == (Fanout("X", 4, Multicast.UNION, reduction=False, dims=("k",)),)
+    assert arch.fanouts == (Fanout("X", 4, Multicast.UNION, reduction=False, dims=("k",), kind=FanoutKind.THREAD),)
     assert arch.compute == ComputeUnit("MAC", Fraction(1, 2), 2)
     assert (arch.overlap, arch.source) == (False, "a text")
     assert arch_to_document(arch) == document

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from polymap.arch.host import host_architecture, host_cpu, read_host
-from polymap.ir.machine import Multicast
+from polymap.ir.machine import FanoutKind, Multicast
 
 
 def write_host(root: Path, flags: str, caches: list[tuple[int, str, str]], processors: int) -> Path:
@@ -28,6 +28,7 @@ def test_a_wide_host_is_read_as_it_is(tmp_path: Path) -> None:
     assert (facts.vector_bits, facts.vector_registers, facts.processors) == (512, 32, 4)
     assert facts.assumed == ()
     arch = host_architecture(facts)
+    assert [one.kind for one in arch.fanouts] == [FanoutKind.CORE, FanoutKind.LANE]
     assert [node.name for node in arch.nodes] == ["DRAM", "L3", "core", "L2", "L1", "lane", "REG", "FMA"]
     assert [fanout.size for fanout in arch.fanouts] == [4, 16]
     assert arch.fanouts[0].multicast is Multicast.NONE

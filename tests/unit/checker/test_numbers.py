@@ -44,7 +44,7 @@ def prover_of(workload: Workload, arch: Architecture, objective: str = "energy")
     return Prover(Problem(head[0], head[1], head[2], objective), 1 << 200)
 
 
-@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("objective", ["energy", "edp", "ed2p"])
 @pytest.mark.parametrize(
     "workload",
     [matmul(m=8, n=6, k=10), einsum("O[k,p] += I[c,p+r] * W[k,c,r]", k=4, c=2, p=6, r=3)],
@@ -65,16 +65,17 @@ def test_bounds_in_long_numbers_are_those_in_short_ones(workload: Workload, obje
             assert Fraction(one, small.problem.scale) * factor == Fraction(other, large.problem.scale)
 
 
+@pytest.mark.parametrize("objective", ["energy", "ed2p"])
 @pytest.mark.parametrize("digits", [6, 9])
 @pytest.mark.parametrize(
     "workload", [matmul(m=8, n=8, k=4), einsum("O[k,p] += I[p+r] * W[k,r]", k=4, p=8, r=3)], ids=["gemm", "window"]
 )
-def test_long_energies_are_proven_like_short_ones(workload: Workload, digits: int) -> None:
+def test_long_energies_are_proven_like_short_ones(workload: Workload, digits: int, objective: str) -> None:
     """All energies times one number: the same mapping is the best, and the proof says so."""
-    found = explore(workload, load_arch("flat3"), tiles="divide")
+    found = explore(workload, load_arch("flat3"), objective, tiles="divide")
     factor = Fraction(round(LONG * 10**digits), 10**digits)
     assert found.best is not None
-    verdict = verify(certificate(workload, scaled(load_arch("flat3"), factor), "energy", found.best))
+    verdict = verify(certificate(workload, scaled(load_arch("flat3"), factor), objective, found.best))
     assert verdict.proven, verdict
     short = verify(found.certificate())
     assert short.value is not None

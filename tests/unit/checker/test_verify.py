@@ -82,6 +82,8 @@ DEEP = "[" * 50_000 + "]" * 50_000
         ("objective energy", "objective weighted:2*energy"),
         ("objective energy", "objective weighted:1*energy+1*energy"),
         ("objective energy", "objective weighted:1*edp"),
+        ("objective energy", "objective weighted:1*ed2p"),
+        ("objective energy", "objective ed3p"),
         ("objective energy", "objective weighted:1*latency"),
         ("objective energy", "objective weighted:"),
         ("apart 26944", f"apart {'9' * 5000}"),
@@ -179,6 +181,7 @@ CONSTRAINTS = (
     ({"min_utilization": 0.5, "limits": {"latency": 64}}, None),
     ({"store": {"GLB": {"must": ["@output"], "never": ["@input"]}}}, None),
     ({"limits": {"traffic:RF": 60_000, "edp": 40_000_000}}, None),
+    ({"limits": {"ed2p": 5_000_000_000}}, None),
 )
 
 

@@ -14,7 +14,7 @@ from polymap.codegen.execute.run import generate_c, run_c, run_source
 from polymap.codegen.forms import Form
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel
+from polymap.ir.machine import Architecture, Fanout, FanoutKind, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
 from polymap.workload.c.reader import from_c
@@ -65,6 +65,24 @@ def test_element_types_decide_the_c_type(kind: str) -> None:
         source = generate_c(workload, arch, mapping, form)
         assert f"static {c_type} T1_A[18];" in source
         assert run_source(workload, arch, source, ("-std=c99", "-O1")).matches_reference
+
+
+def test_the_native_form_reads_the_kind_of_a_fanout_and_not_its_name() -> None:
+    workload, arch, mapping = cpu_matmul()
+    core, lane = arch.fanouts
+    fewer = tuple(replace(node, kind=FanoutKind.PLAIN) if node == core else node for node in arch.nodes)
+    assert "omp parallel for" in generate_c(workload, arch, mapping, Form.NATIVE)
+    text = generate_c(workload, replace(arch, nodes=fewer), mapping, Form.NATIVE)
+    assert "omp parallel for" not in text
+    assert "omp simd" in text
+    renamed = {core: replace(core, name="X"), lane: replace(lane, name="Y")}
+    nodes = tuple(renamed.get(node, node) if isinstance(node, Fanout) else node for node in arch.nodes)
+    loops = tuple(
+        replace(node, fanout={"core": "X", "lane": "Y"}[node.fanout]) if isinstance(node, Spatial) else node
+        for node in mapping.nodes
+    )
+    other = generate_c(workload, replace(arch, nodes=nodes), Mapping(loops), Form.NATIVE)
+    assert other == generate_c(workload, arch, mapping, Form.NATIVE)
 
 
 def test_the_native_form_runs_cores_and_lanes_in_parallel() -> None:
@@ -218,6 +236,7 @@ def staged(mapping: Mapping, tensors: tuple[str, ...]) -> Mapping:
 
 
 @pytest.mark.parametrize("source", PROGRAMS)
+@pytest.mark.slow
 def test_c_programs_of_several_statements_run_and_count(source: str) -> None:
     workload = from_c(source)
     arch = machine(MemoryLevel("DRAM"), MemoryLevel("L1"))

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from polymap.search.dividing.branch_and_bound import view_of
-from polymap.search.dividing.node_costs import build_tables
+from polymap.search.dividing.cost_tables import build_tables
+from polymap.search.dividing.node_costs import root_context
 from polymap.search.dividing.queue_steps import view_bound
-from polymap.search.dividing.single_tensor_bound import apart_bounds
-from polymap.search.dividing.spread import root_context
+from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
@@ -26,9 +26,9 @@ def test_the_bound_tensor_by_tensor_is_at_most_that_of_all_tensors_together(seed
         return
     measure = measure_of(parse_objective(asked.objective, asked.arch), asked.workload, asked.arch)
     structures, _ = enumerate_structures(problem, lambda: False)
-    cheap = apart_bounds(problem, measure, structures)
+    cheap = single_tensor_bounds(problem, measure, structures)
     for structure, bound in zip(structures, cheap, strict=True):
-        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure)), None)
+        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure)), ())
         together = view_bound(view)
         if together is not None:
             assert bound is not None
@@ -48,6 +48,6 @@ def test_a_product_that_fits_is_bounded_exactly() -> None:
     arch = pm.arch_from_document({"name": "large", "nodes": nodes})
     problem = analyse(workload, arch)
     measure = measure_of(parse_objective("energy", arch), workload, arch)
-    (bound,) = apart_bounds(problem, measure, enumerate_structures(problem, lambda: False)[0])
+    (bound,) = single_tensor_bounds(problem, measure, enumerate_structures(problem, lambda: False)[0])
     assert bound is not None
     assert float(measure.unscaled(bound)) == pm.explore(workload, arch, "energy", tiles="divide").value

@@ -61,7 +61,7 @@ def proven(name: str, objective: str) -> float:
     return result.value
 
 
-@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("objective", ["energy", "edp", "ed2p"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", CASES)
 def test_no_baseline_is_better_than_the_proven_optimum(name: str, method: str, objective: str) -> None:

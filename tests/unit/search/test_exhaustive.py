@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.assembly import capacity_violations, energy_pj_exact, latency_cycles
-from polymap.costmodel.cost import Counts
+from polymap.costmodel.assembly import assemble, capacity_violations, latency_cycles
+from polymap.costmodel.counts import Counts
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.errors import OptionError
@@ -31,8 +31,8 @@ def _value(workload: Workload, arch: Architecture, objective: str, counts: Count
     if objective.startswith("traffic:"):
         rows = [row for row in counts.traffic if row.level == objective.removeprefix("traffic:")]
         return sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows)
-    energy, latency = energy_pj_exact(workload, arch, counts), latency_cycles(arch, counts)
-    return {"energy": energy, "latency": latency, "edp": energy * latency}[objective]
+    energy, latency = assemble(workload, arch, counts, (), "").energy_pj_exact, latency_cycles(arch, counts)
+    return {"energy": energy, "latency": latency, "edp": energy * latency, "ed2p": energy * latency**2}[objective]
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -149,7 +149,7 @@ def test_loops_that_the_dependences_forbid_are_left_out() -> None:
 def test_long_numbers_are_summed_exactly(seed: int) -> None:
     """Energies multiplied by a number of 40 digits give values multiplied by it."""
     problem, by = random_problem(random.Random(f"long {seed}"), most=4_000), Fraction(10**40 + 121, 3)
-    objective = ("energy", "edp", "weighted:1/7*energy+3*latency", "lex:edp,energy")[seed % 4]
+    objective = ("energy", "edp", "weighted:1/7*energy+3*latency", "lex:ed2p,energy")[seed % 4]
     first = exhaustive(problem.workload, problem.arch, objective, problem.tiles)
     other = exhaustive(problem.workload, scaled(problem.arch, by), objective, problem.tiles)
     assert first is not None

@@ -22,7 +22,7 @@ from tests.referee.problems import random_problem
 def test_the_floor_is_never_above_the_best_of_all_trees(seed: int) -> None:
     problem = random_problem(random.Random(1000 + seed), most=20_000)
     workload, arch = problem.workload, problem.arch
-    objectives = ["energy", "latency", "edp", *(f"traffic:{level.name}" for level in arch.levels)]
+    objectives = ["energy", "latency", "edp", "ed2p", *(f"traffic:{level.name}" for level in arch.levels)]
     for text in [problem.objective, objectives[seed % len(objectives)]]:
         truth = exhaustive(workload, arch, text, problem.tiles)
         assert truth is not None
@@ -56,6 +56,7 @@ def test_without_a_bandwidth_every_unit_works_in_every_step() -> None:
     free = replace(ROOMY, nodes=(replace(ROOMY.levels[0], bandwidth_bits_per_cycle=None), *ROOMY.nodes[1:]))
     assert floor_of(GEMM, free, parse_objective("latency", free)) == 64 // 4
     assert floor_of(GEMM, free, parse_objective("edp", free)) == 16 * (64 * 2 + 32 * 3 + 16 * 5)
+    assert floor_of(GEMM, free, parse_objective("ed2p", free)) == 16**2 * (64 * 2 + 32 * 3 + 16 * 5)
 
 
 def test_leakage_of_the_least_cycles_is_part_of_the_floor() -> None:

@@ -70,7 +70,7 @@ def parts_of(workload: Workload, arch: Architecture, measure: Measure, cost: Cos
     )
 
 
-OBJECTIVES = ("energy", "latency", "edp", "traffic:DRAM", "traffic:GLB", "traffic:RF")
+OBJECTIVES = ("energy", "latency", "edp", "ed2p", "traffic:DRAM", "traffic:GLB", "traffic:RF")
 
 
 @pytest.mark.parametrize("leak", [Fraction(0), Fraction("0.25")])
@@ -94,6 +94,7 @@ def test_the_objective_is_what_the_cost_reports(leak: Fraction) -> None:
     assert float(energy) == cost.energy_pj
     assert objective_value(GEMM, arch, parse_objective("latency", arch), cost) == cost.latency_cycles
     assert objective_value(GEMM, arch, parse_objective("edp", arch), cost) == energy * cost.latency_cycles
+    assert objective_value(GEMM, arch, parse_objective("ed2p", arch), cost) == energy * cost.latency_cycles**2
     bits = sum((row.reads + row.writes) * GEMM.tensor(row.tensor).bits for row in cost.traffic if row.level == "GLB")
     assert objective_value(GEMM, arch, parse_objective("traffic:GLB", arch), cost) == bits
 
@@ -110,7 +111,7 @@ def test_the_measure_never_falls_when_a_component_rises(text: str, overlap: bool
 
 
 def test_energy_without_leakage_and_traffic_are_linear() -> None:
-    for text, linear in (("energy", True), ("traffic:RF", True), ("latency", False), ("edp", False)):
+    for text, linear in (("energy", True), ("traffic:RF", True), ("latency", False), ("edp", False), ("ed2p", False)):
         arch = machine(overlap=True)
         assert measure_of(parse_objective(text, arch), GEMM, arch).is_linear == linear
     leaking = machine(overlap=True, leak=Fraction(1))

@@ -200,6 +200,7 @@ def test_a_work_limit_that_is_none_is_named() -> None:
         explore(GEMM, TWO, work_limit=0)
 
 
+@pytest.mark.slow
 def test_polished_mappings_are_no_worse_than_annealing_alone() -> None:
     """Annealing finds 282,802,896 after 854 mappings, where a search that only refutes stands at 316,247,100."""
     found = explore(STRIDED, load_arch("simba_like"), "edp", tiles="divide", work_limit=1500)
@@ -235,10 +236,12 @@ def test_a_tree_of_a_genome_is_read_back(divide: bool) -> None:  # the parameter
         ("C[m,n] += A[m,k] * B[k,n]", {"m": 10**6, "n": 10**6, "k": 10**6}),
         ("C[m,n] += A[m,k] * B[k,n]", {"m": 999_999_999_989, "n": 7, "k": 3}),
         ("O[p] += I[p+r] * W[r]", {"p": 10**30, "r": 7}),
-        ("C[m,n] += A[m,k] * B[k,n]", {"m": 10**30, "n": 10**30, "k": 10**30}),
+        pytest.param("C[m,n] += A[m,k] * B[k,n]", {"m": 10**30, "n": 10**30, "k": 10**30}, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("objective", ["energy", pytest.param("edp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "objective", ["energy", *(pytest.param(product, marks=pytest.mark.slow) for product in ("edp", "ed2p"))]
+)
 def test_regions_of_huge_programs_are_bounded_below_every_mapping_that_is_found(
     text: str, sizes: dict[str, int], objective: str
 ) -> None:
@@ -256,7 +259,7 @@ def test_regions_of_huge_programs_are_bounded_below_every_mapping_that_is_found(
 
 
 def measure_value(objective: str, energy_pj: float, cycles: int) -> Fraction:
-    return Fraction(energy_pj) * (cycles if objective == "edp" else 1)
+    return Fraction(energy_pj) * cycles ** {"energy": 0, "edp": 1, "ed2p": 2}[objective]
 
 
 def test_what_an_earlier_search_left_is_not_charged() -> None:

@@ -35,6 +35,7 @@ TWO = two_levels(512)
     [
         (GEMM, "energy"),
         (GEMM, "lex:edp,energy"),
+        (GEMM, "ed2p"),
         (LAYER, "energy"),
         (GEMM, "pareto:capacity:BUF,traffic:DRAM"),
     ],
@@ -92,7 +93,10 @@ def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
     assert seen == [((first.best, first.value), left)]
 
 
-@pytest.mark.parametrize("objective", ["energy", "lex:energy,latency", "pareto:energy,latency"])
+LONGER = [pytest.param(text, marks=pytest.mark.slow) for text in ("lex:energy,latency", "pareto:energy,latency")]
+
+
+@pytest.mark.parametrize("objective", ["energy", *LONGER])
 def test_what_was_known_before_the_last_resume_is_kept_too(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     search_once = run.Run._searched
 

@@ -50,7 +50,7 @@ def steps_of(workload: Workload, arch: Architecture, mapping: Mapping) -> int:
 
 
 def test_sampled_answers_keep_the_intrinsic_of_every_tile() -> None:
-    for objective in ("energy", "edp", "pareto:energy,latency"):
+    for objective in ("energy", "edp", "ed2p", "pareto:energy,latency"):
         found = explore(WINDOWS, FLAT, objective, constraints=EIGHTS)
         mappings = [found.best, *(point.best for point in found.front), *(m for m, _ in found.top(20))]
         assert any(isinstance(node, Storage) for mapping in mappings if mapping for node in mapping.nodes)
@@ -80,6 +80,7 @@ def test_sampled_answers_meet_random_constraints() -> None:
     assert sampled_answers_meet_all() >= 5
 
 
+@pytest.mark.slow
 def test_a_rule_that_spares_nodes_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule_checks._Loops, "_is_inner", lambda *_: False)
     with pytest.raises(AssertionError):
@@ -225,7 +226,7 @@ def test_the_highest_utilization_can_be_asked_for() -> None:
 
 
 def test_where_time_ends_that_is_said() -> None:
-    rules = rules_from_document({"limits": {"latency": 1}, "innermost": ["k"]}, GEMM, FLAT)
+    rules = rules_from_document({"limits": {"energy": 1}, "innermost": ["k"]}, GEMM, FLAT)
     assert (
         clashing(GEMM, FLAT, rules, Dividing(GEMM, lambda: True), lambda: True)[-1]
         == "which of them clash was not found out in time"

@@ -8,8 +8,7 @@ from itertools import permutations, product
 
 import pytest
 
-from polymap.search.dividing.window_paths import WindowModel, least_loads, window_model
-from polymap.search.dividing.windows import UNREACHED, Count, Crossing
+from polymap.search.dividing.window_paths import Crossing, WindowModel, least_loads, window_model
 from polymap.search.problem.lattice import divisors, prime_factors
 from polymap.search.problem.problem import IndexGroup
 
@@ -79,12 +78,15 @@ def reaches(tile: dict[str, int], sides: dict[str, Side], loops: Loops) -> bool:
 
 
 def points_of(model: WindowModel) -> list[dict[str, int]]:
-    return [dict(zip(model.passes.dims, tile, strict=True)) for tile in model.passes.tiles.tolist()]
+    return [
+        dict(zip((dim for dim, _ in model.pairs.lattice.extents), tile, strict=True))
+        for tile in model.pairs.tiles.tolist()
+    ]
 
 
 def model_of(group: IndexGroup, extents: dict[str, int], crossings: dict[str, Crossing]) -> WindowModel:
     through = tuple((crossings[dim],) if dim in crossings else () for dim in group.dims)
-    return window_model((group,), tuple(extents.items()), through, Count.FILLS)
+    return window_model((group,), tuple(extents.items()), through)
 
 
 WINDOWS = [
@@ -102,14 +104,14 @@ WINDOWS = [
 def test_least_loads_are_the_least_over_all_loop_orders(coefficients: tuple[int, int], extents: dict[str, int]) -> None:
     group = IndexGroup(tuple(extents), coefficients)
     model = model_of(group, extents, {})
-    top, repeat = len(model.size) - 1, 4
-    found, again = least_loads(model, top)
+    top, repeat = len(model.overlaps.size) - 1, 4
+    found, again, _ = least_loads(model, top)
     tight = walked = 0
     for t, tile in enumerate(points_of(model)):
-        assert model.size[t] == len(tile_at(group, {}, tile, dict.fromkeys(tile, 0)))
+        assert model.overlaps.size[t] == len(tile_at(group, {}, tile, dict.fromkeys(tile, 0)))
         for times in divisors(repeat):
             if t == top:
-                assert found[t] == again[t] == model.size[t]
+                assert found[t] == again[t] == model.overlaps.size[t]
                 continue
             least = min(loads(group, {}, tile, order) for order in all_orders(tile, extents, times))
             bound = found[t] + (times - 1) * again[t]
@@ -126,10 +128,10 @@ def test_least_loads_below_a_smaller_tile_count_only_what_is_inside(
     model = model_of(group, extents, {})
     points = points_of(model)
     for outer, outside in enumerate(points):
-        found, _ = least_loads(model, outer)
+        found, _, feasible = least_loads(model, outer)
         for t, tile in enumerate(points):
             if any(outside[dim] % tile[dim] for dim in tile):
-                assert found[t] == UNREACHED
+                assert not feasible[t]
             else:
                 assert found[t] == min(loads(group, {}, tile, order) for order in all_orders(tile, outside, 1))
 
@@ -156,10 +158,10 @@ def test_least_loads_are_a_bound_for_every_place_of_the_spatial_loops(
     }
     model = model_of(group, extents, crossings)
     repeat, tight, walked = 2, 0, 0
-    found, again = least_loads(model, len(model.size) - 1)
+    found, again, _ = least_loads(model, len(model.overlaps.size) - 1)
     for t, tile in enumerate(points_of(model)):
         for sides in sides_of(tile, extents, factors, above=above):
-            assert model.size[t] <= len(tile_at(group, sides, tile, dict.fromkeys(tile, 0)))
+            assert model.overlaps.size[t] <= len(tile_at(group, sides, tile, dict.fromkeys(tile, 0)))
             for times in divisors(repeat):
                 orders = [order for order in all_orders(tile, extents, times) if reaches(tile, sides, order)]
                 if orders:
@@ -197,15 +199,15 @@ def test_decided_places_give_the_loads_of_exactly_these_places(
         }
         sides = {dim: Side(factor, places[dim], fixed) for dim, (factor, fixed) in factors.items()}
         model = model_of(group, extents, crossings)
-        found, _ = least_loads(model, len(model.size) - 1)
+        found, _, feasible = least_loads(model, len(model.overlaps.size) - 1)
         for t, tile in enumerate(points_of(model)):
-            if t == len(model.size) - 1:
+            if t == len(model.overlaps.size) - 1:
                 continue
             if any(places[d] % tile[d] and tile[d] % places[d] for d in places):
-                assert found[t] == UNREACHED
+                assert not feasible[t]
                 continue
             if any(side.fixed and side.place % tile[dim] for dim, side in sides.items()):
-                assert found[t] == UNREACHED  # what chooses the instance cannot stand inside the node's tile
+                assert not feasible[t]  # what chooses the instance cannot stand inside the node's tile
                 continue
             orders = [order for order in all_orders(tile, extents, 1) if reaches(tile, sides, order)]
             assert orders

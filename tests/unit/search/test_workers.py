@@ -6,13 +6,14 @@ import os
 import signal
 from collections.abc import Callable
 from itertools import pairwise
+from multiprocessing import active_children
 
 import pytest
 
 from polymap import conv2d, evaluate, explore, matmul
 from polymap.ir.loopnest import Workload
 from polymap.search.dividing import engine
-from polymap.search.resources import worker_pool as crew
+from polymap.search.resources import worker_pool
 from polymap.search.run.result import Progress, SearchResult
 from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
@@ -25,6 +26,7 @@ CASES = [
     (GEMM, "energy"),
     (LAYER, "energy"),
     (GEMM, "edp"),
+    (GEMM, "ed2p"),
     (GEMM, "lex:latency,energy"),
     (GEMM, "pareto:energy,latency"),
 ]
@@ -42,12 +44,12 @@ def told(found: SearchResult) -> object:
     return found.status, found.best, found.values, found.bounds, [(p.best, p.status) for p in found.front], found.space
 
 
-@pytest.mark.parametrize(("workload", "objective"), CASES, ids=("gemm", "layer", "edp", "lex", "front"))
+@pytest.mark.parametrize(("workload", "objective"), CASES, ids=("gemm", "layer", "edp", "ed2p", "lex", "front"))
 def test_the_values_do_not_depend_on_the_number_of_workers(
     workload: Workload, objective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = explore(workload, TWO, objective, tiles="divide")
-    monkeypatch.setattr(crew, "can_start", lambda: False)  # the same order of work, without its processes
+    monkeypatch.setattr(worker_pool, "can_start", lambda: False)  # the same order of work, without its processes
     found = explore(workload, TWO, objective, tiles="divide", workers=2)
     assert found.status == alone.status == "OPTIMAL"
     assert (found.value, found.values, found.bounds) == (alone.value, alone.values, alone.bounds)
@@ -59,7 +61,7 @@ def test_the_answer_does_not_depend_on_which_process_is_faster(monkeypatch: pyte
     here: list[Progress] = []
     there: list[Progress] = []
     apart = explore(GEMM, TWO, tiles="divide", workers=2, on_progress=there.append)
-    monkeypatch.setattr(crew, "can_start", lambda: False)
+    monkeypatch.setattr(worker_pool, "can_start", lambda: False)
     alone = explore(GEMM, TWO, tiles="divide", workers=2, on_progress=here.append)
     assert told(apart) == told(alone)
     assert [(p.best, p.bound) for p in there] == [(p.best, p.bound) for p in here]
@@ -70,7 +72,7 @@ def test_the_answer_does_not_depend_on_which_process_is_faster(monkeypatch: pyte
 @pytest.mark.parametrize("objective", ["energy", "pareto:energy,latency"])
 def test_a_limit_leaves_a_valid_bound_and_work_to_go_on_with(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = explore(GEMM, TWO, objective, tiles="divide")
-    monkeypatch.setattr(crew, "can_start", lambda: False)
+    monkeypatch.setattr(worker_pool, "can_start", lambda: False)
     clock = Ticks()
     search(GEMM, TWO, objective, "divide", 10**9, 2, clock=clock)
     ended = (
@@ -91,9 +93,8 @@ Started = Callable[[], list[int]]
 
 @pytest.fixture
 def started() -> Started:
-    """Return what lists the processes that this one has started since; other tests may have left some of theirs."""
-    before = set(_children())
-    return lambda: [pid for pid in _children() if pid not in before]
+    """Return what lists the workers that live."""
+    return lambda: [one.pid for one in active_children() if one.pid is not None]
 
 
 @pytest.mark.slow
@@ -131,11 +132,5 @@ def test_an_error_of_the_callback_ends_all_processes(started: Started) -> None:
 
 def test_short_searches_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "STEPS_ALONE", 64)
-    monkeypatch.setattr(crew, "_started", lambda: pytest.fail("started a process"))
+    monkeypatch.setattr(worker_pool._Worker, "start", lambda _self: pytest.fail("started a process"))
     assert explore(GEMM, TWO, tiles="divide", workers=2).status == "OPTIMAL"
-
-
-def _children() -> list[int]:
-    """Return the processes that this one has started."""
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-        return [int(pid) for pid in file.read().split()]

@@ -1,4 +1,4 @@
-"""Work for crews, in a module that their processes can import."""
+"""Work for worker pools, in a module that their processes can import."""
 
 from __future__ import annotations
 
@@ -29,10 +29,15 @@ def add(state: tuple[int, Stop], task: int) -> tuple[int, int]:
 
 
 def until_stopped(state: tuple[int, Stop], _task: int) -> bool:
-    """Work until the boss says to stop."""
+    """Work until the caller says to stop."""
     while not state[1]():
         time.sleep(0.001)
     return True
+
+
+def wait_from_the_second_on(state: tuple[int, Stop], task: int) -> bool:
+    """Return at once from task 0, from others when the caller says to stop."""
+    return task == 0 or until_stopped(state, task)
 
 
 def fail(_state: object, task: str) -> None:
@@ -44,8 +49,8 @@ def fail(_state: object, task: str) -> None:
     raise KeyError(task)
 
 
-def die_unless(state: tuple[int, Stop], boss: int) -> int:
-    """End the process as the kernel does where memory runs out, unless it is the boss's."""
-    if os.getpid() != boss:
+def die_unless(state: tuple[int, Stop], caller: int) -> int:
+    """End the process as the kernel does where memory runs out, unless it is the caller's."""
+    if os.getpid() != caller:
         os.kill(os.getpid(), signal.SIGKILL)
     return state[0]

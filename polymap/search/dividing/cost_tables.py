@@ -1,0 +1,475 @@
+"""Cost tables of one structure: what each storage node would add, as a function of its temporal tile.
+
+Per tensor a small graph of states (the level that holds it now, and for a shared output the levels still to come);
+an edge places one node. An edge's costs are arrays over the lattice, one per component of the objective, all integers.
+The formulas are those of docs/closed_form.md for tiles that divide, with nodes raised over loops that do not change
+their tile; for tensors read through windows they are lower bounds (window_paths.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
+from polymap.search.dividing.node_costs import (
+    Context,
+    StructureFactors,
+    output_plans,
+    read_weights,
+    skips_level,
+    update_end,
+    update_terms,
+    zero_start,
+)
+from polymap.search.dividing.window_paths import (
+    Crossing,
+    WindowModel,
+    least_loads,
+    least_messages,
+    least_union,
+    most_saved,
+    tile_index,
+    unmerged,
+    window_model,
+)
+from polymap.search.objective import Measure
+from polymap.search.problem import (
+    Component,
+    IntArray,
+    Intrinsic,
+    Lattice,
+    Problem,
+    Structure,
+    TensorTerm,
+    lattice_below,
+    most_costed,
+    most_counted,
+    restricted,
+    standing_tiles,
+)
+from polymap.search.resources import never
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeCost:
+    """What a node adds at every tile: cost per component, bits that one instance holds (fewest)."""
+
+    costs: tuple[Numbers, ...]
+    bits: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """One storage node of a tensor: from state `source` to state `target`, held by `level`, loaded from `parent`.
+
+    plain: its cost above all spatial loops of fan-outs below its level; crossed: where it may also stand below some.
+    """
+
+    source: int
+    target: int
+    parent: int
+    level: int
+    plain: NodeCost
+    crossed: NodeCost
+
+    def cost(self, *, crossed: bool) -> NodeCost:
+        """Return the cost where nodes at levels below those fan-outs were placed before (crossed), or none was."""
+        return self.crossed if crossed else self.plain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorTable:
+    """States of one tensor (0 the first; holders[state] its level), edges, and per state and component what the
+    statement instances read and write there (None: the tensor may not stay there)."""
+
+    term: TensorTerm
+    holders: tuple[int, ...]
+    edges: tuple[Edge, ...]
+    final: tuple[tuple[int, ...] | None, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """Everything that the bound of one structure needs. start: cost present before any node, per component;
+    arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached."""
+
+    problem: Problem
+    structure: Structure
+    factors: StructureFactors
+    measure: Measure
+    context: Context
+    lattice: Lattice
+    tensors: tuple[TensorTable, ...]
+    start: tuple[int, ...]
+    compute_cycles: int
+    arithmetics: tuple[Arithmetic, ...]
+    stop: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Setting:
+    """What the tables of all tensors share. whole: temporal extents per dim; steps: their product; counts: the dtype of
+    counts; arithmetics: how each component's costs are kept."""
+
+    problem: Problem
+    measure: Measure
+    lattice: Lattice
+    factors: StructureFactors
+    context: Context
+    whole: dict[str, int]
+    steps: int
+    counts: np.dtype[Any]
+    arithmetics: tuple[Arithmetic, ...]
+
+    @property
+    def everywhere(self) -> NDArray[np.bool_]:
+        """Return the mask of all tiles, broadcastable to the lattice."""
+        return np.ones((1,) * len(self.lattice.shape), dtype=np.bool_)
+
+    @property
+    def ones(self) -> IntArray:
+        """Return the count 1 at every tile, broadcastable to the lattice."""
+        return np.ones((1,) * len(self.lattice.shape), dtype=self.counts)
+
+
+def _setting(
+    problem: Problem, structure: Structure, measure: Measure, context: Context, arithmetics: tuple[Arithmetic, ...]
+) -> _Setting:
+    """Return the setting of tables below the last tile of the context."""
+    whole = dict(zip(problem.dims, context.tiles[0], strict=True))
+    lattice = lattice_below(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
+    factors = StructureFactors(problem, structure, context.places)
+    counts = count_type(most_counted(problem.workload))
+    return _Setting(problem, measure, lattice, factors, context, whole, prod(whole.values()), counts, arithmetics)
+
+
+def build_tables(
+    problem: Problem, structure: Structure, measure: Measure, context: Context, stop: Callable[[], bool] = never
+) -> Tables:
+    """Return the tables of a structure below the last tile of the context."""
+    arithmetics = tuple(arithmetic_of(problem, component) for component in measure.components)
+    setting = _setting(problem, structure, measure, context, arithmetics)
+    tensors = tuple(_tensor_table(setting, term) for term in problem.terms)
+    start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
+    cycles = -(-setting.steps // problem.arch.compute.per_cycle)
+    shared = problem, structure, setting.factors, measure, context, setting.lattice
+    return Tables(*shared, tensors, start, cycles, arithmetics, stop)
+
+
+def arithmetic_of(problem: Problem, component: Component) -> Arithmetic:
+    """Return the arithmetic in which a component's costs, summed over any chain, are exact."""
+    found = arithmetic_for(most_costed(problem.workload, problem.arch, component))
+    counts = count_type(most_counted(problem.workload))
+    return found if counts == INT64 else Arithmetic(Kind.LONG, found.limit)
+
+
+def tables_below(tables: Tables, context: Context) -> Tables:
+    """Return the tables below the last tile of a context that goes on from that of `tables`.
+
+    What a node costs depends on the chain above it only for a tensor that is read through windows.
+    """
+    setting = _setting(tables.problem, tables.structure, tables.measure, context, tables.arithmetics)
+    lattice = setting.lattice
+    found = tuple(
+        _tensor_table(setting, table.term) if table.term.is_window else _table_below(table, tables.lattice, lattice)
+        for table in tables.tensors
+    )
+    return replace(tables, context=context, lattice=lattice, tensors=found)
+
+
+def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTable:
+    """Return the table for the tiles of a lattice inside its own."""
+
+    def below(cost: NodeCost) -> NodeCost:
+        return NodeCost(tuple(restricted(one, outer, inner) for one in cost.costs), restricted(cost.bits, outer, inner))
+
+    edges: list[Edge] = []
+    for edge in table.edges:
+        plain = below(edge.plain)
+        edges.append(replace(edge, plain=plain, crossed=plain if edge.crossed is edge.plain else below(edge.crossed)))
+    return replace(table, edges=tuple(edges))
+
+
+def _tensor_table(setting: _Setting, term: TensorTerm) -> TensorTable:
+    if term.is_output:
+        return _output_table(setting, term)
+    levels = range(setting.problem.level_count)
+    edges: list[Edge] = []
+    for level in levels:
+        parents = [p for p in levels if p < level and level in term.may_hold and not skips_level(term, p, level)]
+        edges.extend(_read_edge(setting, term, parent, level) for parent in parents)
+    final: list[tuple[int, ...] | None] = []
+    for holder in levels:
+        legal = not skips_level(term, holder, len(levels))
+        final.append(_read_final(setting, term, holder) if legal else None)
+    return TensorTable(term, tuple(levels), tuple(edges), tuple(final))
+
+
+def _read_edge(setting: _Setting, term: TensorTerm, parent: int, level: int) -> Edge:
+    windows = [dim for g in term.groups if g.is_window for dim in g.dims]
+    messages = _messages(setting, term, parent, level)
+    plain = _read_cost(setting, term, parent, level, messages, above=False)
+    below = None
+    if any(setting.factors.factor(dim, level, setting.problem.level_count) > 1 for dim in windows):
+        below = _read_cost(setting, term, parent, level, messages, above=True)
+    return _edge(setting, term, (parent, level), (parent, level), plain, below)
+
+
+def _edge(
+    setting: _Setting,
+    term: TensorTerm,
+    states: tuple[int, int],
+    levels: tuple[int, int],
+    above: NodeCost,
+    below: NodeCost | None,
+) -> Edge:
+    """Return the edge of a node with its cost above the spatial loops of fan-outs below its level, and below them
+    (None: no different)."""
+    plain = NodeCost(_standing(setting, term, levels[1], above.costs, above=False), above.bits)
+    if below is None:
+        pending = _pending(setting, levels[1])
+        if pending is None:
+            return Edge(*states, *levels, plain, plain)
+        return Edge(*states, *levels, NodeCost(_only(setting, pending, plain.costs), plain.bits), plain)
+    inside = NodeCost(_standing(setting, term, levels[1], below.costs, above=True), below.bits)
+    if sum(group > levels[1] for group in setting.factors.groups()) == 1:
+        return Edge(*states, *levels, plain, inside)  # the only such loops stand above the node
+    return Edge(*states, *levels, plain, _cheaper(setting, plain, inside))
+
+
+def _cheaper(setting: _Setting, first: NodeCost, second: NodeCost) -> NodeCost:
+    """Return the least of two costs, each on its own."""
+    costs = tuple(np.minimum(a, b) for a, b in zip(first.costs, second.costs, strict=True))
+    stands = [setting.arithmetics[0].possible(cost.costs[0]) for cost in (first, second)]
+    both = np.where(stands[1], np.minimum(first.bits, second.bits), first.bits)
+    return NodeCost(costs, np.where(stands[0], both, second.bits))
+
+
+def _standing(
+    setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numbers, ...], *, above: bool
+) -> tuple[Numbers, ...]:
+    """Return the costs, infeasible where the node cannot stand.
+
+    Spatial loops over fan-outs above its level are outside its tile, along its own dims: along others the node is
+    charged as if it stood above loops that do not change its tile, which may be outside. For a window tensor those
+    below its level are inside its tile (or, with `above`, outside).
+    """
+    ok = setting.everywhere
+    for (below, dim), place in setting.context.places:
+        tile = setting.lattice.values[dim]
+        if dim in term.dims and below <= level:
+            ok = ok & (place % tile == 0)
+        elif dim in term.dims and term.is_window:
+            ok = ok & (place % tile == 0 if above else tile % place == 0)
+    if setting.problem.rules:
+        ok = ok & _allowed_by_rules(setting, level)
+    return costs if ok.all() else _only(setting, ok, costs)
+
+
+def _only(setting: _Setting, ok: NDArray[np.bool_], costs: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
+    """Return the costs, infeasible where not `ok`."""
+    return tuple(arithmetic.where(ok, cost) for arithmetic, cost in zip(setting.arithmetics, costs, strict=True))
+
+
+def _allowed_by_rules(setting: _Setting, level: int) -> NDArray[np.bool_]:
+    """Return where the rules let a node of a level stand."""
+    problem, lattice, ok = setting.problem, setting.lattice, setting.everywhere
+    for rule in problem.rules:
+        if isinstance(rule, Intrinsic):
+            covered = lattice.values[rule.dim] * setting.factors.factor(rule.dim, level, problem.level_count)
+            ok = ok & (covered % rule.size == 0)
+    standing = standing_tiles(problem.rules, lattice, setting.whole)
+    return ok if standing is None else ok & standing
+
+
+def _pending(setting: _Setting, level: int) -> NDArray[np.bool_] | None:
+    """Return where a node may stand before all spatial loops over fan-outs below its level (None: everywhere).
+
+    They stand right above the first node of the levels below them, so their places are inside its tile.
+    """
+    ok = setting.everywhere
+    for (below, dim), place in setting.context.places:
+        if below > level:
+            ok = ok & (setting.lattice.values[dim] % place == 0)
+    return None if ok.all() else ok
+
+
+def _messages(setting: _Setting, term: TensorTerm, parent: int, level: int) -> IntArray:
+    """Return the messages per load at every tile (at least; exact where all places are decided)."""
+    factors = setting.factors
+    total = setting.ones * factors.messages(term, parent, level)
+    for group in term.groups:
+        if group.is_window and any(factors.factor(d, parent, level) > 1 for d in group.dims):
+            inner = lattice_below(tuple((dim, dict(setting.lattice.extents)[dim]) for dim in group.dims))
+            extents = tuple(setting.whole[dim] for dim in group.dims)
+            crossings = tuple(factors.crossings(dim, parent, level, above=True) for dim in group.dims)
+            known = _messages_at(group.coefficients, extents, inner.extents, crossings)
+            total = total * known[tile_index(setting.lattice, inner)]
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _messages_at(
+    coefficients: tuple[int, ...],
+    extents: tuple[int, ...],
+    inner: tuple[tuple[str, int], ...],
+    crossings: tuple[tuple[Crossing, ...], ...],
+) -> IntArray:
+    """Return the messages along a group at every tile of the lattice below `inner`, in its order."""
+    lattice = lattice_below(inner)
+    points = [tuple(lattice.point(index).values()) for index in np.ndindex(lattice.shape)]
+    return np.array([least_messages(coefficients, extents, point, crossings) for point in points], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _NodeLoads:
+    """Of one instance of a node in the whole run, at every tile: elements loaded, elements read at the parent for one
+    message of its siblings (equal to those loaded where no fan-out unites), elements held.
+
+    stands: where decided places let the node stand (None: everywhere).
+    """
+
+    fills: IntArray
+    reads: IntArray
+    held: IntArray
+    stands: NDArray[np.bool_] | None = None
+
+
+def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int, *, above: bool) -> _NodeLoads:
+    """Return what a node of `level` loads from level `parent`.
+
+    above: the node stands below spatial loops over fan-outs below its level (windows: their index sets have gaps).
+    """
+    lattice, factors = setting.lattice, setting.factors
+    groups = tuple(group for group in term.groups if group.is_window)
+    windows = [dim for group in groups for dim in group.dims]
+    held, trips = setting.ones, setting.ones
+    for dim, _ in lattice.extents:
+        if dim not in windows:
+            tiles = lattice.values[dim].astype(setting.counts, copy=False)
+            trips = trips * (setting.whole[dim] // tiles)
+            if dim in term.dims:
+                held = held * (tiles * factors.factor(dim, level, setting.problem.level_count))
+    if not windows:
+        return _NodeLoads(held * trips, held * trips, held)
+    extents = tuple((dim, setting.whole[dim]) for dim in windows)
+    seen = tuple(factors.crossings(dim, parent, level, above=above) for dim in windows)
+    fills = window_model(groups, extents, unmerged(seen))
+    loads, stands = _window_loads(setting, term, fills)
+    size = np.where(stands, fills.overlaps.size[tile_index(lattice, fills.pairs.lattice)], 0)
+    reads = loads
+    if factors.unites(parent, level):
+        reads, _ = _window_loads(setting, term, window_model(groups, extents, seen))
+    return _NodeLoads(held * loads, held * reads, held * size, stands)
+
+
+def _window_loads(setting: _Setting, term: TensorTerm, model: WindowModel) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Return the loads per element of the plain axes' tile, and where the node can stand (elsewhere the loads are 0):
+    loops below the chain's last tile in their best order, then the loops between the chain's tiles, outwards."""
+    lattice, context, dims = setting.lattice, setting.context, setting.problem.dims
+    windows = dict(model.pairs.lattice.extents)
+    plain = [d for d, dim in enumerate(dims) if dim in term.dims and dim not in windows]
+    other = [d for d, dim in enumerate(dims) if dim not in term.dims]
+    marks = [model.point(dict(zip(dims, tile, strict=True))) for tile in context.tiles]
+    repeats, trips = (_iterations(setting, own) for own in (other, plain))
+    where = tile_index(lattice, model.pairs.lattice)
+    loads, again, feasible = least_loads(model, marks[-1])
+    stands = feasible[where]
+    first = (loads[where] + (repeats - 1) * again[where]) * trips
+    outside = setting.steps // prod(context.tiles[-1])
+    if outside == 1:
+        return first, stands
+    saved = _saved_outside(context, model, marks, plain, other)
+    return first * outside - np.where(stands & (trips == 1), saved[where], 0), stands
+
+
+def _iterations(setting: _Setting, dims: list[int]) -> IntArray:
+    """Return the iterations of loops over these dims inside the chain's last tile, around every tile."""
+    total = setting.ones
+    for d in dims:
+        tiles = setting.lattice.values[setting.problem.dims[d]].astype(setting.counts, copy=False)
+        total = total * (setting.context.tiles[-1][d] // tiles)
+    return total
+
+
+def _saved_outside(
+    context: Context, model: WindowModel, marks: list[int], plain: list[int], other: list[int]
+) -> IntArray:
+    """Return the most that overlaps save in the loops between the chain's tiles, per window tile that divides the last
+    of these; loops over a plain dim of the tensor change the whole tile, so that nothing is kept outside them."""
+    saved = np.zeros(len(model.overlaps.size), dtype=np.int64)
+    for position in range(len(marks) - 1, 0, -1):
+        inner, outer = context.tiles[position], context.tiles[position - 1]
+        after = prod(context.tiles[0]) // prod(outer)
+        trips = prod(outer[d] // inner[d] for d in plain)
+        repeat = prod(outer[d] // inner[d] for d in other)
+        saved = saved + most_saved(model, marks[position], marks[position - 1], repeat, after * trips)
+        if trips > 1:
+            break
+    return saved
+
+
+def _read_cost(
+    setting: _Setting, term: TensorTerm, parent: int, level: int, messages: IntArray, *, above: bool
+) -> NodeCost:
+    loads = _node_loads(setting, term, parent, level, above=above)
+    found: list[Numbers] = []
+    reads = loads.reads * messages
+    for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
+        written, read, held = read_weights(setting.factors, term, component, parent, level)
+        terms = [(loads.fills, written), (reads, read)]
+        cost = arithmetic.sum_of([*terms, (loads.held, held)] if held else terms)
+        found.append(cost if loads.stands is None else arithmetic.where(loads.stands, cost))
+    return NodeCost(tuple(found), loads.held * term.tensor.bits)
+
+
+def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
+    factors, last = setting.factors, setting.problem.level_count
+    messages = factors.messages(term, holder, last)
+    for group in term.groups:
+        if group.is_window:
+            extents, ones = tuple(setting.whole[dim] for dim in group.dims), (1,) * len(group.dims)
+            crossings = tuple(factors.crossings(dim, holder, last, above=True) for dim in group.dims)
+            messages *= least_messages(group.coefficients, extents, ones, crossings)
+            messages *= least_union(group.coefficients, extents, ones, crossings)
+    weights = [read_weights(factors, term, component, holder, last) for component in setting.measure.components]
+    return tuple(read * messages * setting.steps for _, read, _ in weights)
+
+
+def _output_table(setting: _Setting, term: TensorTerm) -> TensorTable:
+    """States of an output are (holder, levels still to come): what siblings elide is credited to the levels inside."""
+    states = tuple(sorted(output_plans(term, setting.problem.level_count)))
+    edges: list[Edge] = []
+    for source, (holder, rest) in enumerate(states):
+        if rest:
+            target = states.index((rest[0], rest[1:]))
+            edges.append(_output_edge(setting, term, (source, target), holder, rest))
+    final = tuple(None if rest else _output_final(setting, term, holder) for holder, rest in states)
+    return TensorTable(term, tuple(holder for holder, _ in states), tuple(edges), final)
+
+
+def _output_edge(
+    setting: _Setting, term: TensorTerm, states: tuple[int, int], parent: int, rest: tuple[int, ...]
+) -> Edge:
+    level = rest[0]
+    node = _node_loads(setting, term, parent, level, above=False)
+    costs: list[Numbers] = []
+    for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
+        terms, credit = update_terms(setting.factors, term, component, (parent, level), rest, node.fills)
+        if component.held:
+            terms.append((node.held, component.held[level][term.index]))
+        costs.append(arithmetic.plus(arithmetic.sum_of(terms), -credit))
+    cost = NodeCost(tuple(costs), node.held * term.tensor.bits)
+    return _edge(setting, term, states, (parent, level), cost, None)
+
+
+def _output_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
+    components = setting.measure.components
+    return tuple(update_end(setting.factors, term, component, holder, setting.steps) for component in components)
