@@ -117,8 +117,8 @@ BUGS = (
     Bug(
         "adders where there are none",
         "dividing_tiles",
-        "for fanout, trips in view.idle if not adds[fanout]",
-        "for fanout, trips in view.idle if adds[fanout]",
+        "            if not adds[fanout]:\n",
+        "            if adds[fanout]:\n",
     ),
     Bug(
         "every sibling takes the partial sum",

@@ -185,8 +185,8 @@ def rows_where_alike(
     if not tensor.written:
         for number, node in enumerate(nodes):
             own = moves_of_operand(node.served, node.entries if number else 0, 0)
-            row = moves_of_operand(own.reads * node.instances, own.fills * node.instances, 0)
-            yield Row(node.level, tensor.index, *row, node.tile), (own.reads, own.writes)
+            loads, fills = own.reads * node.instances, own.fills * node.instances
+            yield Row(node.level, tensor.index, loads, fills, fills, 0, node.tile), (own.reads, own.writes)
         return
     touched = nodes[0].tile
     initial = initial_of(tensor, touched, 0)

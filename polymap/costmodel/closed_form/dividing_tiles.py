@@ -22,7 +22,15 @@ from polymap.costmodel.closed_form.accounting import AlikeNode, Amount, Busiest,
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Nest, Node
 
-TileSet = TypeVar("TileSet")
+
+class Sized(Protocol):
+    """A set of integers."""
+
+    @property
+    def size(self) -> Any: ...
+
+
+TileSet = TypeVar("TileSet", bound=Sized)
 Steps = list[tuple[Amount, Amount]]  # (stride, count) per progression {0, stride, ..., (count - 1) * stride}
 
 
@@ -35,8 +43,6 @@ class Progressions(Protocol[Amount, TileSet]):
     def tile(self, steps: Steps[Amount]) -> TileSet:
         """Return the sum of progressions; strides of any sign."""
         ...
-
-    def size(self, tile: TileSet) -> Amount: ...
 
     def overlap(self, tile: TileSet, shift: Amount) -> Amount:
         """Return how many elements a set has in common with itself moved by `shift`."""
@@ -67,37 +73,38 @@ class NodeView(Generic[Amount]):
     def __init__(
         self, one: Amount, tensor: TensorModel, loops: Sequence[Loop[Amount]], parent: Node, node: Node
     ) -> None:
-        kinds = tensor.kinds
+        kinds, position, fans, outer_fans = tensor.kinds, node.position, node.fans, parent.fans
+        steps = tile = instances = apart = one
         self.level, self.is_compute = node.level, node.level < 0
         self.above: list[tuple[Loop[Amount], Amount]] = []
-        self.steps = self.tile = self.instances = self.apart = one
         self.free: list[Steps[Amount]] = [[] for _ in tensor.windows]
         self.spread: list[list[tuple[int, Amount, Amount]]] = [[] for _ in tensor.windows]
         self.idle: list[tuple[int, Amount]] = []
         for loop in loops:
-            fanout, trips, kind = loop.fanout, loop.trips, kinds[loop.dim]
+            dim, _, trips, fanout, _ = loop
             if fanout == TEMPORAL:
-                if loop.position < node.position:
-                    self.above.append((loop, self.steps))
-                    self.steps = self.steps * trips
+                if loop.position < position:
+                    self.above.append((loop, steps))
+                    steps = steps * trips
                     continue
-            elif fanout < node.fans:
-                self.instances = self.instances * trips
-                if fanout < parent.fans:
+            elif fanout < fans:
+                instances = instances * trips
+                if fanout < outer_fans:
                     pass
-                elif kind == 1:
-                    self.apart = self.apart * trips
-                elif kind == 0:
+                elif kinds[dim] == 1:
+                    apart = apart * trips
+                elif kinds[dim] == 0:
                     self.idle.append((fanout, trips))
                 else:
-                    window, factor = window_of(tensor, loop.dim)
+                    window, factor = window_of(tensor, dim)
                     self.spread[window].append((fanout, loop.tile * factor, trips))
                 continue
-            if kind == 1:
-                self.tile = self.tile * trips
-            elif kind == 2:
-                window, factor = window_of(tensor, loop.dim)
+            if kinds[dim] == 1:
+                tile = tile * trips
+            elif kinds[dim] == 2:
+                window, factor = window_of(tensor, dim)
                 self.free[window].append((loop.tile * factor, trips))
+        self.steps, self.tile, self.instances, self.apart = steps, tile, instances, apart
 
 
 def window_of(tensor: TensorModel, dim: int) -> tuple[int, int]:
@@ -139,10 +146,10 @@ class DividingTiles(Generic[Amount, TileSet]):
 
     def tile(self, number: int) -> Amount:
         """Return the elements of the tile of node `number`."""
-        return self.views[number].tile * self._size(self.tiles(number))
-
-    def _size(self, tiles: list[TileSet]) -> Amount:
-        return _product(self._sums.one, (self._sums.size(tile) for tile in tiles))
+        total = self.views[number].tile
+        for tile in self.tiles(number):
+            total = total * tile.size
+        return total
 
     def entries(self, number: int) -> Amount:
         """Return how many elements enter one instance of node `number` in all."""
@@ -153,11 +160,16 @@ class DividingTiles(Generic[Amount, TileSet]):
 
     def _whole_less_kept(self, number: int) -> Amount:
         """Return the elements of the tiles of all steps less what each carry keeps."""
-        view, tiles = self.views[number], self.tiles(number)
-        whole = view.steps * self._size(tiles)
-        for times, shifts in self._carries(view):
-            overlaps = (self._sums.overlap(tile, shift) for tile, shift in zip(tiles, shifts, strict=True))
-            whole = whole - times * _product(self._sums.one, overlaps)
+        view, tiles, overlap_of = self.views[number], self.tiles(number), self._sums.overlap
+        whole = view.steps
+        for tile in tiles:
+            whole = whole * tile.size
+        for kept, shifts in self._carries(view):
+            for tile, shift in zip(tiles, shifts, strict=True):
+                kept = kept * overlap_of(tile, shift)
+                if kept == 0:
+                    break
+            whole = whole - kept
         return view.tile * whole
 
     def _carries(self, view: NodeView[Amount]) -> Iterator[tuple[Amount, list[Amount]]]:
@@ -194,45 +206,52 @@ class DividingTiles(Generic[Amount, TileSet]):
                 else:
                     alike.append((stride, trips))
             if alike:
-                copies = copies * sums.size(sums.tile(alike))
+                copies = copies * sums.tile(alike).size
             united.append(together)
         if view.is_compute:
-            distinct = _product(sums.one, (sums.size(sums.tile(together)) for together in united))
-            return copies * self._tensor.reads * view.steps * distinct
+            for together in united:
+                copies = copies * sums.tile(together).size
+            return copies * self._tensor.reads * view.steps
         return copies * (self._united_entries(number, united) if any(united) else self.entries(number))
 
     def _united_entries(self, number: int, united: list[Steps[Amount]]) -> Amount:
         """Return the elements of all loads, each the union over siblings displaced by `united`."""
         view, tiles, sums = self.views[number], self.tiles(number), self._sums
         spread = [sums.spread_size(tile, steps) for tile, steps in zip(tiles, united, strict=True)]
-        whole = view.steps * _product(sums.one, spread)
-        for times, shifts in self._carries(view):
-            kept = (
-                size - sums.new_size(tile, shift, steps)
-                for tile, steps, size, shift in zip(tiles, united, spread, shifts, strict=True)
-            )
-            whole = whole - times * _product(sums.one, kept)
+        whole = _product(view.steps, spread)
+        for kept, shifts in self._carries(view):
+            for tile, steps, size, shift in zip(tiles, united, spread, shifts, strict=True):
+                kept = kept * (size - sums.new_size(tile, shift, steps))
+            whole = whole - kept
         return view.tile * whole
 
     def arrivals(self, number: int) -> Amount:
         """Return how many drains of node `number` reach one parent instance, siblings added on the way where there are
         adders."""
         view, adds = self.views[number], self._machine.adds
-        total = _product(view.apart, (trips for fanout, trips in view.idle if not adds[fanout]))
-        if not view.is_compute:
-            every = (trips for spread in view.spread for _, _, trips in spread)
-            return _product(total, every) * self.entries(number)
+        total = view.apart
+        for fanout, trips in view.idle:
+            if not adds[fanout]:
+                total = total * trips
         for spread in view.spread:
-            total = _product(total, (trips for fanout, _, trips in spread if not adds[fanout]))
-            added = [(stride, trips) for fanout, stride, trips in spread if adds[fanout]]
+            added: Steps[Amount] = []
+            for fanout, stride, trips in spread:
+                if view.is_compute and adds[fanout]:
+                    added.append((stride, trips))
+                else:
+                    total = total * trips
             if added:
-                total = total * self._sums.size(self._sums.tile(added))
-        return total * view.steps
+                total = total * self._sums.tile(added).size
+        return total * (view.steps if view.is_compute else self.entries(number))
 
     def shares(self, number: int) -> Amount:
         """Return how many siblings of node `number` hold different elements; along windows all are taken to."""
         view = self.views[number]
-        return _product(view.apart, (trips for spread in view.spread for _, _, trips in spread))
+        apart = view.apart
+        for spread in view.spread:
+            for _, _, trips in spread:
+                apart = apart * trips
+        return apart
 
     def holds_apart(self, number: int) -> bool:
         """Return whether no siblings of node `number` hold an element through different offsets of a window."""
@@ -240,7 +259,7 @@ class DividingTiles(Generic[Amount, TileSet]):
         for tile, spread in zip(self.tiles(number), view.spread, strict=True):
             steps = [(stride, trips) for _, stride, trips in spread]
             if steps and sums.differs(
-                sums.spread_size(tile, steps), _product(sums.size(tile), (trips for _, trips in steps))
+                sums.spread_size(tile, steps), _product(tile.size, [trips for _, trips in steps])
             ):
                 return False
         return True
@@ -255,23 +274,20 @@ class DividingTiles(Generic[Amount, TileSet]):
         served = self.arrivals if self._tensor.written else self.loads
         return [
             AlikeNode(
-                level=view.level,
-                instances=view.instances,
-                shares=self.shares(number),
-                tile=self.tile(number),
-                entries=self.entries(number) if number else self.tile(number),
-                served=served(number + 1),
+                view.level,
+                view.instances,
+                self.shares(number),
+                self.tile(number),
+                self.entries(number) if number else self.tile(number),
+                served(number + 1),
             )
             for number, view in enumerate(self.views[:-1])
         ]
 
 
 def _product(first: Any, factors: Iterable[Any]) -> Any:
-    """Return the product, without the factors after a zero."""
     for factor in factors:
         first = first * factor
-        if first == 0:
-            break
     return first
 
 
@@ -284,10 +300,6 @@ class IntegerProgressions:
     def tile(self, steps: Steps[int]) -> Shape:
         """Return the sum of progressions."""
         return progressions(steps)[1]
-
-    def size(self, tile: Shape) -> int:
-        """Return the number of elements."""
-        return tile.size
 
     def overlap(self, tile: Shape, shift: int) -> int:
         """Return how many elements a set has in common with itself moved by `shift`."""

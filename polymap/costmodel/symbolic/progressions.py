@@ -233,10 +233,6 @@ class ExpressionProgressions:
         """Return the sum of progressions. Raises BudgetError where they interleave."""
         return shape_of(self._region, steps)
 
-    def size(self, tile: Shape) -> Expr:
-        """Return the number of elements."""
-        return tile.size
-
     def overlap(self, tile: Shape, shift: Expr) -> Expr:
         """Return how many elements a set has in common with itself moved by `shift`."""
         return overlap(self._region, tile, shift)
