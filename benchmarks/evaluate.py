@@ -84,6 +84,10 @@ def shapes() -> list[Case]:
         t("k", 4), t("p", 7), t("q", 7), t("c", 4), held("GLB", every), fan("k", 2, "X"), fan("c", 2, "Y"), t("p", 1),
         held("RF", every), t("r", 1), t("q", 1), t("s", 1), t("c", 1), t("k", 1), end,
     )  # fmt: skip
+    shared: tuple[MappingNode, ...] = (
+        t("k", 4), t("p", 7), t("q", 7), t("c", 4), held("GLB", every), fan("p", 2, "X"), fan("r", 1, "Y"), t("p", 1),
+        t("c", 1), held("RF", every), t("q", 1), t("s", 1), t("k", 1), end,
+    )  # fmt: skip
     chains: tuple[MappingNode, ...] = (
         t("m", 8), t("r", 20), t("c", 10), t("r", 9), held("GLB", ("O",)), t("c", 7), t("r", 4), fan("r", 1, "X"),
         fan("c", 2, "Y"), held("RF", ("O",)), t("m", 1), t("c", 1), end,
@@ -98,6 +102,9 @@ def shapes() -> list[Case]:
     text = "O[k,2*p+r,2*q+s] += I[c,p,q] * W[k,c,r,s]"
     layer = pm.einsum(text, k=16, c=16, p=28, q=28, r=3, s=3, bits=8)
     found.append(Case("transposed convolution, k and c spread", layer, flat, Mapping(transposed), aim))
+    found.append(Case("transposed convolution, p and r spread", layer, flat, Mapping(shared), aim))
+    longer = pm.einsum("O[k,2*p+r] += I[c,p] * W[k,c,r]", k=16, c=16, p=56, r=5, bits=8)
+    found.append(Case("O[k,2p+r], p and r spread", longer, flat, Mapping(both), aim))
     sums = pm.einsum("O[m] += A[r] * B[m,c]", m=64, r=50, c=40, bits=8)
     found.append(Case("partial sums below chains of four", sums, flat, Mapping(chains), aim))
     picture = convolution()

@@ -6,7 +6,8 @@ from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, 
 from polymap.codegen.forms import Form as Form
 from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
 from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
-from polymap.costmodel.cost import Cost as Cost, Traffic as Traffic
+from polymap.costmodel.cost import Cost as Cost
+from polymap.costmodel.counts import Traffic as Traffic
 from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
 from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula

@@ -4,6 +4,7 @@ case = chain_case(random.Random(seed))  # partial sums below three to six ragged
 case = tower_case(random.Random(seed))  # a sum below ragged loops over two dims, siblings innermost
 case = output_window_case(random.Random(seed))  # outputs that are windows: transposed convolutions
 case = input_window_case(random.Random(seed))  # convolutions of one and two dims
+case = transposed_case(random.Random(seed))  # transposed convolutions on machines that their bandwidths slow down
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
+from polymap.arch.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.schedules.space.sample import sample_mapping
 from polymap.workload.einsums import einsum
 from tests import cases
 from tests.case_machines import wide_machine
@@ -91,6 +94,23 @@ def input_window_case(rng: random.Random) -> Case:
     extents = workload.extents()
     tiles = {dim: _chain(rng, extents[dim], rng.choice((1, 2, 3, 3))) for dim in "pr"}
     return _mapped(rng, workload, tiles, rng.choice("pr"))
+
+
+def transposed_case(rng: random.Random) -> Case:
+    """Return a transposed convolution of one dim or two, anything spread in tiles of any size, on a machine of three or
+    four levels whose busiest instance tells the latency."""
+    sizes = {dim: rng.randrange(2, most + 1) for dim, most in {"k": 3, "c": 4, "p": 6, "r": 4}.items()}
+    text = "O[k,S*p+r] += I[c,p] * W[k,c,r]"
+    if rng.random() < 0.5:
+        sizes |= {"p": rng.randrange(2, 5), "q": rng.randrange(2, 5), "s": rng.randrange(1, 4)}
+        sizes |= {"k": rng.randrange(1, 3), "c": rng.randrange(1, 4)}
+        text = "O[k,S*p+r,S*q+s] += I[c,p,q] * W[k,c,r,s]"
+    workload = einsum(text.replace("S*", rng.choice(("", "2*", "2*", "3*"))), bits=8, sizes=sizes)
+    if rng.random() < 0.3:
+        workload = _initial(workload)
+    arch = _metered(load_arch(rng.choice(("cluster4", "simba_like"))))
+    mapping = sample_mapping(workload, arch, "any", rng)
+    return cases.as_it_is(workload, arch, mapping)
 
 
 def tower_case(rng: random.Random) -> Case:

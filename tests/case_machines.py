@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-from polymap.costmodel.cost import Counts
+from polymap.costmodel.counts import Counts
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from tests import cases

@@ -16,7 +16,7 @@ from functools import lru_cache
 from math import lcm
 from typing import TypeGuard
 
-from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout

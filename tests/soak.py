@@ -35,7 +35,7 @@ import numpy as np
 import polymap
 from polymap.costmodel.assembly import assemble
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.cost import Counts
+from polymap.costmodel.counts import Counts
 from polymap.costmodel.sets.counts import count_with_sets
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.costmodel.tables.cost_arrays import evaluate_many

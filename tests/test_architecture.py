@@ -232,7 +232,7 @@ def inner_imports(module: str, within: str) -> set[str]:
     return reached
 
 
-SHARED = {"polymap.costmodel.cost", "polymap.costmodel.symbolic.formulas"}  # data
+SHARED = {"polymap.costmodel.counts"}  # data
 
 
 @pytest.mark.parametrize(

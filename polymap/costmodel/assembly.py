@@ -1,20 +1,25 @@
-"""From counts to cost: energy, latency, utilization, capacity. Rationals all the way, rounded once at the end
-(design: counting, "Energy", "Latency", "Capacity").
-"""
+"""From counts to cost: energy, latency, utilization, capacity. Rationals all the way, floats rounded once."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 
-from polymap.costmodel.cost import Cost, Counts, LevelUse
-from polymap.ir import Architecture, BudgetError, MemoryLevel, Mistake, Violation, Workload
+from polymap.costmodel.cost import Cost
+from polymap.costmodel.counts import Counts, LevelUse
+from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Mistake, Violation, Workload
 
 
 def assemble(
-    workload: Workload, arch: Architecture, counts: Counts, violations: tuple[Violation, ...], method: str
+    workload: Workload,
+    arch: Architecture,
+    counts: Counts,
+    violations: tuple[Violation, ...],
+    method: str,
+    mapping: Mapping | None = None,
 ) -> Cost:
     """Return the cost that the counts mean. violations: all of them, capacity included; legal means there are none.
+    mapping: what was counted, which formulas are derived from.
 
     Raises BudgetError where an energy is beyond what a float can hold.
     """
@@ -32,12 +37,11 @@ def assemble(
         latency_cycles=latency_cycles(arch, counts),
         utilization=_rounded(utilization_exact(arch, counts)),
         bottleneck=bottleneck(arch, counts),
+        energy_by_level_pj_exact=energies,
+        workload=workload,
+        arch=arch,
+        mapping=mapping,
     )
-
-
-def energy_pj_exact(workload: Workload, arch: Architecture, counts: Counts) -> Fraction:
-    """Return the energy of the whole run in pJ, exactly: accesses, leakage and compute."""
-    return sum((energy for _, energy in energy_by_level_pj_exact(workload, arch, counts)), Fraction(0))
 
 
 def energy_by_level_pj_exact(
@@ -54,7 +58,7 @@ def energy_by_level_pj_exact(
         rows = [row for row in counts.traffic if row.level == level.name]
         read_bits = sum(row.reads * bits[row.tensor] for row in rows)
         written_bits = sum(row.writes * bits[row.tensor] for row in rows)
-        energy = (read_bits * level.read_pj + written_bits * level.write_pj) / level.word_bits
+        energy = level.access_pj(read_bits, written_bits)
         if level.leak_pj_per_cycle:
             energy += level.leak_pj_per_cycle * latency
         energies.append((level.name, energy))

@@ -2,52 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from polymap.costmodel.symbolic import Formula
-from polymap.ir import BudgetError, Mistake, Shown, Violation
+from polymap.costmodel.counts import Traffic
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Shown, Violation, Workload
 
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Elements of `tensor` read and written at `level`, summed over its instances; fills are part of writes, drains
-    part of reads."""
-
-    level: str
-    tensor: str
-    reads: int
-    writes: int
-    fills: int
-    drains: int
-
-
-@dataclass(frozen=True, slots=True)
-class LevelUse:
-    """What one instance of a level has at most: bits held at one time, and bits moved in the whole run.
-
-    The three busiest figures are each the largest over the instances (their sums over the tensors held).
-    """
-
-    level: str
-    occupancy_bits: int
-    busiest_read_bits: int
-    busiest_write_bits: int
-    busiest_total_bits: int
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """All integers of one mapping, from whichever implementation counted them.
-
-    traffic: one row per (level, tensor) held, outermost level first, tensors in the workload's order.
-    uses: one row per level, outermost first. steps: clock ticks. instances: statement instances executed.
-    """
-
-    instances: int
-    steps: int
-    traffic: tuple[Traffic, ...]
-    uses: tuple[LevelUse, ...]
+if TYPE_CHECKING:
+    from polymap.costmodel.symbolic import Formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +18,9 @@ class Cost(Shown):
     """The answer to "what does this mapping cost"; printed as the table of the command line's `evaluate`.
 
     energy_by_level_pj and occupancy_bits: (name, value) pairs, outermost first (the compute unit last in the energy;
-    the outermost level has no occupancy). bottleneck: the level or compute unit that decides the latency. formulas:
-    how `formula` answers; no part of the value.
+    the outermost level has no occupancy); energy_by_level_pj_exact: the same energies before rounding to floats.
+    bottleneck: the level or compute unit that decides the latency. workload, arch, mapping: what the cost is of; costs
+    are equal where their figures are, whatever they are of.
     """
 
     legal: bool
@@ -71,14 +35,24 @@ class Cost(Shown):
     latency_cycles: int
     utilization: float
     bottleneck: str
-    formulas: Callable[[str, str], Formula] | None = field(default=None, repr=False, compare=False)
+    energy_by_level_pj_exact: tuple[tuple[str, Fraction], ...] = field(repr=False)
+    workload: Workload | None = field(default=None, compare=False, repr=False)
+    arch: Architecture | None = field(default=None, compare=False, repr=False)
+    mapping: Mapping | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def energy_pj_exact(self) -> Fraction:
+        """The energy of the whole run in pJ, exactly: accesses, leakage and compute."""
+        return sum((energy for _, energy in self.energy_by_level_pj_exact), Fraction(0))
 
     def formula(self, level: str, tensor: str) -> Formula:
         """Return what `tensor` moves at `level` as sympy expressions in the mapping's tiles, and where they hold.
 
         Raises OptionError where the level does not hold the tensor, BudgetError where there is no such formula.
         """
-        if self.formulas is None:
+        if self.workload is None or self.arch is None or self.mapping is None:
             what = "this cost does not know its mapping"
             raise BudgetError(Mistake("PM496", what, "Use the cost that evaluate() or simulate() returned."))
-        return self.formulas(level, tensor)
+        from polymap.costmodel.symbolic import formula  # sympy is loaded by those who ask for a formula
+
+        return formula(self.workload, self.arch, self.mapping, level, tensor)

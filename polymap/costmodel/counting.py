@@ -11,7 +11,7 @@ import time
 from math import prod
 
 from polymap.costmodel.closed_form import count_closed_form
-from polymap.costmodel.cost import Counts
+from polymap.costmodel.counts import Counts
 from polymap.ir import (
     Architecture,
     Branch,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from functools import partial
 
 from polymap.costmodel.assembly import assemble, capacity_violations
-from polymap.costmodel.cost import Cost, Counts
+from polymap.costmodel.cost import Cost
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
-from polymap.costmodel.symbolic import Formula
+from polymap.costmodel.counts import Counts
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
 from polymap.schedules import check_mapping, placement_violations
 
@@ -47,14 +45,7 @@ def violations(
 
 
 def _cost(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, method: str, until: float) -> Cost:
-    cost = assemble(workload, arch, counts, _violations(workload, arch, mapping, counts, until), method)
-    return replace(cost, formulas=partial(_formula, workload, arch, mapping))
-
-
-def _formula(workload: Workload, arch: Architecture, mapping: Mapping, level: str, tensor: str) -> Formula:
-    from polymap.costmodel.symbolic import formula  # sympy is loaded by those who ask for a formula
-
-    return formula(workload, arch, mapping, level, tensor)
+    return assemble(workload, arch, counts, _violations(workload, arch, mapping, counts, until), method, mapping)
 
 
 def _violations(

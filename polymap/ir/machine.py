@@ -89,6 +89,10 @@ class MemoryLevel:
         """Whether the tiles held at one time may take so many bits, before buffering."""
         return self.usable_bits is None or bits <= self.usable_bits
 
+    def access_pj(self, read_bits: int, written_bits: int) -> Fraction:
+        """The energy of so many bits read and written, in pJ: a part of a word costs its share."""
+        return (read_bits * self.read_pj + written_bits * self.write_pj) / self.word_bits
+
     def may_hold(self, tensor: Tensor) -> bool:
         """Whether the tensor may be stored here."""
         return self.holds is None or tensor.is_among(self.holds)

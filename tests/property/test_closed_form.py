@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from polymap.costmodel.closed_form.busiest import _works, accesses, busiest_of_levels
+from polymap.costmodel.closed_form.busiest import Instances, _works, busiest_of_levels
 from polymap.costmodel.closed_form.counts import count_closed_form, counts_of
 from polymap.costmodel.closed_form.dividing_tiles import count_uniform
 from polymap.costmodel.closed_form.groups import workload_model
@@ -99,6 +99,7 @@ def test_what_the_instances_of_a_level_read_and_write_adds_up() -> None:
         if all(nest.even[loop.dim] for loop in spatial):
             continue
         counter = Counter(model, machine, nest)
+        instances = Instances(counter)
         try:
             rows = {(row.level, row.tensor): row for row in counter.rows()}
             for tensor, nodes in zip(model.tensors, nest.holders, strict=True):
@@ -107,7 +108,8 @@ def test_what_the_instances_of_a_level_read_and_write_adds_up() -> None:
                     digits = [range(loop.trips) for loop in loops]
                     every = [dict(zip((loop.position for loop in loops), at, strict=True)) for at in product(*digits)]
                     at_work = [pins for pins in every if _works(counter, pins)]
-                    moved = [accesses(counter, tensor, nodes, number, pins) for pins in at_work]
+                    each_alone = [{place: range(at, at + 1) for place, at in pins.items()} for pins in at_work]
+                    moved = [instances.accesses(tensor, nodes, number, kind) for kind in each_alone]
                     row = rows[node.level, tensor.index]
                     sums = tuple(sum(each) for each in zip(*moved, strict=True))
                     assert sums == (row.reads, row.writes), f"random_case seed {seed}, {tensor.name} at {node.level}"

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polymap.costmodel.analysis.bounds import compulsory_traffic
-from polymap.costmodel.cost import Cost, Traffic
+from polymap.costmodel.cost import Cost
+from polymap.costmodel.counts import Traffic
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Access, Statement, Workload, accesses_of
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel

@@ -9,7 +9,7 @@ from math import prod
 
 from hypothesis import given, settings, strategies as st
 
-from polymap.costmodel.cost import Counts, Traffic
+from polymap.costmodel.counts import Counts, Traffic
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload, accesses_of, written_tensors
 from polymap.ir.machine import Architecture, Fanout, Multicast

@@ -1,4 +1,4 @@
-"""What latency takes from energy: the bounds that products of both are searched with are below every tree, and high."""
+"""What latency takes from energy: the bounds of products of both are below every tree, and high enough."""
 
 from __future__ import annotations
 

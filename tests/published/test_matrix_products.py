@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.cost import Counts
+from polymap.costmodel.counts import Counts
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel

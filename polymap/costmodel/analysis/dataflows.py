@@ -10,7 +10,8 @@ from enum import Enum
 from fractions import Fraction
 
 from polymap.costmodel.analysis.footprint import fixed_dims, innermost_places
-from polymap.costmodel.cost import Cost, Traffic
+from polymap.costmodel.cost import Cost
+from polymap.costmodel.counts import Traffic
 from polymap.ir import Architecture, Mapping, Role, Spatial, Workload, accesses_of, written_tensors
 
 

@@ -52,6 +52,7 @@ from polymap.costmodel.closed_form.window_sums import (
     kept_elements as kept_elements,
 )
 from polymap.costmodel.closed_form.window_tables import (
+    AMONG as AMONG,
     Axis as Axis,
     WindowKind as WindowKind,
     window_table as window_table,

@@ -6,7 +6,7 @@ partial sum. One instance per kind is counted on its own; kinds that can be no b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 from math import prod
 
@@ -18,6 +18,7 @@ from polymap.costmodel.closed_form.groups import TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.closed_form.refills import joint_changes
+from polymap.costmodel.closed_form.shares import Shares, shares_of
 
 _MAX_CANDIDATES = 500
 
@@ -26,16 +27,24 @@ def busiest_of_levels(counter: Counter, rows: list[Row], left_out: Collection[in
     """Return the busiest instance per level, outermost first, of a mapping with these rows. left_out: levels of which
     it is not wanted, and may be 0."""
     nest = counter.nest
-    for tensor, nodes in zip(counter.model.tensors, nest.holders, strict=True):
-        for node in nodes[1:-1]:
-            if tensor.written and node.level not in left_out and counter.is_lopsided(tensor, node):
-                raise too_large()
+    lopsided = {
+        node.level
+        for tensor, nodes in zip(counter.model.tensors, nest.holders, strict=True)
+        for node in nodes[1:-1]
+        if tensor.written and counter.is_lopsided(tensor, node)
+    }
+    alike: tuple[Busiest, ...] = ()
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
-        return _all_alike(counter, rows)
-    return tuple(
-        Busiest() if level in left_out else _busiest(counter, level, fans) if fans else _only(counter, rows, level)
-        for level, fans in counter.machine.levels.values()
-    )
+        alike = _all_alike(counter, rows)
+    found: list[Busiest] = []
+    for level, fans in counter.machine.levels.values():
+        if alike and level not in lopsided:
+            found.append(alike[level])
+        elif level in left_out:
+            found.append(Busiest())
+        else:
+            found.append(_busiest(counter, level, fans) if fans else _only(counter, rows, level))
+    return tuple(found)
 
 
 def _only(counter: Counter, rows: list[Row], level: int) -> Busiest:
@@ -90,38 +99,41 @@ def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
         for number, node in enumerate(nodes)
         if node.level == level
     ]
+    instances = Instances(counter)
     best = Busiest()
-    for pins in candidates(counter, fans):
+    for kind in kinds_of_instances(counter, fans):
         read = written = 0
         for tensor, number, nodes in here:
-            reads, writes = accesses(counter, tensor, nodes, number, pins)
+            reads, writes = instances.accesses(tensor, nodes, number, kind)
             read += reads * tensor.bits
             written += writes * tensor.bits
         best = Busiest(max(best.read, read), max(best.written, written), max(best.moved, read + written))
     return best
 
 
-def candidates(counter: Counter, fans: int) -> Iterator[dict[int, int]]:
-    """Yield the digits (position of a spatial loop -> digit) of one instance per kind that may be the busiest.
+def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]]:
+    """Yield the digits (position of a spatial loop -> digits) of the instances of each kind that may be the busiest.
 
     Only dims of a window, or that the target lacks, let another instance than the first do more: under a single, an
-    instance with shorter tiles changes them at no other steps. Where all tiles of a dim divide, all do the same.
+    instance with shorter tiles changes them at no other steps. Where all tiles of a dim divide, all do the same but for
+    the partial sums they take.
     """
     loops: list[Loop] = []
-    digits: list[tuple[int, ...]] = []
+    digits: list[tuple[range, ...]] = []
     for dim, chain in enumerate(counter.nest.chains):
-        doubtful = not counter.nest.even[dim] and _may_be_busier(counter, dim)
+        doubtful = _may_be_busier(counter, dim)
         links = tuple((loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.EACH, 0) for loop in chain)
         for loop, found in zip(chain, runs(counter.model.extents[dim], links), strict=True):
             if loop.fanout != TEMPORAL and loop.fanout < fans:
                 loops.append(loop)
-                digits.append(tuple(first for first, _ in found) if doubtful else (0,))
+                every = tuple(range(first, first + many) for first, many in found)
+                digits.append(every if doubtful else (range(1),))
     if prod(len(each) for each in digits) > _MAX_CANDIDATES:
         raise too_large()
     for chosen in product(*digits):
-        pins = {loop.position: digit for loop, digit in zip(loops, chosen, strict=True)}
-        if _works(counter, pins):
-            yield pins
+        kind = {loop.position: run for loop, run in zip(loops, chosen, strict=True)}
+        if _works(counter, {position: run.start for position, run in kind.items()}):
+            yield kind
 
 
 def _may_be_busier(counter: Counter, dim: int) -> bool:
@@ -141,23 +153,45 @@ def _works(counter: Counter, pins: Pins) -> bool:
     return True
 
 
-def accesses(
-    counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins
-) -> tuple[int, int]:
-    """Return what the instance with these digits reads and writes of a tensor at its node `number`."""
-    node, below = nodes[number], nodes[number + 1]
-    if not tensor.written:
-        fills = counter.fills(tensor, nodes[number - 1], node, pins) if number else 0
-        return counter.messages(tensor, node, below, pins), fills
-    arrivals = counter.arrivals(tensor, node, below, pins)
-    fills = fills_of(counter, tensor, nodes, number, pins)
-    if number == 0:
-        return arrivals - counter.tile(tensor, node) + fills, arrivals
-    return arrivals + fills, arrivals + fills
+class Instances:
+    """What instances of levels read and write, one by one. kind: position of a spatial loop -> digits that leave the
+    same of each length; of these instances the one that takes the most partial sums is meant."""
+
+    __slots__ = ("_counter", "_shares")
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._shares: dict[tuple[int, tuple[tuple[int, int], ...]], Shares] = {}
+
+    def accesses(
+        self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, kind: Mapping[int, range]
+    ) -> tuple[int, int]:
+        """Return what such an instance reads and writes of a tensor at its node `number`."""
+        counter, node, below = self._counter, nodes[number], nodes[number + 1]
+        pins = {position: digits.start for position, digits in kind.items()}
+        if not tensor.written:
+            fills = counter.fills(tensor, nodes[number - 1], node, pins) if number else 0
+            return counter.messages(tensor, node, below, pins), fills
+        arrivals = counter.arrivals(tensor, node, below, pins)
+        if number and counter.is_lopsided(tensor, node):
+            fills = self._shares_of(tensor, number, pins).most(kind)
+        else:
+            fills = fills_of(counter, tensor, nodes, number, pins)
+        if number == 0:
+            return arrivals - counter.tile(tensor, node) + fills, arrivals
+        return arrivals + fills, arrivals + fills
+
+    def _shares_of(self, tensor: TensorModel, number: int, pins: Pins) -> Shares:
+        told = [loop.position for loop in self._counter.nest.loops if tensor.kinds[loop.dim] == 1]
+        key = number, tuple((position, pins[position]) for position in told if position in pins)
+        if key not in self._shares:
+            self._shares[key] = shares_of(self._counter, tensor, number, dict(key[1]))
+        return self._shares[key]
 
 
 def fills_of(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> int:
-    """Return how many partial sums the instance with these digits takes from its parent, of a written tensor.
+    """Return how many partial sums the instance with these digits takes from its parent, of a written tensor
+    of which siblings take equal shares.
 
     Every event but the first of a stay brings one to the first of the siblings that enter the element. The first
     sibling enters whenever the element is new to all; at other events it stays, and later ones come back from idling.
@@ -167,8 +201,6 @@ def fills_of(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], num
     parent, node = nodes[number - 1], nodes[number]
     if not counter.refills(tensor, node):
         return 0
-    if counter.is_lopsided(tensor, node):
-        raise too_large()
     siblings = _idle_siblings(counter, tensor, parent, node)
     if any(pins[loop.position] for loop in siblings):
         return _come_back(counter, tensor, parent, node, siblings, pins)

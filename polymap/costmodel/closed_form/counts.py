@@ -12,7 +12,7 @@ from polymap.costmodel.closed_form.dividing_tiles import count_uniform
 from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
 from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
-from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
 
 Key = TypeVar("Key")

@@ -50,11 +50,22 @@ class Axis(NamedTuple):
     loops: tuple[Loop, ...]
 
 
-class WindowTable:
-    """held: [step, sibling that counts on its own, sibling of those that one step compares, element]. digits: of the
-    window's TIME loops, per step, outermost loop first; positions: of these loops."""
+class Points(NamedTuple):
+    """The points of a window's box: per point its step, sibling that counts on its own, sibling of those that one step
+    compares, and element. The last of the box's dims runs fastest."""
 
-    __slots__ = ("_digits", "_held", "_kinds", "_positions")
+    step: Integers
+    apart: Integers
+    among: Integers
+    element: Integers
+
+
+class WindowTable:
+    """held: [step, sibling that counts on its own, sibling of those that one step compares, element]. points: of the
+    box, without those that PINNED digits leave out. digits: of the window's TIME loops, per step, outermost loop first;
+    positions: of these loops."""
+
+    __slots__ = ("_digits", "_held", "_kinds", "_positions", "points")
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._kinds: dict[tuple[int, bool], list[WindowKind]] = {}
@@ -97,6 +108,12 @@ class WindowTable:
         here = np.broadcast_to(inside, points).reshape(-1)
         at = [np.broadcast_to(each, points).reshape(-1)[here] for each in (apart, among, element)]
         self._held[step[here], at[0], at[1], at[2]] = True
+        self.points = Points(step[here], *at)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many steps, siblings that count on their own, siblings that one step compares, and elements there are."""
+        return self._held.shape
 
     def whole(self) -> int:
         """Return the elements that any of the compared siblings holds, over all steps."""
@@ -110,17 +127,17 @@ class WindowTable:
         return self._kinds[carry, moved]
 
     def _all_kinds(self, carry: int, *, moved: bool) -> Iterator[WindowKind]:
-        before, now, since = self._steps(carry, moved=moved)
+        before, now, since = self.steps(carry, moved=moved)
         was, is_now = self._held[before], self._held[now]
         stops, starts = (was & ~is_now).any(axis=2), (is_now & ~was).any(axis=2)
         held = was.any(axis=2) & is_now.any(axis=2)
-        place, started = self._past(before, since)
+        place, started = self.past(before, since)
         codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
         for code, often in enumerate(np.bincount(codes[held]).tolist()):
             if often:
                 yield WindowKind(often, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
 
-    def _steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
+    def steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
         """Return the numbers of the steps before and at a carry, and of the first ones of the loops inside it that end
         with the steps before."""
         outside = sum(position < carry for position in self._positions)
@@ -133,7 +150,7 @@ class WindowTable:
         follows = np.flatnonzero(same[1:] == same[:-1])
         return ends[follows], starts[follows + 1], starts[follows]
 
-    def _past(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
+    def past(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
         """Return where the last change in the steps since .. before was, and whether a sibling started at it: per pair
         of these, sibling that counts on its own and element."""
         steps = len(self._digits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.costmodel.sets.flow import Ledger, Scene
 from polymap.costmodel.sets.peak import coordinates, peak_bits
 from polymap.costmodel.sets.rules import count_partial_sums, count_plain, count_read_only

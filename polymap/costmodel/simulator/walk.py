@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.costmodel.simulator.state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
 from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Execution, Place, Tree, executions, resolve
 from polymap.ir import Architecture, Mapping, Operator, Workload

@@ -47,6 +47,7 @@ from polymap.costmodel.tables.loops import Integers, Many
 from polymap.costmodel.tables.rows import NO_ANSWER
 from polymap.costmodel.tables.siblings import is_listed, listed_sums
 from polymap.costmodel.tables.sliding import first_size, is_in_reach, sums
+from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_of
 from polymap.ir import BudgetError
 
 _FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own
@@ -208,8 +209,13 @@ class WindowKept(OfWindow):
     clock: Clock
 
     def count(self, tiles: Sequence[Integers]) -> Many:
+        axes = _apart(self.axes)
         count = partial(_kept_in_window, cuts=self.cuts, clock=self.clock)
-        return _summed(count, _apart(self.axes), self.cuts, "all", tiles, self.clock)
+        at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None
+        united = any(part is Part.UNITED for _, _, chain in axes for _, part, _ in chain)
+        if self.clock is Clock.MACHINE and not united and is_tabled(axes):
+            at_once = partial(kept_elements_of, axes, cuts=self.cuts)
+        return _summed(count, axes, self.cuts, "all", tiles, self.clock, at_once)
 
 
 def _apart(axes: Axes) -> Axes:
@@ -250,9 +256,10 @@ def _summed(
     name: str,
     tiles: Sequence[Integers],
     clock: Clock = Clock.OWN,
+    at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None,
 ) -> Many:
-    """Return one sum over the steps of a window: from formulas, where they do not reach sibling by sibling, and by
-    `count` where arrays do not reach."""
+    """Return one sum over the steps of a window: from formulas, where they do not reach sibling by sibling, then point
+    by point (`at_once`, where there is one), else by `count`, one by one."""
     if not tiles:
         return one_by_one(count, axes, tiles)
     values = np.zeros(len(tiles[0]), dtype=np.int64)
@@ -270,7 +277,8 @@ def _summed(
         left = np.zeros_like(left)
         left[numbers[wrong]] = True
     if left.any():
-        values[left] = one_by_one(count, axes, [tile[left] for tile in tiles])
+        some = [tile[left] for tile in tiles]
+        values[left] = at_once(digits_of_axes(axes, some)) if at_once else one_by_one(count, axes, some)
     return values
 
 

@@ -19,8 +19,7 @@ from polymap.costmodel.closed_form import TEMPORAL, Axes, Axis, Chain, Cut, Cuts
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.factors import OfWindow, digits_of_axes, one_by_one
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
-
-Carry = tuple[int, bool]  # column of its loop, and whether that is one of the window's
+from polymap.costmodel.tables.window_histories import Carry, is_tabled, window_tables
 
 
 class Ask(NamedTuple):
@@ -53,6 +52,8 @@ class WindowWhole(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         columns = tuple(column for _, _, chain in self.axes for column, _, _ in chain)
+        if tiles and is_tabled(self.axes):
+            return window_tables(self.axes, digits_of_axes(self.axes, tiles), columns, self.carries).whole
         return one_by_one(lambda axes: _written_out(axes, columns, self.carries)[0], self.axes, tiles)
 
 
@@ -67,6 +68,10 @@ class WindowStays(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         columns = tuple(column for _, _, chain in self.axes for column, _, _ in chain)
+        if tiles and is_spread(self.axes) and is_tabled(self.axes):
+            table = window_tables(self.axes, digits_of_axes(self.axes, tiles), columns, self.carries)
+            approved = (often for kind, often in table.kinds[self.carry].items() if self.ask.approves(kind))
+            return sum(approved, np.zeros(len(tiles[0]), dtype=np.int64))
         count = partial(_of_one, columns=columns, carries=self.carries, carry=self.carry, ask=self.ask)
         if not tiles or not self._is_in_reach():
             return one_by_one(count, self.axes, tiles)

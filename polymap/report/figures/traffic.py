@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from html import escape
 
 from polymap.costmodel import Cost, Traffic
@@ -60,21 +59,22 @@ def traffic_html(cost: Cost) -> str:
 
 def traffic_figure(workload: Workload, arch: Architecture, cost: Cost) -> TrafficFigure:
     """Return elements and energy per level and tensor; the energies of a level add up to the one in `cost`."""
-    totals = dict(cost.energy_by_level_pj)
+    totals = dict(cost.energy_by_level_pj_exact)
+    bits = {tensor.name: tensor.bits for tensor in workload.tensors}
     bars: list[Bar] = []
     for level in arch.levels:
         rows = [row for row in cost.traffic if row.level == level.name]
-        pj = {row.tensor: _energy(row, workload, level.read_pj, level.write_pj, level.word_bits) for row in rows}
-        rest = totals.get(level.name, 0.0) - float(sum(pj.values()))
+        pj = {row.tensor: level.access_pj(row.reads * bits[row.tensor], row.writes * bits[row.tensor]) for row in rows}
+        rest = float(totals[level.name] - sum(pj.values()))
         bars.append(
             Bar(
                 level.name,
                 tuple((row.tensor, row.reads + row.writes) for row in rows),
                 tuple((tensor, float(value)) for tensor, value in pj.items()),
-                rest if level.leak_pj_per_cycle else 0.0,
+                rest,
             )
         )
-    bars.append(Bar(arch.compute.name, (), (), totals.get(arch.compute.name, 0.0)))
+    bars.append(Bar(arch.compute.name, (), (), float(totals[arch.compute.name])))
     colours = tuple(svg.tensor_colours(workload).items())
     return TrafficFigure(f"{workload.name} on {arch.name}", colours, tuple(bars))
 
@@ -114,11 +114,6 @@ def traffic_svg(workload: Workload, arch: Architecture, cost: Cost) -> svg.Pictu
 
 def _values(row: Traffic) -> tuple[int, int, int, int]:
     return row.reads, row.writes, row.fills, row.drains
-
-
-def _energy(row: Traffic, workload: Workload, read_pj: Fraction, write_pj: Fraction, word_bits: int) -> Fraction:
-    bits = workload.tensor(row.tensor).bits
-    return (row.reads * read_pj + row.writes * write_pj) * Fraction(bits, word_bits)
 
 
 def _pj(bar: Bar) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -105,6 +105,7 @@ class Walking:
         asked = None if meets is None else self._asked
         self._walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles, asked)
         self._words = iter(self._walk.words)
+        self._taken = 0
         self._pending: Word | None = None
         self._vectors: set[tuple[int, ...]] | None = set() if count_distinct else None
         self._stop: Callable[[], bool] | None = None  # asked between the trees of one sequence of loops
@@ -128,8 +129,20 @@ class Walking:
         return self._walk.result(None if self._vectors is None else len(self._vectors))
 
     def _next(self) -> Word | None:
-        word, self._pending = self._pending or next(self._words, None), None
+        word, self._pending = self._pending, None
+        if word is None:
+            word = next(self._words, None)
+            self._taken += 1
         return word
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state to pickle: how many sequences of loops were walked stands for the iterator over them."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_words", "_stop")}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._stop = None
+        self._words = islice(iter(self._walk.words), self._taken, None)
 
     def _noted(self, word: Word) -> bool:
         """Return whether all trees of these loops were seen; where not, none were."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from random import Random
 
 from polymap.costmodel import Cost, evaluate
@@ -54,11 +55,13 @@ def annealer_of(
     single = objective.singles[0]
     if not is_polished(workload, single):
         return None
-
-    def breaks(mapping: Mapping, cost: Cost) -> int:
-        return len(refusals(workload, arch, rules, mapping, cost)) if rules else 0
-
+    breaks = partial(_rules_broken, workload, arch, rules)
     return Annealer(workload, narrowed(workload, arch, rules), single, breaks, divide=divide, seed=seed)
+
+
+def _rules_broken(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapping, cost: Cost) -> int:
+    """Return how many of the rules a mapping breaks."""
+    return len(refusals(workload, arch, rules, mapping, cost)) if rules else 0
 
 
 class Annealer:

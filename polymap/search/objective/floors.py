@@ -44,12 +44,8 @@ def _instances(workload: Workload) -> int:
 
 
 def _energy(workload: Workload, arch: Architecture) -> Fraction:
-    outer = arch.levels[0]
-    total = arch.compute.pj * _instances(workload)
-    for row in compulsory_traffic(workload):
-        share = Fraction(workload.tensor(row.tensor).bits, outer.word_bits)
-        total += share * ((row.reads or 0) * outer.read_pj + (row.writes or 0) * outer.write_pj)
-    return total
+    reads, writes = _compulsory_bits(workload)
+    return arch.compute.pj * _instances(workload) + arch.levels[0].access_pj(reads, writes)
 
 
 def _compulsory_bits(workload: Workload) -> tuple[int, int]:

@@ -190,7 +190,7 @@ def objective_value(workload: Workload, arch: Architecture, objective: Objective
     """Return the objective of a cost, exactly, in its unit; of an order or a front the first part's."""
     powers = objective.goal.powers
     if powers:
-        return powers.product(_energy(workload, arch, cost), Fraction(cost.latency_cycles))
+        return powers.product(cost.energy_pj_exact, Fraction(cost.latency_cycles))
     match objective.goal:
         case Goal.TRAFFIC:
             rows = (row for row in cost.traffic if row.level == objective.level)
@@ -207,17 +207,6 @@ def objective_value(workload: Workload, arch: Architecture, objective: Objective
 def objective_values(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[Fraction, ...]:
     """Return the values of an order's or a front's parts, else the one value."""
     return tuple(objective_value(workload, arch, one, cost) for one in objective.singles)
-
-
-def _energy(workload: Workload, arch: Architecture, cost: Cost) -> Fraction:
-    levels = {level.name: level for level in arch.levels}
-    energy = cost.instances * arch.compute.pj
-    energy += sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cost.latency_cycles
-    for row in cost.traffic:
-        level = levels[row.level]
-        share = Fraction(workload.tensor(row.tensor).bits, level.word_bits)
-        energy += share * (row.reads * level.read_pj + row.writes * level.write_pj)
-    return energy
 
 
 def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> Measure:

@@ -40,5 +40,5 @@ def exact_score(workload: Workload, arch: Architecture, objective: Objective, ma
     for level, use in zip(arch.levels, counts.uses, strict=True):
         if level.capacity_bits is not None:
             excess += max(Fraction(0), Fraction(use.occupancy_bits * level.buffering, level.capacity_bits) - 1)
-    cost = assemble(workload, arch, counts, (), "closed form")
+    cost = assemble(workload, arch, counts, (), "closed form", mapping)
     return Scored(excess, objective_values(workload, arch, objective, cost)[0], cost)

@@ -10,6 +10,8 @@ from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, T
 from polymap.search.problem.magnitudes import most_counted
 from polymap.search.problem.rules import Rules, narrowed
 
+Classes = tuple[tuple[int, ...], ...]  # [fan-out class][dim], the product of the dim's factors over the class
+
 MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element
 MOST_WINDOWED = 1 << 48  # points of all window dims together, so that what is counted of them stays below UNREACHED
 MOST_AXES = 60  # of a table: numpy allows 64
@@ -70,8 +72,11 @@ class FanoutClass:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Workload and machine, analysed. `reason` says why the lattice search does not apply (None: it does). rules: what
-    every mapping must meet besides."""
+    """Workload and machine, analysed.
+
+    reason: why the lattice search does not apply (None: it does). rules: what every mapping must meet besides.
+    excluded: spatial structures that no mapping may have.
+    """
 
     workload: Workload
     arch: Architecture
@@ -81,6 +86,7 @@ class Problem:
     classes: tuple[FanoutClass, ...]
     reason: str | None
     rules: Rules = ()
+    excluded: tuple[Classes, ...] = ()
 
     @property
     def level_count(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, prod
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
 from polymap.search.problem.goals import Objective
@@ -81,6 +81,7 @@ class AtMost:
 
 
 OrderRule = Outside | Outermost | Innermost
+StructureRule = OrderRule | Factor | Intrinsic | Utilization
 Rule = Outside | Outermost | Innermost | Factor | Held | Intrinsic | Utilization | AtMost
 Rules = tuple[Rule, ...]
 
@@ -166,3 +167,15 @@ def dims_named(rules: Rules) -> frozenset[str]:
             case Held() | Utilization() | AtMost():
                 pass
     return frozenset(named)
+
+
+def least_parallel(instances: int, arch: Architecture, rules: Rules) -> int:
+    """Return over how many instances of fan-outs all dims together must be spread for the utilization that rules ask
+    for; more than there are statement instances where none is enough."""
+    least = 1
+    lanes, units = prod(fanout.size for fanout in arch.fanouts), arch.compute.per_cycle
+    for rule in rules:
+        if isinstance(rule, Utilization) and rule.least > 0:
+            cycles = int(instances / (rule.least * lanes * units))
+            least = max(least, instances + 1 if cycles == 0 else -(-instances // (cycles * units)))
+    return least

@@ -2,7 +2,8 @@
 
 Fan-outs of one class are alike to every count, so a structure is told by one product per class and dim: of the dim's
 factors over the class's fan-outs, each within its size and `dims`. The classes' products divide the extents together.
-Where the user constrains them, CP-SAT owns the constraints and lists what meets them (structure_model.py).
+Tables list them. Where rules constrain more than the choice of factors, CP-SAT decides first whether anything is left
+(structure_model.py); without rules it is not even loaded.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
 from polymap.search.problem.lattice import IntArray, divisors, prime_factors
-from polymap.search.problem.problem import FanoutClass, Problem
-from polymap.search.problem.rules import Factor, Rules
+from polymap.search.problem.problem import Classes, FanoutClass, Problem
+from polymap.search.problem.rules import Factor, Intrinsic, Rules, StructureRule, least_parallel
 
 Vector = tuple[int, ...]
 Factors = tuple[Vector, ...]
@@ -30,7 +31,7 @@ class Structure:
     """factors: [fan-out][dim] as enumerated. classes: [class][dim], the products that decide every count."""
 
     factors: tuple[tuple[int, ...], ...]
-    classes: tuple[tuple[int, ...], ...]
+    classes: Classes
 
     def used(self, dim: int) -> int:
         """Return the product of the dim's factors over all fan-outs."""
@@ -49,21 +50,45 @@ class Splits:
 def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
     """Return the structures, one per distinct class products, in a fixed order, and whether these are all.
 
-    Raises SolverError if CP-SAT, asked where there are rules, ends for any other reason than the end of the enumeration
-    or of the time.
+    Those that rules leave no mapping with may be among them. Raises SolverError where CP-SAT refuses its model.
     """
-    splits = [splits_of(problem, one) for one in problem.classes]
-    if problem.rules:
-        from polymap.search.problem.structure_model import solutions  # CP-SAT takes half a second to load
+    if any(isinstance(rule, StructureRule) for rule in problem.rules):
+        from polymap.search.problem.structure_model import Clash, decide  # CP-SAT takes half a second to load
 
-        rows, complete = solutions(problem, [[tuple(row) for row in one.rows.tolist()] for one in splits], out_of_time)
-        places = [{tuple(row): n for n, row in enumerate(one.rows.tolist())} for one in splits]
-        chosen = [[known[row] for known, row in zip(places, matrix, strict=True)] for matrix in rows]
-    else:
-        found, complete = _joined(problem, splits, out_of_time)
-        chosen = found.tolist()
+        if isinstance(decide(problem, problem.rules), Clash):
+            return (), True
+    splits = [splits_of(problem, one) for one in problem.classes]
+    found, complete = _joined(problem, splits, out_of_time)
+    chosen = found[_is_left(problem, splits, found)].tolist()
     structures = _structures(problem, splits, chosen, out_of_time)
-    return structures, complete and len(structures) == len(chosen)
+    whole = complete and len(structures) == len(chosen)
+    return tuple(one for one in structures if one.classes not in problem.excluded), whole
+
+
+def _is_left(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArray[np.bool_]:
+    """Return which choices of one row per class (by number) the rules about utilization and intrinsic sizes leave."""
+    ok: NDArray[np.bool_] = np.ones(len(chosen), dtype=np.bool_)
+    least = least_parallel(prod(problem.extents), problem.arch, problem.rules)
+    if least > 1:
+        sizes = [np.array([prod(row) for row in one.rows.tolist()], dtype=object) for one in splits]
+        ok &= _product(sizes, chosen) >= least
+    demanded = [level for level in range(1, problem.level_count) if any(level in t.must_hold for t in problem.terms)]
+    for rule in problem.rules:
+        if isinstance(rule, Intrinsic):
+            d = problem.dims.index(rule.dim)
+            for level in demanded:
+                factors = [one.rows[:, d] for one, c in zip(splits, problem.classes, strict=True) if c.below <= level]
+                above = _product(factors, chosen[:, : len(factors)])
+                ok &= np.asarray(problem.extents[d] // above % rule.size == 0, dtype=np.bool_)
+    return ok
+
+
+def _product(values: list[IntArray], chosen: IntArray) -> IntArray:
+    """Return the product of one value per class, for each choice of values by number."""
+    found = np.ones(len(chosen), dtype=object)
+    for own, numbers in zip(values, chosen.T, strict=True):
+        found = found * own[numbers]
+    return found
 
 
 def _structures(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -65,14 +66,18 @@ class Limits:
         self.begin = clock()
         self.work = Work(work_limit)
 
+    def __reduce__(self) -> tuple[type[Limits], tuple[object, ...]]:
+        """Pickle the limits as they were at first: clocks and what was done belong to this process."""
+        return Limits, (time.monotonic, self.time_limit_s, self.memory, self.work.limit)
+
     def share(self) -> float:
         """Return the share of the limit that is spent: of the work where that is limited, else of the time. Above 1
         where any limit is reached."""
         if self.memory.is_spent() or self.work.is_spent():
             return 2.0
-        time = (self._clock() - self.begin) / self.time_limit_s
+        spent = (self._clock() - self.begin) / self.time_limit_s
         # Where work is limited the clock decides nothing but the end: the answer is the same on a busy machine.
-        return time if time > 1 or self.work.limit is None else self.work.done / self.work.limit
+        return spent if spent > 1 or self.work.limit is None else self.work.done / self.work.limit
 
     def __call__(self) -> bool:
         """Return whether a limit is reached."""

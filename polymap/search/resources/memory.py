@@ -49,6 +49,10 @@ class Memory:
             Memory._first_mb = now
         self._before_mb = max(0.0, now - Memory._first_mb)
 
+    def __reduce__(self) -> tuple[type[Memory], tuple[int | None, Sequence[int]]]:
+        """Pickle the limit and whose memory counts: what was left before is measured anew in another process."""
+        return Memory, (self.limit_mb, self._pids)
+
     def taken_mb(self) -> float:
         """Return what the search's processes hold, less what was left before it."""
         return resident_mb(self._pids) - self._before_mb

@@ -63,6 +63,8 @@ def answer(
         values=tuple(zip(names, shown, strict=True)) if several else (),
         bounds=tuple(zip(names, lower, strict=True)) if several else (),
         more=more,
+        workload=question.workload,
+        arch=question.arch,
     )
 
 

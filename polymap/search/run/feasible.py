@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import Protocol
 
@@ -18,11 +19,11 @@ from polymap.search.problem import (
     Goal,
     Objective,
     Rules,
+    StructureRule,
     Utilization,
     analyse,
     clashes,
     divisors,
-    enumerate_structures,
     narrowed,
 )
 from polymap.search.run.programs import program_order
@@ -41,6 +42,10 @@ class Feasible(Protocol):
 
     def refutes(self, arch: Architecture, rules: Rules) -> bool:
         """Return whether it is known at once that there is none."""
+        ...
+
+    def structural_clash(self, arch: Architecture, rules: Rules) -> Rules:
+        """Return rules that the discrete structure of no mapping meets together; () where none are known."""
         ...
 
     def exists(self, arch: Architecture, rules: Rules) -> bool | None:
@@ -66,6 +71,15 @@ class Dividing:
     def refutes(self, arch: Architecture, rules: Rules) -> bool:
         """Return whether a level cannot hold what it must."""
         return bool(clashes(self.workload, arch, rules))
+
+    def structural_clash(self, arch: Architecture, rules: Rules) -> Rules:
+        """Return what CP-SAT names; it knows capacities and limits only in part."""
+        if not any(isinstance(rule, StructureRule) for rule in rules):
+            return ()
+        from polymap.search.problem import Clash, decide  # CP-SAT takes half a second to load
+
+        found = decide(analyse(self.workload, arch), rules)
+        return found.rules if isinstance(found, Clash) else ()
 
     def exists(self, arch: Architecture, rules: Rules) -> bool | None:
         """Return whether there is a mapping; the search ends at the first."""
@@ -106,11 +120,13 @@ class Dividing:
 
     def most_busy(self, arch: Architecture, rules: Rules) -> Fraction | None:
         """Return the share of the most parallel structure, if some mapping is found to reach it."""
-        problem = analyse(self.workload, arch, rules)
-        structures, whole = enumerate_structures(problem, self.stop)
-        if not whole or not structures:
+        from polymap.search.problem import most_parallel  # CP-SAT takes half a second to load
+
+        problem = analyse(self.workload, arch)
+        parallel = most_parallel(problem, rules)
+        if parallel is None:
             return None
-        steps = min(prod(problem.extents) // prod(prod(row) for row in one.classes) for one in structures)
+        steps = prod(problem.extents) // parallel
         units, lanes = arch.compute.per_cycle, prod(fanout.size for fanout in arch.fanouts)
         most = Fraction(prod(problem.extents), -(-steps // units) * units * lanes)
         return most if self.exists(arch, (*rules, Utilization(most))) else None
@@ -127,6 +143,10 @@ class AnySize:
     def refutes(self, arch: Architecture, rules: Rules) -> bool:
         """Return whether rules are refuted for tiles of every size."""
         return is_refuted(self.workload, arch, rules)
+
+    def structural_clash(self, arch: Architecture, rules: Rules) -> Rules:
+        """Return (): CP-SAT is asked about tiles that divide."""
+        return ()
 
     def exists(self, arch: Architecture, rules: Rules) -> bool | None:
         """Return whether there is a mapping."""
@@ -220,13 +240,17 @@ def walk_begun(
     count_distinct: bool,
 ) -> Walking:
     """Return a walk over all trees, of which nothing is done yet (see: as of walk)."""
-
-    def meets(mapping: Mapping) -> bool:
-        met = not refusals(workload, arch, rules, mapping, evaluate(workload, arch, mapping))
-        if see is not None:
-            see(met)
-        return met
-
+    meets = partial(_meets, workload, arch, rules, see)
     machine = narrowed(workload, arch, rules)
     asked = meets if rules or see is not None else None
     return Walking(workload, machine, objective.text, "any", count_distinct=count_distinct, meets=asked)
+
+
+def _meets(
+    workload: Workload, arch: Architecture, rules: Rules, see: Callable[[bool], None] | None, mapping: Mapping
+) -> bool:
+    """Return whether a mapping meets the rules, having told `see`."""
+    met = not refusals(workload, arch, rules, mapping, evaluate(workload, arch, mapping))
+    if see is not None:
+        see(met)
+    return met

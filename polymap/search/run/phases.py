@@ -6,7 +6,9 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import prod
+from time import monotonic
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
@@ -17,7 +19,7 @@ from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, DividingPolish, annealed_once, annealer_of, is_polished
 from polymap.search.objective import exact_score, measure_of, measure_under, refusals
 from polymap.search.problem import Goal, Objective, Problem, Rules, analyse
-from polymap.search.resources import Limits, Processes
+from polymap.search.resources import Limits, Memory, Processes
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.run.certificate import certificate
 from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
@@ -28,6 +30,7 @@ from polymap.search.run.result import Moment, Progress, Scored, SearchResult, Sp
 from polymap.search.run.rule_clashes import clashing
 
 OnProgress = Callable[[Progress], None]
+CheckLimits = Callable[[float, int | None, int | None], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
 COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
 CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
@@ -81,9 +84,7 @@ class Run:
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
         self.floors = self.question.floors()
 
-    def result(
-        self, check: Callable[[float, int | None, int | None], None], before: SearchResult | None = None
-    ) -> SearchResult:
+    def result(self, check: CheckLimits, before: SearchResult | None = None) -> SearchResult:
         """Return the answer, never worse than the one before; where it is not final, with the way to go on from it.
 
         check: raises for limits that are no positive numbers.
@@ -94,21 +95,30 @@ class Run:
         if found.status not in ("FEASIBLE", "TIMEOUT"):
             return found
 
-        def again(time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> SearchResult:
-            check(time_limit_s, memory_limit_mb, work_limit)
-            run = copy(self)
-            run.limits = self.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
-            run.history, run.spent, run.worked = list(found.history), found.seconds, found.work
-            return run.result(check, found)
+        return replace(found, again=Resumption(self, found, check))
 
-        return replace(found, again=again)
+    def renewed(self, found: SearchResult, limits: Limits) -> Run:
+        """Return the search that goes on from the answer `found` under other limits."""
+        run = copy(self)
+        run.limits, run.on_progress = limits, self.on_progress
+        run.history, run.spent, run.worked = list(found.history), found.seconds, found.work
+        return run
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state to pickle: whom it tells of its progress belongs to this process."""
+        return {**self.__dict__, "on_progress": None}
 
     def infeasible(self, clash: tuple[str, ...]) -> SearchResult:
         """Return the answer that there is no mapping, and why."""
         space = _space(self._space_size(self.limits), Count())
-        return SearchResult(
-            "INFEASIBLE", self.objective.text, None, None, None, None, None, space, self._seconds(), clash
-        )
+        return self._without_mapping("INFEASIBLE", None, space, clash)
+
+    def _without_mapping(
+        self, status: str, bound: int | float | None, space: SpaceCount, clash: tuple[str, ...] = ()
+    ) -> SearchResult:
+        name, seconds = self.objective.text, self._seconds()
+        nothing = SearchResult(status, name, None, None, None, bound, None, space, seconds, clash)
+        return replace(nothing, workload=self.workload, arch=self.arch)
 
     def _searched(self) -> SearchResult:
         """Return the answer of the lattice search where it applies, else the best of sampled mappings."""
@@ -150,7 +160,7 @@ class Run:
         best = found.best
         if found.status == "OPTIMAL" and best is not None:
             question = self.workload, self.arch, self.objective.text
-            found = replace(found, proof=lambda: certificate(*question, best, self.rules))
+            found = replace(found, proof=partial(certificate, *question, best, self.rules))
         return _Divided(found, mappings, outcome)
 
     def _clashing(self, over: type[Dividing | AnySize]) -> tuple[str, ...]:
@@ -373,27 +383,44 @@ class Run:
     ) -> SearchResult:
         """Return the answer. mappings: best first, of a front all; left: lower bounds of what was not searched; whole:
         over all that was asked, so that it ends the history."""
-        name, seconds = self.objective.text, self._seconds()
+        seconds = self._seconds()
         if not mappings:
-            floor = self._shown(self.floors[0])
-            return SearchResult("TIMEOUT", name, None, None, None, floor, None, counted, seconds)
+            return self._without_mapping("TIMEOUT", self._shown(self.floors[0]), counted)
         if self.objective.goal is Goal.PARETO:
             found = front_answer(self.question, mappings, left, counted, seconds)
         else:
-            found = answer(self.question, mappings[0], left, counted, seconds, self._top)
+            more = partial(best_mappings, self.asked, self.limits.time_limit_s, self.limits.memory.limit_mb)
+            found = answer(self.question, mappings[0], left, counted, seconds, more)
         if whole:
             self._note(found.value, found.bound or 0)
         return replace(found, history=tuple(self.history))
 
-    def _top(self, count: int) -> Scored:
-        limits = self.limits.renewed(self.limits.time_limit_s, self.limits.memory.limit_mb, None)
-        asked, divide = self.asked, self.asked.tiles == "divide"
-        return tuple(
-            ranked(self.workload, self.arch, self.objective, self.rules, count, limits, divide=divide, seed=asked.seed)
-        )
-
     def _shown(self, value: Fraction) -> int | float:
         return number_of(self.objective.singles[0], value)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What an unfinished search leaves: called with new limits, it goes on from the answer that it ended with.
+
+    check: raises for limits that are no positive numbers.
+    """
+
+    run: Run
+    found: SearchResult
+    check: CheckLimits
+
+    def __call__(self, time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> SearchResult:
+        self.check(time_limit_s, memory_limit_mb, work_limit)
+        limits = self.run.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
+        return self.run.renewed(self.found, limits).result(self.check, self.found)
+
+
+def best_mappings(asked: Asked, time_limit_s: float, memory_limit_mb: int | None, count: int) -> Scored:
+    """Return the `count` best mappings with their costs, best first: a search of its own, with limits of its own."""
+    limits = Limits(monotonic, time_limit_s, Memory(memory_limit_mb))
+    question = asked.workload, asked.arch, asked.objective, asked.rules
+    return tuple(ranked(*question, count, limits, divide=asked.tiles == "divide", seed=asked.seed))
 
 
 def _space(size: SpaceSize | None, count: Count) -> SpaceCount:

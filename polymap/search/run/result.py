@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.costmodel import Cost
-from polymap.ir import Mapping, Mistake, OptionError, Shown
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class SearchResult(Shown):
 
     status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
     objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, bits, their products).
-    gap: (value - bound) / value. clash: where INFEASIBLE, the smallest set of requirements that exclude each other, a
-    sentence each; with a TIMEOUT those that do so for tiles that divide.
+    gap: (value - bound) / value. clash: where INFEASIBLE, requirements that exclude each other, of which none can be
+    left out, a sentence each; with a TIMEOUT those that do so for tiles that divide.
     values, bounds: of an order or a front, one per part, (name, in its unit); value, bound and gap are
     then the first part's (an order's gap: of the first part where value and bound differ). front: the points of a
     front, by rising first part, each an answer of its own; best is its first point. A point's bound is what no mapping
@@ -71,7 +71,9 @@ class SearchResult(Shown):
     better in one. history: how value and bound (of the first part) went, by rising seconds.
     dividing: of a search over tiles of any size the answer over tiles that divide, which go first (None: they were not
     searched); the answer is never worse. work: steps that the search took (structures and
-    regions bounded, nodes visited, mappings scored), which a work limit limits.
+    regions bounded, nodes visited, mappings scored), which a work limit limits. workload, arch: what was asked about.
+    more, proof, again: what `top`, `certificate` and `resume` call; values too, so that a result can be pickled. What
+    an unfinished search holds goes with it; whom it told of its progress does not.
     """
 
     status: str
@@ -93,6 +95,8 @@ class SearchResult(Shown):
     dividing: SearchResult | None = None
     work: int = field(default=0, compare=False)
     again: Again | None = field(default=None, compare=False, repr=False)
+    workload: Workload | None = field(default=None, repr=False)
+    arch: Architecture | None = field(default=None, repr=False)
 
     def certificate(self) -> str:
         """Return the text that proves the answer, which `verify` checks (docs/certificate.md). It takes about as long

@@ -60,28 +60,54 @@ Fact = Capacity | MustHold | MayNotHold | Size | Spreads
 def clashing(
     workload: Workload, arch: Architecture, rules: Rules, feasible: Feasible, out_of_time: Stop
 ) -> tuple[str, ...]:
-    """Return the smallest set of rules that no mapping meets together, the facts of the machine that take part (each
-    could be left out, and there were a mapping), and figures that would help; a sentence each.
+    """Return a minimal set of rules that no mapping meets together (none can be left out), the facts of the machine
+    that take part (each could be left out, and there were a mapping), and figures that would help; a sentence each.
 
+    Where the discrete structure alone excludes the rules, CP-SAT names some of them, and a search checks that none of
+    these can be left out; else sets of rules are tried, the smallest first.
     feasible: tells of every set whether there is a mapping.
     """
+    chosen, unsure = _minimal(arch, feasible.structural_clash(arch, rules), feasible)
+    if not chosen:
+        found = _smallest(arch, rules, feasible, out_of_time)
+        if found is None:
+            return (*map(rule_text, rules), LATE)
+        chosen, unsure = found
+    words = clashes(workload, arch, chosen)
+    if words:
+        return words
+    facts = _facts_that_matter(workload, arch, chosen, feasible)
+    told = (_told(arch, rule) for rule in chosen)
+    fewer = (FEWER,) if unsure and len(chosen) > 1 else ()
+    return (*told, *facts, *fewer, *_ways_out(workload, arch, rules, chosen, feasible))
+
+
+def _minimal(arch: Architecture, clash: Rules, feasible: Feasible) -> tuple[Rules, bool]:
+    """Return those rules of a clash that no other of its rules makes superfluous; and whether that of some was not
+    found out, so that fewer may clash."""
+    kept, unsure = clash, False
+    for rule in clash if len(clash) > 1 else ():
+        rest = tuple(other for other in kept if other != rule)
+        answer = feasible.exists(arch, rest) if rest else True
+        kept = rest if answer is False else kept
+        unsure = unsure or answer is None
+    return kept, unsure
+
+
+def _smallest(arch: Architecture, rules: Rules, feasible: Feasible, out_of_time: Stop) -> tuple[Rules, bool] | None:
+    """Return the smallest set of rules that is known to exclude each other, and whether smaller ones may do so, which
+    was not found out; None where no set is known in time."""
     unknown = False
     for count in range(1, len(rules) + 1):
         # What is refuted at once comes first: where one such rule is enough, nothing is searched.
         for chosen in sorted(combinations(rules, count), key=lambda some: not feasible.refutes(arch, some)):
             if out_of_time() and not feasible.refutes(arch, chosen):
-                return (*map(rule_text, rules), LATE)
+                return None
             answer = feasible.exists(arch, chosen)
             if answer is False:
-                words = clashes(workload, arch, chosen)
-                if words:
-                    return words
-                facts = _facts_that_matter(workload, arch, chosen, feasible)
-                told = (_told(arch, rule) for rule in chosen)
-                fewer = (FEWER,) if unknown and count > 1 else ()
-                return (*told, *facts, *fewer, *_ways_out(workload, arch, rules, chosen, feasible))
+                return chosen, unknown
             unknown = unknown or answer is None
-    return (*map(rule_text, rules), LATE)
+    return None
 
 
 def _told(arch: Architecture, rule: Rule) -> str:

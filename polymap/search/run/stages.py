@@ -49,7 +49,7 @@ def search(
     clash = clashes(workload, arch, rules)
     if clash:
         return run.infeasible(clash)
-    return run.result(lambda time, memory, work: _check_options(tiles, time, 1, seed, memory, work))
+    return run.result(check_limits)
 
 
 def candidates(
@@ -73,6 +73,11 @@ def candidates(
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
     begin = time.monotonic()
     yield from ranked(workload, arch, goal, rules, limit, lambda: time.monotonic() - begin > time_limit_s)
+
+
+def check_limits(time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> None:
+    """Raise OptionError for limits of a search that goes on which are no positive numbers."""
+    _check_options("any", time_limit_s, 1, 0, memory_limit_mb, work_limit)
 
 
 def _check_options(

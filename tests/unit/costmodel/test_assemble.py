@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.assembly import assemble, capacity_violations, energy_pj_exact, latency_cycles
-from polymap.costmodel.cost import Counts, LevelUse, Traffic
+from polymap.costmodel.assembly import assemble, capacity_violations, latency_cycles
+from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.ir.errors import BudgetError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.violation import Violation
@@ -79,8 +79,10 @@ def tiny(level: MemoryLevel, *, per_cycle: int = 1, overlap: bool = True) -> Arc
 def test_an_element_costs_its_share_of_a_word_and_the_sum_is_exact() -> None:
     # Words of 16 bits: 5 reads x 8/16 x 0.1 pJ + 5 writes x 12/16 x 0.3 pJ = 0.25 + 1.125 pJ.
     arch = tiny(MemoryLevel("DRAM", word_bits=16, read_pj=Fraction("0.1"), write_pj=Fraction("0.3")))
-    assert energy_pj_exact(TINY, arch, COUNTS) == Fraction("1.375")
-    assert assemble(TINY, arch, COUNTS, (), "sets").energy_pj == 1.375
+    cost = assemble(TINY, arch, COUNTS, (), "sets")
+    assert cost.energy_pj_exact == Fraction("1.375")
+    assert cost.energy_by_level_pj_exact == (("DRAM", Fraction("1.375")), ("PE", Fraction(0)))
+    assert cost.energy_pj == 1.375
 
 
 def test_leakage_lasts_as_long_as_the_program() -> None:
@@ -144,7 +146,7 @@ def test_huge_numbers_stay_exact_or_are_refused_by_name() -> None:
     for size in (2**31, 2**53 + 1, 2**63, 10**30 + 1):
         counts = Counts(size, size, (Traffic("DRAM", "A", size, 0, 0, 0),), (LevelUse("DRAM", 0, 8, 0, 8 * size),))
         assert latency_cycles(arch, counts) == -(-8 * size // 7)
-        assert energy_pj_exact(TINY, arch, counts) == size
+        assert assemble(TINY, arch, counts, (), "sets").energy_pj_exact == size
     counts = Counts(1, 1, (Traffic("DRAM", "A", 10**400, 0, 0, 0),), (LevelUse("DRAM", 0, 8, 0, 8),))
     with pytest.raises(BudgetError, match=r"PM491 an energy of about 10\^400 pJ"):
         assemble(TINY, arch, counts, (), "sets")

@@ -9,7 +9,7 @@ import pytest
 from polymap.costmodel import counting
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.closed_form.groups import axis_forms
-from polymap.costmodel.cost import Counts, LevelUse
+from polymap.costmodel.counts import Counts, LevelUse
 from polymap.costmodel.evaluation import evaluate, simulate, violations
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Access, Workload

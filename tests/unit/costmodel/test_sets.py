@@ -10,7 +10,7 @@ import pytest
 
 from polymap.arch.presets import load_arch
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.cost import Counts, Traffic
+from polymap.costmodel.counts import Counts, Traffic
 from polymap.costmodel.sets import counts as sets, peak as sets_peak
 from polymap.costmodel.sets.counts import count_with_sets
 from polymap.costmodel.sets.maximum import SumTerm, largest_sum

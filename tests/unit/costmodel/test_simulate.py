@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.costmodel.cost import Counts, LevelUse
+from polymap.costmodel.counts import Counts, LevelUse
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import (
     Access,

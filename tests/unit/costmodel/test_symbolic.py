@@ -15,7 +15,7 @@ import pytest
 import sympy
 
 import polymap as pm
-from polymap.costmodel.cost import Counts
+from polymap.costmodel.counts import Counts
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.costmodel.symbolic.derivation import formula
 from polymap.ir.errors import BudgetError, OptionError
@@ -228,16 +228,18 @@ def test_what_has_no_formula_says_so() -> None:
     with pytest.raises(OptionError, match=r"(?s)PM533 no level 'Bug'.*Did you mean 'Buf'"):
         formula(GEMM, FLAT, BLOCKED, "Bug", "A")
     with pytest.raises(BudgetError, match="PM496 this cost does not know its mapping"):
-        replace(pm.evaluate(GEMM, FLAT, BLOCKED), formulas=None).formula("Buf", "A")
+        replace(pm.evaluate(GEMM, FLAT, BLOCKED), mapping=None).formula("Buf", "A")
 
 
 def test_a_cost_stays_data() -> None:
     cost, again = (pm.evaluate(GEMM, FLAT, BLOCKED) for _ in range(2))
     assert cost == again
     assert hash(cost) == hash(again)
-    assert cost == replace(cost, formulas=None)
-    assert "formulas" not in repr(cost)
-    assert "formulas" not in cost_document(cost)
+    assert (cost.workload, cost.arch, cost.mapping) == (GEMM, FLAT, BLOCKED)
+    assert cost == replace(cost, workload=None, arch=None, mapping=None)
+    for name in ("workload", "arch", "mapping", "exact"):
+        assert f"{name}=" not in repr(cost)
+        assert name not in cost_document(cost)
     copied = pickle.loads(pickle.dumps(cost))
     assert copied == cost
     assert copied.formula("Buf", "A") == cost.formula("Buf", "A")

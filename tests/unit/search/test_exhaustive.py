@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.assembly import capacity_violations, energy_pj_exact, latency_cycles
-from polymap.costmodel.cost import Counts
+from polymap.costmodel.assembly import assemble, capacity_violations, latency_cycles
+from polymap.costmodel.counts import Counts
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.errors import OptionError
@@ -31,7 +31,7 @@ def _value(workload: Workload, arch: Architecture, objective: str, counts: Count
     if objective.startswith("traffic:"):
         rows = [row for row in counts.traffic if row.level == objective.removeprefix("traffic:")]
         return sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows)
-    energy, latency = energy_pj_exact(workload, arch, counts), latency_cycles(arch, counts)
+    energy, latency = assemble(workload, arch, counts, (), "").energy_pj_exact, latency_cycles(arch, counts)
     return {"energy": energy, "latency": latency, "edp": energy * latency, "ed2p": energy * latency**2}[objective]
 
 

@@ -226,7 +226,7 @@ def test_the_highest_utilization_can_be_asked_for() -> None:
 
 
 def test_where_time_ends_that_is_said() -> None:
-    rules = rules_from_document({"limits": {"latency": 1}, "innermost": ["k"]}, GEMM, FLAT)
+    rules = rules_from_document({"limits": {"energy": 1}, "innermost": ["k"]}, GEMM, FLAT)
     assert (
         clashing(GEMM, FLAT, rules, Dividing(GEMM, lambda: True), lambda: True)[-1]
         == "which of them clash was not found out in time"

@@ -1,0 +1,439 @@
+"""`window_tables` for many chains of tiles at once: which siblings hold an element of a window before and at a carry.
+
+The points of the window's box do not depend on tiles, and few of them have one element: an element's history is told by
+the digits of these points, and the siblings that hold it are a mask with a bit per point.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.costmodel.closed_form import AMONG, NOTHING, Axes, Cut, Part, WindowKind
+from polymap.costmodel.tables.digits import Digit
+from polymap.costmodel.tables.loops import Booleans, Integers
+
+Carry = tuple[int, bool]  # column of its loop, and whether that is one of the window's
+Codes = NDArray[np.signedinteger[Any]]
+Masks = NDArray[np.uint8]
+Kind = TypeVar("Kind", bound=np.generic)
+
+_MOST_POINTS = 8  # of one element: the bits of a mask
+_CELLS = 1 << 17  # of an array, so that what is computed together fits in the cache
+_REMEMBERED = 8
+_remembered: OrderedDict[tuple[object, ...], WindowTables] = OrderedDict()
+
+
+class WindowTables(NamedTuple):
+    """whole: per chain the elements that any of the compared siblings holds, over all steps. kinds: per carry the kinds
+    of elements and steps that occur (`often` 0), and how often in each chain."""
+
+    whole: Integers
+    kinds: dict[Carry, dict[WindowKind, Integers]]
+
+
+class Element(NamedTuple):
+    """The points of a box by element. points: per dim its index at [number of the point, element]. there: whether the
+    element has so many points."""
+
+    points: tuple[NDArray[np.intp], ...]
+    there: Booleans
+
+
+class _Column(NamedTuple):
+    """A TIME loop. dim: number of its axis. digits: [index, chain]."""
+
+    number: int
+    dim: int
+    digits: Codes
+
+
+def is_tabled(axes: Axes) -> bool:
+    """Return whether `window_tables` counts a window of these dims."""
+    box = _elements(tuple(factor for factor, _, _ in axes), tuple(extent for _, extent, _ in axes))
+    return box is not None
+
+
+def window_tables(
+    axes: Axes, digits: Sequence[Sequence[Digit]], columns: Sequence[int], carries: tuple[Carry, ...]
+) -> WindowTables:
+    """Return the tables of a window's chains; the last ones are remembered.
+
+    digits: the loops of each dim with their tiles; columns: the numbers of these loops, dim by dim, in the order of the
+    tree.
+    """
+    tiles = [
+        np.broadcast_to(each, digit.tile.shape) for of in digits for digit in of for each in (digit.tile, digit.pin)
+    ]
+    parts = tuple(tuple(digit.part for digit in of) for of in digits)
+    key = (axes, parts, tuple(columns), carries, np.stack(tiles).tobytes())
+    if key not in _remembered:
+        while len(_remembered) >= _REMEMBERED:
+            _remembered.popitem(last=False)
+        _remembered[key] = _tables(axes, digits, columns, carries)
+    _remembered.move_to_end(key)
+    return _remembered[key]
+
+
+def _tables(
+    axes: Axes, digits: Sequence[Sequence[Digit]], columns: Sequence[int], carries: tuple[Carry, ...]
+) -> WindowTables:
+    chains = next(len(digit.tile) for of in digits for digit in of)
+    whole = np.zeros(chains, dtype=np.int64)
+    kinds: dict[Carry, dict[WindowKind, Integers]] = {carry: {} for carry in carries}
+    for here, walk in _walks(axes, digits, columns):
+        whole[here] = walk.whole()
+        for carry in carries:
+            for kind, often in walk.kinds(carry):
+                known = kinds[carry].setdefault(kind, np.zeros(chains, dtype=np.int64))
+                known[here] = often
+    return WindowTables(whole, kinds)
+
+
+def kept_elements_of(axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut]) -> Integers:
+    """Return per chain the elements that the compared siblings hold before and at a carry with these cuts."""
+    found = [walk.kept(cuts) for _, walk in _walks(axes, digits, range(sum(len(of) for of in digits)))]
+    return np.concatenate(found)
+
+
+def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], columns: Sequence[int]) -> Iterator[tuple[slice, _Walk]]:
+    """Yield stretches of chains, and the chains of each."""
+    box = _elements(tuple(factor for factor, _, _ in axes), tuple(extent for _, extent, _ in axes))
+    assert box is not None, "is_tabled was asked"
+    chains = next(len(digit.tile) for of in digits for digit in of)
+    stretch = max(1, _CELLS // box.there.shape[1])
+    for start in range(0, chains, stretch):
+        here = slice(start, start + stretch)
+        part = [
+            [Digit(digit.tile[here], digit.part, np.broadcast_to(digit.pin, digit.tile.shape)[here]) for digit in of]
+            for of in digits
+        ]
+        yield here, _Walk([extent for _, extent, _ in axes], part, columns, box)
+
+
+@lru_cache(maxsize=1 << 6)
+def _elements(factors: tuple[int, ...], extents: tuple[int, ...]) -> Element | None:
+    """Return the points of a box by element; None where an element has too many."""
+    if prod(extents) > _CELLS:
+        return None
+    points = np.indices(extents).reshape(len(extents), -1)
+    found, element = np.unique(np.tensordot(factors, points, axes=1), return_inverse=True)
+    order = np.argsort(element, kind="stable")
+    firsts = np.searchsorted(element[order], np.arange(len(found)))
+    number = np.arange(len(order)) - firsts[element[order]]
+    most = int(number.max()) + 1
+    if most > _MOST_POINTS:
+        return None
+    there: Booleans = np.zeros((most, len(found)), dtype=np.bool_)
+    there[number, element[order]] = True
+    placed: list[NDArray[np.intp]] = []
+    for index in points:
+        at = np.zeros((most, len(found)), dtype=np.intp)
+        at[number, element[order]] = index[order]
+        placed.append(at)
+    return Element(tuple(placed), there)
+
+
+class _Held(NamedTuple):
+    """What is held at the steps of a carry, [element, chain]. both: whether siblings hold an element before and now;
+    now, before: the bits of these. groups: of each point of an element; last: that of the step before."""
+
+    both: Booleans
+    now: Masks
+    before: Masks
+    groups: Sequence[Codes]
+    last: Codes
+
+
+class _Walk:
+    """Some chains. Arrays are [index, chain] for a dim, [element, chain] for each of the points of an element."""
+
+    def __init__(
+        self, extents: Sequence[int], digits: Sequence[Sequence[Digit]], columns: Sequence[int], box: Element
+    ) -> None:
+        self._extents, self._digits, self._box = extents, digits, box
+        left = iter(columns)
+        self._columns = [[next(left) for _ in of] for of in digits]
+        self._times: list[_Column] = []
+        self._chains = next(len(digit.tile) for of in digits for digit in of)
+        apart, among = self._zeros(), self._zeros()
+        inside: list[Booleans] = [np.ones((extent, self._chains), dtype=np.bool_) for extent in extents]
+        for dim, (extent, of) in enumerate(zip(extents, digits, strict=True)):
+            rest = np.broadcast_to(np.arange(extent, dtype=np.int32)[:, None], (extent, self._chains))
+            for column, (tile, part, pin) in zip(self._columns[dim], of, strict=True):
+                digit, rest = np.divmod(rest, tile.astype(np.int32))
+                if part is Part.TIME:
+                    self._times.append(_Column(column, dim, digit))
+                elif part is Part.PINNED:
+                    inside[dim] = inside[dim] & (digit == pin)
+                elif part is Part.EACH:
+                    apart[dim] = _with_digit(apart[dim], digit)
+                elif part in AMONG:
+                    among[dim] = _with_digit(among[dim], digit)
+        self._times.sort()
+        self._apart = apart
+        self._there = [
+            np.logical_and.reduce(each) & there[:, None]
+            for each, there in zip(self._of_points(inside), box.there, strict=True)
+        ]
+        self._bits = self._masks(self._one_code(among))
+
+    def _zeros(self) -> list[Codes]:
+        return [np.zeros((extent, self._chains), dtype=np.int32) for extent in self._extents]
+
+    def _of_points(self, found: Sequence[NDArray[Kind]]) -> Iterator[list[NDArray[Kind]]]:
+        """Yield per point of an element what its indices have, per dim."""
+        for number in range(len(self._box.there)):
+            yield [each.take(at[number], axis=0) for each, at in zip(found, self._box.points, strict=True)]
+
+    def _one_code(self, codes: Sequence[Codes]) -> list[Codes]:
+        """Return per point one number that tells the codes of all its indices, with room for one more digit."""
+        rooms = [int(code.max(initial=0)) + 1 for code in codes]
+        if prod(rooms) * max(self._extents) >= 1 << 31:
+            codes = [code.astype(np.int64) for code in codes]
+        found: list[Codes] = []
+        for each in self._of_points(codes):
+            code = each[0]
+            for other, room in zip(each[1:], rooms[1:], strict=True):
+                code = code * room + other
+            found.append(code)
+        return found
+
+    def _masks(self, siblings: Sequence[Codes]) -> list[Masks]:
+        """Return per point a bit that stands for its sibling: that of the first point with this sibling."""
+        found: list[Masks] = []
+        for number, sibling in enumerate(siblings):
+            bit = np.full(sibling.shape, 1 << number, dtype=np.uint8)
+            for earlier in reversed(range(number)):
+                bit = np.where((siblings[earlier] == sibling) & self._there[earlier], np.uint8(1 << earlier), bit)
+            found.append(bit)
+        return found
+
+    def _groups(self, outside: Sequence[_Column]) -> list[Codes]:
+        """Return per point the number of its digits of these loops, and of the siblings that count on their own."""
+        codes = [*self._apart]
+        for column in outside:
+            codes[column.dim] = _with_digit(codes[column.dim], column.digits)
+        return self._one_code(codes)
+
+    def whole(self) -> Integers:
+        """Return the elements that any sibling holds, over all steps."""
+        groups = self._groups(self._times)
+        total = np.zeros(self._chains, dtype=np.int64)
+        for number, group in enumerate(groups):
+            first = self._there[number].copy()
+            for earlier in range(number):
+                first &= ~((groups[earlier] == group) & self._there[earlier])
+            total += first.sum(axis=0)
+        return total
+
+    def kinds(self, carry: Carry) -> Iterator[tuple[WindowKind, Integers]]:
+        """Yield the kinds of elements and steps of a carry, and how often each occurs per chain."""
+        column, moved = carry
+        outside = [each for each in self._times if each.number < column]
+        inner = [each for each in self._times if each.number > column]
+        own = next((each for each in self._times if each.number == column), None) if moved else None
+        total = np.zeros(((self._last_place() + 2) * 8, self._chains), dtype=np.int64)
+        for held in self._held(outside, own, inner):
+            total += self._kinds_of(held, inner)
+        for code in np.flatnonzero(total.any(axis=1)).tolist():
+            kind = WindowKind(0, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
+            yield kind, total[code]
+
+    def kept(self, cuts: Sequence[Cut]) -> Integers:
+        """Return per chain the elements that the compared siblings hold before and at a carry with these cuts."""
+        outside: list[_Column] = []
+        inner: list[_Column] = []
+        own: _Column | None = None
+        for dim, cut in enumerate(cuts):
+            times = [each for each in self._times if each.dim == dim]
+            outside += times[: cut.outside]
+            inner += times[cut.outside + cut.moved :]
+            own = times[cut.outside] if cut.moved else own
+        total = np.zeros(self._chains, dtype=np.int64)
+        for held in self._held(outside, own, inner):
+            total += held.both.sum(axis=0)
+        return total
+
+    def _held(self, outside: Sequence[_Column], own: _Column | None, inner: Sequence[_Column]) -> Iterator[_Held]:
+        """Yield per point of an element what is held where this point is the first of those at a step of a carry."""
+        groups = self._groups(outside)
+        steps: list[Codes] = []
+        if own is not None:
+            room = int(own.digits.max()) + 1
+            steps = [own.digits.take(at, axis=0) for at in self._box.points[own.dim]]
+            groups = [group * room + step for group, step in zip(groups, steps, strict=True)]
+        starts, ends = self._turns(inner)
+        now = [there & start for there, start in zip(self._there, starts, strict=True)]
+        now = [each & (step > 0) for each, step in zip(now, steps, strict=True)] if steps else now
+        was = [there & end for there, end in zip(self._there, ends, strict=True)]
+        for number, group in enumerate(groups):
+            yet: Masks = np.zeros(group.shape, dtype=np.uint8)
+            before: Masks = np.zeros(group.shape, dtype=np.uint8)
+            first = now[number]
+            last = group - int(own is not None)
+            for other, (each, bit) in enumerate(zip(groups, self._bits, strict=True)):
+                if other == number:
+                    first = first & (yet == 0)
+                yet |= bit * (now[other] & (each == group))
+                before |= bit * (was[other] & (each == last))
+            yield _Held(first & (before > 0), yet, before, groups, last)
+
+    def _last_place(self) -> int:
+        return self._times[-1].number if self._times else 0
+
+    def _turns(self, inner: Sequence[_Column]) -> tuple[list[Booleans], list[Booleans]]:
+        """Return per point whether it is in the first step of these loops, and whether in the last."""
+        starts: list[Booleans] = []
+        ends: list[Booleans] = []
+        numbers = {each.number for each in inner}
+        for dim, extent in enumerate(self._extents):
+            digits = {each.number: each.digits for each in inner if each.dim == dim}
+            start: Booleans = np.ones((extent, self._chains), dtype=np.bool_)
+            end = start
+            clock: Codes = np.full((extent, self._chains), extent, dtype=np.int32)
+            own = {each.number: each.digits for each in self._times if each.dim == dim}
+            for column, (tile, part, _) in zip(self._columns[dim], self._digits[dim], strict=True):
+                size = tile.astype(np.int32)
+                if part is Part.TIME:
+                    digit = own[column]
+                    if column in numbers:
+                        start = start & (digits[column] == 0)
+                        digit = (clock - 1) // size
+                        end = end & (digits[column] == digit)
+                    clock = np.minimum(size, clock - digit * size)
+                else:
+                    clock = np.minimum(size, clock)
+            starts.append(start)
+            ends.append(end)
+        return (
+            [np.logical_and.reduce(each) for each in self._of_points(starts)],
+            [np.logical_and.reduce(each) for each in self._of_points(ends)],
+        )
+
+    def _kinds_of(self, held: _Held, inner: Sequence[_Column]) -> Integers:
+        """Return how often each kind of change happens to what is held before and now, per kind and chain."""
+        entries = np.nonzero(held.both)
+        element, chain = entries
+        now, before = held.now[entries], held.before[entries]
+        stops, starts = (before & ~now) > 0, (now & ~before) > 0
+        place, started = np.full(len(chain), NOTHING), np.zeros(len(chain), dtype=np.bool_)
+        asked = np.flatnonzero(~stops) if inner else chain[:0]
+        if len(asked):
+            entries = element[asked], chain[asked]
+            past = _Past(self, entries, before[asked], [each[entries] for each in held.groups], held.last[entries])
+            place[asked], started[asked] = past.last_change(inner)
+        codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
+        kinds = (self._last_place() + 2) * 8
+        return np.bincount(codes * self._chains + chain, minlength=kinds * self._chains).reshape(kinds, -1)
+
+    def times(self) -> Sequence[_Column]:
+        """Return the TIME loops, outermost first."""
+        return self._times
+
+    def points(self, entries: tuple[Integers, Integers]) -> list[tuple[Booleans, Masks, list[Codes]]]:
+        """Return of each point of these elements whether there is one, the bit of its sibling, and the digits of the
+        TIME loops."""
+        element, chain = entries
+        return [
+            (
+                self._there[number][entries],
+                self._bits[number][entries],
+                [time.digits[self._box.points[time.dim][number][element], chain] for time in self._times],
+            )
+            for number in range(len(self._there))
+        ]
+
+    def let_end(self, chain: Integers, digits: list[Codes], free: Sequence[Booleans]) -> None:
+        """Let the digits of the TIME loops become the last ones where they are free."""
+        spots = {time.number: at for at, time in enumerate(self._times)}
+        for dim, extent in enumerate(self._extents):
+            clock: Codes = np.full(len(chain), extent, dtype=np.int32)
+            for column, (tile, part, _) in zip(self._columns[dim], self._digits[dim], strict=True):
+                size = tile.astype(np.int32)[chain]
+                if part is Part.TIME:
+                    at = spots[column]
+                    digits[at] = np.where(free[at], (clock - 1) // size, digits[at])
+                    clock = clock - digits[at] * size
+                clock = np.minimum(size, clock)
+
+
+def _with_digit(codes: Codes, digits: Codes) -> Codes:
+    """Return codes that tell a digit, too; numbered anew where they would grow too long."""
+    room = int(digits.max(initial=0)) + 1
+    if (int(codes.max(initial=0)) + 1) * room >= 1 << 31:
+        codes = np.unique(codes, return_inverse=True)[1].reshape(codes.shape)
+        found = np.unique(codes * room + digits, return_inverse=True)[1].reshape(codes.shape)
+        return found.astype(np.int32)
+    return codes * np.int32(room) + digits
+
+
+class _Past:
+    """Elements held before a step: (element, chain) of each, by which siblings, the groups of its points, and that of
+    the step."""
+
+    def __init__(
+        self,
+        walk: _Walk,
+        entries: tuple[Integers, Integers],
+        held: Masks,
+        groups: Sequence[Codes],
+        before: Codes,
+    ) -> None:
+        self._walk, self._chain, self._held = walk, entries[1], held
+        self._points = [
+            (there & (group == before), bit, digits)
+            for (there, bit, digits), group in zip(walk.points(entries), groups, strict=True)
+        ]
+
+    def last_change(self, inner: Sequence[_Column]) -> tuple[Integers, Booleans]:
+        """Return with which of these loops the siblings that hold an element changed last since the outermost of them
+        began (`WindowKind`), and whether one started then."""
+        numbers = [time.number for time in self._walk.times()]
+        first = numbers.index(inner[0].number)
+        end = [each.copy() for each in self._points[0][2]]
+        for there, _, digits in self._points[1:]:  # the loops outside stand where any point of the group has them
+            for at in range(first):
+                end[at] = np.where(there, digits[at], end[at])
+        free = [np.full(len(self._held), at >= first) for at in range(len(end))]
+        self._walk.let_end(self._chain, end, free)
+        step = list(end)
+        place, started = np.full(len(self._held), NOTHING), np.zeros(len(self._held), dtype=np.bool_)
+        open_ = np.ones(len(self._held), dtype=np.bool_)
+        while True:
+            open_ = open_ & self._step_back(step, first)
+            if not open_.any():
+                return place, started
+            held = self._held_at(step)
+            changed = open_ & (held != self._held)
+            started[changed] = (self._held & ~held)[changed] > 0
+            for at in reversed(range(first, len(step))):
+                place[changed & (step[at] != end[at])] = numbers[at]
+            open_ = open_ & ~changed
+
+    def _step_back(self, step: list[Codes], first: int) -> Booleans:
+        """Let steps become the ones before them; return where there is one, the loops from number `first` on moving."""
+        free: list[Booleans] = [np.zeros(len(self._held), dtype=np.bool_) for _ in step]
+        left = np.ones(len(self._held), dtype=np.bool_)
+        for at in reversed(range(first, len(step))):
+            moves = left & (step[at] > 0)
+            free[at] = left & ~moves
+            step[at] = step[at] - moves
+            left = left & ~moves
+        self._walk.let_end(self._chain, step, free)
+        return ~left
+
+    def _held_at(self, step: Sequence[Codes]) -> Masks:
+        held: Masks = np.zeros(len(self._held), dtype=np.uint8)
+        for there, bit, digits in self._points:
+            same = there
+            for own, other in zip(digits, step, strict=True):
+                same = same & (own == other)
+            held |= bit * same
+        return held
