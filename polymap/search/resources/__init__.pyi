@@ -1,3 +1,4 @@
+from polymap.search.resources.caches import SearchCaches as SearchCaches
 from polymap.search.resources.limits import Limits as Limits, OutOfTime as OutOfTime, Work as Work, never as never
 from polymap.search.resources.memory import Memory as Memory
 from polymap.search.resources.worker_pool import Crew as Crew, Hands as Hands, Stop as Stop

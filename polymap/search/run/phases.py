@@ -11,7 +11,7 @@ from math import prod
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
-from polymap.search.any_size import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
+from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, DividingPolish, annealed_once, annealer_of, is_polished
@@ -73,7 +73,7 @@ class Run:
         self.outcome: Outcome | None = None
         self.divided: _Divided | None = None
         self.drawn: Drawn | None = None
-        self.answer: AnyAnswer | None = None
+        self.answer: AnySizeAnswer | None = None
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
@@ -133,7 +133,7 @@ class Run:
 
     def _over_dividing(self, problem: Problem) -> _Divided:
         """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-        alone = self.asked.tiles == "divide" or not reaches(self.objective)
+        alone = self.asked.tiles == "divide" or not has_region_bound(self.objective)
         outcome = self._solved(problem, self.limits if alone else self.limits.dividing())
         mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
         if outcome.left == () and not mappings:
@@ -172,7 +172,7 @@ class Run:
             counted = replace(_space(size, Count(evaluated=done.evaluated)), distinct=done.distinct)
             return self._closed((done.best,), (), counted)
         outcome = divided.outcome
-        if not reaches(self.objective) or self.rules:
+        if not has_region_bound(self.objective) or self.rules:
             mappings = self._annealed(divided)
             found = self._closed(mappings, (self.floors,), _space(size, Count(evaluated=outcome.nodes)))
             return found if found.best is not None else replace(found, clash=divided.result.clash)
@@ -184,7 +184,7 @@ class Run:
         left = ((max(self.floors[0], found.bound or self.floors[0]),),)
         return self._closed(() if mapping is None else (mapping,), left, counted)
 
-    def _walked(self, size: SpaceSize | None) -> AnyAnswer | None:
+    def _walked(self, size: SpaceSize | None) -> AnySizeAnswer | None:
         """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
         does not suffice, half of it is spent on a part of them, and the regions have the rest."""
         trees, work = size and size.legal, self.limits.work
@@ -200,16 +200,16 @@ class Run:
             work.done = noted + walking.legal - before
             return self.limits() or (most is not None and walking.legal - before > most)
 
-        found = walked(walking, is_over)
+        found = enumeration_answer(walking, is_over)
         work.done = noted + walking.legal - before
         return found
 
-    def _walked_clash(self, done: AnyAnswer) -> tuple[str, ...]:
+    def _walked_clash(self, done: AnySizeAnswer) -> tuple[str, ...]:
         if not self.rules:
             return (f"none of the {done.evaluated:,} legal loop trees is within the capacities",)
         return self._clashing(AnySize)
 
-    def _regions(self, problem: Problem, divided: _Divided) -> AnyAnswer:
+    def _regions(self, problem: Problem, divided: _Divided) -> AnySizeAnswer:
         """Return what the search over regions of tiles of any size finds from the dividing answer on."""
         floor = self.floors[0]
 
@@ -225,7 +225,7 @@ class Run:
         ]
         first = (min(scored)[2], min(scored)[0]) if scored else None
         if self.answer is None and self.limits():
-            return AnyAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
+            return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
         measure = measure_of(self.objective, self.workload, self.arch)
         self.answer = solve_regions(
             problem, self.objective, measure, self.limits, first, report, self._annealer(divide=False), self.answer
@@ -246,10 +246,11 @@ class Run:
                 return divided.mappings
             annealer.know(best, score.value)
         floor = self.floors[0]
-        most = None if best is None else POLISHED
-        annealed(
-            annealer, self.limits, self.limits.work, lambda mapping, value: self._report(mapping, value, floor), most
-        )
+
+        def report(mapping: Mapping, value: Fraction) -> None:
+            self._report(mapping, value, floor)
+
+        anneal_mappings(annealer, self.limits, self.limits.work, report, until_found=best is None)
         return divided.mappings if annealer.best is None else (annealer.best[0],)
 
     def _annealer(self, *, divide: bool) -> Annealer | None:
@@ -320,7 +321,7 @@ class Run:
 
     def _dividing_polish(self, problem: Problem) -> DividingPolish | None:
         annealer = self._annealer(divide=True)
-        if annealer is None or not reaches(self.objective):
+        if annealer is None or not has_region_bound(self.objective):
             return None
         measure = measure_of(self.objective, self.workload, self.arch)
         windows = any(term.is_window for term in problem.terms)
