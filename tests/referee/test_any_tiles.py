@@ -20,7 +20,7 @@ from polymap.inputs.parsing import parse_json
 from polymap.inputs.reading import read_text
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, MemoryLevel, Node
-from polymap.search.any_size.engine import AnySearch
+from polymap.search.any_size.engine import RegionSearch
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.measure import measure_of, objective_values
 from polymap.search.problem.goals import parse_objective
@@ -52,13 +52,13 @@ def _with_long_energies(rng: random.Random, arch: Architecture) -> Architecture:
     return replace(arch, nodes=tuple(map(one, arch.nodes)))
 
 
-def _search(workload: Workload, arch: Architecture, objective: str, checks: int) -> AnySearch:
+def _search(workload: Workload, arch: Architecture, objective: str, checks: int) -> RegionSearch:
     """Return a search that stops after some looks at its clock."""
     goal = parse_objective(objective, arch)
     problem = analyse(workload, arch)
     assert problem.reason is None
     ticks = count()
-    return AnySearch(problem, goal, measure_of(goal, workload, arch), lambda: next(ticks) / checks, None)
+    return RegionSearch(problem, goal, measure_of(goal, workload, arch), lambda: next(ticks) / checks, None)
 
 
 def _marked(batch: int) -> pytest.MarkDecorator | tuple[()]:

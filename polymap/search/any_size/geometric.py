@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.search.any_size.tuning import TUNING, Tuning
+
 FloatArray = NDArray[np.float64]
 
-FIRST, LAST, GROWTH = 4.0, 1e7, 12.0  # the weight of the objective against the barrier
-NEWTON = 12  # steps per weight at most
-HALVINGS = 30
-SMALL_STEP = 1e-9
 RIDGE = 1e-10  # of the curvature, against rounding
 MARGIN = 1e-9  # of the logarithm; floats are wrong by some 1e-13
 NOTHING = -1e9  # stands for the logarithm of 0
@@ -45,17 +43,17 @@ class Programs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
-    """Per program: a lower bound of f (0 where nothing better is known), the point [P, n] the steps ended at, and by
-    what part of itself f falls there as a resource grows by a small part of itself [P, R]."""
+    """Per program: a lower bound of f (0 where nothing better is known), the point [P, n] the steps ended at, and the
+    sensitivity -d log f / d log resource there, the multiplier of that resource [P, R]."""
 
     bounds: FloatArray
     points: FloatArray
-    worth: FloatArray
+    sensitivity: FloatArray
 
 
-def solve(programs: Programs) -> Solved:
+def solve(programs: Programs, tuning: Tuning = TUNING) -> Solved:
     """Return valid lower bounds and nearly optimal points."""
-    return _Barrier(programs).run()
+    return _Barrier(programs, tuning).run()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,8 +75,9 @@ class _At:
 
 
 class _Barrier:
-    def __init__(self, programs: Programs) -> None:
+    def __init__(self, programs: Programs, tuning: Tuning) -> None:
         self.p = programs
+        self.tuning = tuning
         count, self.resources, self.each = programs.log_uses.shape
         self.terms = programs.log_costs.shape[1]
         flat = programs.uses.reshape(count, self.resources * self.each, programs.start.shape[1])
@@ -90,17 +89,17 @@ class _Barrier:
         self.bounded: NDArray[np.bool_] = np.max(programs.log_uses, axis=2) > NOTHING
 
     def run(self) -> Solved:
-        point, weight = self.p.start.copy(), FIRST
+        point, weight = self.p.start.copy(), self.tuning.first_weight
         best = np.zeros(len(point))
         while True:
-            for _ in range(NEWTON):
+            for _ in range(self.tuning.newton_steps):
                 if not self._step(point, weight):
                     break
             now = self._solved(point, weight)
             best = np.maximum(best, now.bounds)
-            if weight >= LAST:
+            if weight >= self.tuning.last_weight:
                 return replace(now, bounds=best)
-            weight = min(LAST, weight * GROWTH)
+            weight = min(self.tuning.last_weight, weight * self.tuning.weight_growth)
 
     def _at(self, z: FloatArray) -> _At:
         all_rows = (self.rows @ z[:, :, None])[:, :, 0]
@@ -153,9 +152,9 @@ class _Barrier:
     ) -> bool:
         """Halve the step of each program until its barrier falls; return whether any moved."""
         old, weight = before
-        waiting = decrement > SMALL_STEP
+        waiting = decrement > self.tuning.least_decrement
         length, moved = 1.0, False
-        for _ in range(HALVINGS):
+        for _ in range(self.tuning.step_halvings):
             if not waiting.any():
                 break
             new = self._at(z + length * step).merit(weight)

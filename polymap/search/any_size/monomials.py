@@ -1,15 +1,86 @@
-"""Costs and sizes of storage nodes as monomials in real tiles and spatial factors (docs/any_tiles.md)."""
+"""What a storage node costs: exact weights per load, per message and per element held, stated once; and as monomials.
+
+    cost of a node = loads x load + entries x entry + messages x message + elements held x held - zero_credit
+
+An input's loads are its fills, an output's the sums that an instance drains. Entries are the loads that siblings begin
+together, counted once. Messages are what the parent is read for, or gets. Cells of tiles bound these counts one by one
+(node_costs); without windows they are monomials in real tiles and spatial factors (docs/any_tiles.md).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.search.any_size.node_costs import AnyEdge, AnyTables
 from polymap.search.dividing import zero_starts
 from polymap.search.objective import Component
-from polymap.search.problem import Problem, TensorTerm
+from polymap.search.problem import FanoutClass, Problem, TensorTerm
+
+Exponents = tuple[tuple[int, ...], ...]  # [class][dim]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWeights:
+    """The weights of one node in one component. Exact, because large ones cancel: floats would leave only errors."""
+
+    load: Fraction
+    entry: Fraction
+    message: Fraction
+    held: int
+    zero_credit: Fraction
+
+
+def node_weights(
+    problem: Problem, component: Component, term: TensorTerm, parent: int, levels: tuple[int, ...]
+) -> NodeWeights:
+    """Return the weights of a node of a tensor below one at the parent.
+
+    levels: the node's own level; of an output, followed by the levels further in that hold it too.
+
+    An output with S loads, E entries, A messages and Z elements that start from zero has S reads here and A writes at
+    the parent; A - Z reads there and E - Z writes here; below, Z' = S - E + Z elements start from zero, because all
+    siblings but one that share an element begin with nothing. In measures of the busiest instance Z is not known below
+    the outermost level, so that only reads at the outermost level count.
+    """
+    level = levels[0]
+    read = [Fraction(row[term.index]) / instances(problem, component, n) for n, row in enumerate(component.read)]
+    write = [Fraction(row[term.index]) / instances(problem, component, n) for n, row in enumerate(component.write)]
+    held = component.held[level][term.index] if component.held else 0
+    nothing = Fraction(0)
+    if not term.is_output:
+        return NodeWeights(write[level], nothing, read[parent], held, nothing)
+    if component.busiest:
+        return NodeWeights(read[level], nothing, write[parent] + (nothing if parent else read[parent]), held, nothing)
+    saved = sum((read[n] + write[n] for n in levels), nothing) - write[level]
+    zero_credit = zero_starts(term) * (read[level] + write[level])
+    return NodeWeights(read[level] - saved, write[level] + saved, read[parent] + write[parent], held, zero_credit)
+
+
+def compute_weight(problem: Problem, component: Component, term: TensorTerm, holder: int) -> float:
+    """Return what one message between compute and the level that holds the tensor there costs.
+
+    Of the busiest instance below the outermost level only what is written: how many of its reads are elided is not
+    known.
+    """
+    weight = component.write[holder][term.index] if term.is_output else 0
+    if not term.is_output or not component.busiest or holder == 0:
+        weight += component.read[holder][term.index]
+    return weight / instances(problem, component, holder)
+
+
+def instances(problem: Problem, component: Component, level: int) -> int:
+    """Return by what a total is divided: 1, or for measures of the busiest instance the instances of the level."""
+    if not component.busiest:
+        return 1
+    fanouts = [f for one in problem.classes if one.below <= level for f in one.fanouts]
+    return prod(problem.arch.fanouts[f].size for f in fanouts)
+
+
+def joins_messages(term: TensorTerm, one: FanoutClass) -> bool:
+    """Return whether equal messages of siblings below a class of fan-outs are one at the parent."""
+    return one.reduction if term.is_output else one.multicast.shares_reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,104 +89,69 @@ class Monomial:
 
     coefficient: float
     tile: tuple[int, ...]
-    factors: tuple[tuple[int, ...], ...]
+    factors: Exponents
 
 
-class Forms:
-    """Costs and sizes of the nodes as monomials, for one component of a measure."""
+class NodeMonomials:
+    """Costs and sizes of the nodes as monomials, for one component of a measure; no tensor is a window."""
 
-    def __init__(self, tables: AnyTables, component: int) -> None:
-        self.problem: Problem = tables.problem
-        self.tables = tables
-        self.component: Component = tables.measure.components[component]
-        self.instances = float(prod(self.problem.extents))
+    def __init__(self, problem: Problem, component: Component) -> None:
+        self.problem = problem
+        self.component = component
+        self.instances = float(prod(problem.extents))
 
-    def _along(self, after: int, upto: int, dims: list[int], merging: str) -> tuple[tuple[int, ...], ...]:
-        """Return exponents 1 at the factors of classes between two levels, along some dims."""
-        rows: list[tuple[int, ...]] = []
-        for one in self.problem.classes:
-            merges = {"all": True, "multicast": one.multicast.shares_reads, "reduction": one.reduction}[merging]
-            here = after < one.below <= upto and merges
-            rows.append(tuple(int(here and d in dims) for d in range(len(self.problem.dims))))
-        return tuple(rows)
-
-    def _others(self, term: TensorTerm) -> list[int]:
-        return [d for d, dim in enumerate(self.problem.dims) if dim not in term.dims]
-
-    def _stays(self, term: TensorTerm, scale: float | Fraction, merged: tuple[tuple[int, ...], ...]) -> Monomial:
-        """Return scale x instances over what one load serves: its tile in other dims, and siblings that merge."""
-        others = self._others(term)
-        tile = tuple(-int(d in others) for d in range(len(self.problem.dims)))
-        factors = tuple(tuple(-x for x in row) for row in merged)
-        return Monomial(float(scale) * self.instances, tile, factors)
-
-    def _copies(self, level: int) -> int:
-        if not self.component.busiest:
-            return 1
-        return prod(
-            self.problem.arch.fanouts[f].size for one in self.problem.classes if one.below <= level for f in one.fanouts
-        )
-
-    def held(self, term: TensorTerm, scale: float) -> Monomial:
+    def footprint(self, term: TensorTerm, scale: float) -> Monomial:
         """Return scale x the elements of an instance's tile."""
         counts = [0] * len(self.problem.dims)
         for group in term.groups:
             counts[self.problem.dims.index(group.dims[0])] += 1
         return Monomial(scale, tuple(counts), tuple((0,) * len(counts) for _ in self.problem.classes))
 
-    def edge(self, term: TensorTerm, edge: AnyEdge) -> tuple[list[Monomial], float] | None:
-        """Return the monomials and the constant of a node's cost; None where it is no sum of monomials."""
-        if self.component.held and self.component.held[edge.level][term.index]:
-            own = [self.held(term, self.component.held[edge.level][term.index])]
-        else:
-            own = []
-        if not term.is_output:
-            return own + self._read(term, edge), 0.0
-        drained = self._drained(term, edge)
-        return None if drained is None else (own + drained[0], drained[1])
+    def node_cost(self, term: TensorTerm, parent: int, levels: tuple[int, ...]) -> tuple[list[Monomial], float] | None:
+        """Return the monomials and the constant of a node's cost; None where it is no sum of monomials.
 
-    def _read(self, term: TensorTerm, edge: AnyEdge) -> list[Monomial]:
-        write = self.component.write[edge.level][term.index] / self._copies(edge.level)
-        read = self.component.read[edge.parent][term.index] / self._copies(edge.parent)
-        none = self._along(0, 0, [], "all")
-        merged = self._along(edge.parent, edge.level, self._others(term), "multicast")
-        return [self._stays(term, write, none), self._stays(term, read, merged)]
+        parent, levels: as in node_weights.
+        """
+        weights = node_weights(self.problem, self.component, term, parent, levels)
+        alone = self._sharing(term, 0, 0, lambda _: False)
+        together = self._sharing(term, parent, levels[0], lambda _: True)
+        joined = self._sharing(term, parent, levels[0], lambda one: joins_messages(term, one))
+        load, entry = weights.load, weights.entry
+        if load < 0:
+            # No more loads enter together than the fan-outs have instances.
+            entry += load * self._sibling_count(together)
+            load = Fraction(0)
+        if entry < 0:
+            return None
+        found = [self.footprint(term, weights.held)] if weights.held else []
+        found += [self._loads(term, load, alone)]
+        found += [self._loads(term, entry, together)] if entry else []
+        return [*found, self._loads(term, weights.message, joined)], -float(weights.zero_credit)
 
-    def _drained(self, term: TensorTerm, edge: AnyEdge) -> tuple[list[Monomial], float] | None:
-        level, parent = edge.level, edge.parent
-        others = self._others(term)
-        # Exact until the monomials: where large weights cancel, floats would leave nothing but their errors.
-        read = [Fraction(row[term.index]) / self._copies(n) for n, row in enumerate(self.component.read)]
-        write = [Fraction(row[term.index]) / self._copies(n) for n, row in enumerate(self.component.write)]
-        none = self._along(0, 0, [], "all")
-        added = self._along(parent, level, others, "reduction")
-        together = self._along(parent, level, others, "all")
-        if self.component.busiest:
-            arrives = write[parent] + (0 if parent == 0 else read[parent])
-            return [self._stays(term, read[level], none), self._stays(term, arrives, added)], 0.0
-        saved = sum((read[n] + write[n] for n in edge.rest), Fraction(0)) - write[level]
-        per_stay, per_entry = read[level] - saved, write[level] + saved
-        arrivals = self._stays(term, read[parent] + write[parent], added)
-        constant = -float(zero_starts(term) * (read[level] + write[level]))
-        if per_stay < 0:
-            # No more stays enter together than the fan-outs have instances.
-            per_entry += per_stay * self._most(together)
-            per_stay = Fraction(0)
-        stays = [self._stays(term, per_stay, none), self._stays(term, per_entry, together)]
-        return None if per_entry < 0 else ([*stays, arrivals], constant)
+    def compute_cost(self, term: TensorTerm, holder: int) -> Monomial:
+        """Return what the statement instances cost at the level that holds the tensor at the end."""
+        joined = self._sharing(term, holder, self.problem.level_count, lambda one: joins_messages(term, one))
+        weight = compute_weight(self.problem, self.component, term, holder)
+        zero = (0,) * len(self.problem.dims)
+        return Monomial(weight * self.instances, zero, _inverse(joined))
 
-    def _most(self, rows: tuple[tuple[int, ...], ...]) -> int:
-        """Return the instances of the fan-outs of classes that have a factor in the rows."""
-        classes = (one for one, row in zip(self.problem.classes, rows, strict=True) if any(row))
+    def _loads(self, term: TensorTerm, weight: Fraction, siblings: Exponents) -> Monomial:
+        """Return weight x instances over what one load serves: its tile in other dims, and siblings that share it."""
+        tile = tuple(-int(dim not in term.dims) for dim in self.problem.dims)
+        return Monomial(float(weight) * self.instances, tile, _inverse(siblings))
+
+    def _sharing(self, term: TensorTerm, after: int, upto: int, joins: Callable[[FanoutClass], bool]) -> Exponents:
+        """Return exponents 1 at the factors, in dims that the tensor lacks, of classes between two levels that join."""
+        return tuple(
+            tuple(int(after < one.below <= upto and joins(one) and dim not in term.dims) for dim in self.problem.dims)
+            for one in self.problem.classes
+        )
+
+    def _sibling_count(self, exponents: Exponents) -> int:
+        """Return the instances of the fan-outs of classes that have a factor in the exponents."""
+        classes = (one for one, row in zip(self.problem.classes, exponents, strict=True) if any(row))
         return prod(self.problem.arch.fanouts[f].size for one in classes for f in one.fanouts)
 
-    def final(self, term: TensorTerm, holder: int) -> Monomial:
-        """Return what the statement instances cost at the level that holds the tensor at the end."""
-        upto, others = self.problem.level_count, self._others(term)
-        merged = self._along(holder, upto, others, "reduction" if term.is_output else "multicast")
-        weight = self.component.write[holder][term.index] if term.is_output else 0
-        if not term.is_output or not self.component.busiest or holder == 0:
-            weight += self.component.read[holder][term.index]
-        factors = tuple(tuple(-x for x in row) for row in merged)
-        zero = (0,) * len(self.problem.dims)
-        return Monomial(weight * self.instances / self._copies(holder), zero, factors)
+
+def _inverse(exponents: Exponents) -> Exponents:
+    return tuple(tuple(-x for x in row) for row in exponents)

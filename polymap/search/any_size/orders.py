@@ -9,24 +9,22 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.any_size.monomials import Forms, Monomial
-from polymap.search.any_size.node_costs import AnyTables
+from polymap.search.any_size.monomials import Monomial, NodeMonomials
+from polymap.search.any_size.node_costs import CostTables
 from polymap.search.any_size.relaxation import State, capacities, first_states, joint_states
 
 FloatArray = NDArray[np.float64]
 Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
-Place = tuple[Order, State]  # an order, and the joint state at its end
+CompleteOrder = tuple[Order, State]  # and the joint state at its end
 Sums = list[tuple[float, FloatArray]]  # coefficients and exponents
 
-MOST_ORDERS = 2000
 
-
-def orders(tables: AnyTables, most: int = MOST_ORDERS) -> tuple[Place, ...] | None:
+def storage_orders(tables: CostTables, most: int) -> tuple[CompleteOrder, ...] | None:
     """Return every order of storage nodes with the joint state at its end; None where there are more than `most`."""
     moves = dict(joint_states(tables))
-    found: list[Place] = []
+    found: list[CompleteOrder] = []
 
-    def grow(order: Order, state: State) -> Iterator[Place]:
+    def grow(order: Order, state: State) -> Iterator[CompleteOrder]:
         if all(table.final[s] is not None for table, s in zip(tables.tensors, state, strict=True)):
             yield order, state
         for tensor, number, after in moves[state]:
@@ -41,7 +39,7 @@ def orders(tables: AnyTables, most: int = MOST_ORDERS) -> tuple[Place, ...] | No
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class Variables:
     """The variables, all logarithms: per node and dim of more than one index the box of all siblings together, then per
     (class, dim) a factor that may exceed 1."""
 
@@ -69,15 +67,15 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Orders:
-    """Orders of nodes with logarithms and exponents of cost [P, I], [P, I, n] and of shares of limited levels
-    [P, R, J], [P, R, J, n] (-inf: no term), and what each costs besides [P].
+class OrderMonomials:
+    """P orders of nodes: logarithms and exponents of the terms of their costs [P, I], [P, I, n] and of the shares of
+    R limited levels that they fill [P, R, J], [P, R, J, n] (-inf: no term), and constants of the costs [P].
 
-    limited: the levels; room: bits of every level.
+    limited: the levels. room: bits of every level.
     """
 
-    places: tuple[Place, ...]
-    space: Space
+    complete_orders: tuple[CompleteOrder, ...]
+    variables: Variables
     log_costs: FloatArray
     costs: FloatArray
     constants: FloatArray
@@ -87,36 +85,37 @@ class Orders:
     room: tuple[float, ...]
 
 
-def all_orders(tables: AnyTables, component: int) -> Orders | None:
-    """Return the orders for a component of the tables' measure; None: too many, or one's cost is not known."""
-    places = orders(tables)
-    if places is None or any(term.is_window for term in tables.problem.terms):
+def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonomials | None:
+    """Return the orders for a component of the tables' measure; None where there are more than `most`, a window, or a
+    cost that is no sum of monomials."""
+    complete_orders = storage_orders(tables, most)
+    if complete_orders is None or any(term.is_window for term in tables.problem.terms):
         return None
-    builder = _Builder(tables, component, max((len(order) for order, _ in places), default=0))
-    costs = [builder.costs(*place) for place in places]
+    builder = _MonomialBuilder(tables, component, max((len(order) for order, _ in complete_orders), default=0))
+    costs = [builder.costs(*place) for place in complete_orders]
     sums = [one for one in costs if one is not None]
-    if len(sums) < len(places) or not places:
+    if len(sums) < len(complete_orders) or not complete_orders:
         return None
     limited = tuple(level for level, room in enumerate(builder.room) if 0 < room < inf)
-    held = [[builder.uses(order, level) for level in limited] for order, _ in places]
-    log_costs, rows = _stacked([one for one, _ in sums], builder.space.count)
+    held = [[builder.uses(order, level) for level in limited] for order, _ in complete_orders]
+    log_costs, rows = _term_arrays([one for one, _ in sums], builder.variables.count)
     flat = [one for row in held for one in row]
-    log_uses, uses = _stacked(flat, builder.space.count)
-    shape = (len(places), len(limited), log_uses.shape[1])
-    return Orders(
-        places,
-        builder.space,
+    log_uses, uses = _term_arrays(flat, builder.variables.count)
+    shape = (len(complete_orders), len(limited), log_uses.shape[1])
+    return OrderMonomials(
+        complete_orders,
+        builder.variables,
         log_costs,
         rows,
         np.array([constant for _, constant in sums]),
         log_uses.reshape(shape),
-        uses.reshape((*shape, builder.space.count)),
+        uses.reshape((*shape, builder.variables.count)),
         limited,
         builder.room,
     )
 
 
-def _stacked(sums: list[Sums], count: int) -> tuple[FloatArray, FloatArray]:
+def _term_arrays(sums: list[Sums], count: int) -> tuple[FloatArray, FloatArray]:
     longest = max([1, *(len(one) for one in sums)])
     logs = np.full((len(sums), longest), -inf)
     rows = np.zeros((len(sums), longest, count))
@@ -126,11 +125,11 @@ def _stacked(sums: list[Sums], count: int) -> tuple[FloatArray, FloatArray]:
     return logs, rows
 
 
-class _Builder:
-    def __init__(self, tables: AnyTables, component: int, nodes: int) -> None:
+class _MonomialBuilder:
+    def __init__(self, tables: CostTables, component: int, nodes: int) -> None:
         self.tables = tables
         self.problem = tables.problem
-        self.forms = Forms(tables, component)
+        self.monomials = NodeMonomials(tables.problem, tables.measure.components[component])
         factors = tuple(
             (number, d)
             for number, row in enumerate(tables.region.factors)
@@ -138,7 +137,7 @@ class _Builder:
             if factor.high > 1
         )
         dims = tuple(d for d, extent in enumerate(self.problem.extents) if extent > 1)
-        self.space = Space(nodes, dims, factors)
+        self.variables = Variables(nodes, dims, factors)
         self.room = capacities(tables)
 
     def row(self, monomial: Monomial, at: int, level: int) -> FloatArray:
@@ -147,24 +146,24 @@ class _Builder:
             [f - (t if one.below <= level else 0) for t, f in zip(monomial.tile, own, strict=True)]
             for one, own in zip(self.problem.classes, monomial.factors, strict=True)
         ]
-        found = self.space.factor_row(rows)
+        found = self.variables.factor_row(rows)
         if at >= 0:
-            found[self.space.node(at)] = [monomial.tile[d] for d in self.space.dims]
+            found[self.variables.node(at)] = [monomial.tile[d] for d in self.variables.dims]
         return found
 
     def costs(self, order: Order, state: State) -> tuple[Sums, float] | None:
-        """Return what an order costs and a constant besides; None where no bound is known."""
+        """Return the terms of what an order costs, and a constant; None where that is no sum of monomials."""
         found: Sums = []
         constant = 0.0
         for at, (tensor, number) in enumerate(order):
             edge = self.tables.tensors[tensor].edges[number]
-            form = self.forms.edge(self.problem.terms[tensor], edge)
-            if form is None:
+            cost = self.monomials.node_cost(self.problem.terms[tensor], edge.parent, edge.levels)
+            if cost is None:
                 return None
-            found += [(m.coefficient, self.row(m, at, edge.level)) for m in form[0] if m.coefficient]
-            constant += form[1]
+            found += [(m.coefficient, self.row(m, at, edge.level)) for m in cost[0] if m.coefficient]
+            constant += cost[1]
         for tensor, at_end in enumerate(state):
-            m = self.forms.final(self.problem.terms[tensor], self.tables.tensors[tensor].holders[at_end])
+            m = self.monomials.compute_cost(self.problem.terms[tensor], self.tables.tensors[tensor].holders[at_end])
             found += [(m.coefficient, self.row(m, -1, 0))] if m.coefficient else []
         return found, constant
 
@@ -174,6 +173,6 @@ class _Builder:
         for at, (tensor, number) in enumerate(order):
             edge, term = self.tables.tensors[tensor].edges[number], self.problem.terms[tensor]
             if edge.level == level:
-                m = self.forms.held(term, term.tensor.bits / self.room[level])
+                m = self.monomials.footprint(term, term.tensor.bits / self.room[level])
                 found.append((m.coefficient, self.row(m, at, level)))
         return found

@@ -9,15 +9,14 @@ from math import exp, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.any_size.convex import AT_ONCE, CLOSE, Builder, Chain, Convex
+from polymap.search.any_size.convex import CLOSE, ConvexBounds, OrderOptimum, ProgramBuilder
 from polymap.search.any_size.geometric import solve
-from polymap.search.any_size.node_costs import AnyEdge, AnyTables
+from polymap.search.any_size.node_costs import CostTables, HolderEdge
 from polymap.search.any_size.regions import Region
 
 FloatArray = NDArray[np.float64]
 
-STEPS = (1.1, 1.35, 2.0)  # ratios to the best box at which larger and smaller ones are tried
-SAFE = 1e-9
+MARGIN = 1e-9  # of logarithms of boxes, against rounding
 
 # Per (tensor, edge) and dim the logarithms of the least and the greatest box of all siblings together.
 Ranges = dict[tuple[int, int], tuple[tuple[float, float], ...]]
@@ -25,99 +24,101 @@ Ranges = dict[tuple[int, int], tuple[tuple[float, float], ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """The box of a chain's node (at) in a dim (a number among those of several indices) is at least or at most so
+    """The box of an order's node (at) in a dim (a number among those of several indices) is at least or at most so
     large (a logarithm)."""
 
-    chain: int
+    optimum: int
     at: int
     dim: int
     is_least: bool
     value: float
 
 
-def ranges_below(
-    convex: Convex, region: Region, chains: Sequence[Chain], goal: float, is_over: Callable[[], bool]
+def tile_ranges_below(
+    convex: ConvexBounds, region: Region, optima: Sequence[OrderOptimum], goal: float, is_over: Callable[[], bool]
 ) -> Ranges:
     """Return where boxes can be in mappings of these orders whose first component is below the goal, as far as there
     is time."""
     builder = convex.builder(region)
-    probes = [probe for number, chain in enumerate(chains) for probe in _probes(builder, number, chain)]
+    probes = [probe for number, optimum in enumerate(optima) for probe in _probes(builder, number, optimum)]
     refuted: list[_Probe] = []
-    for begin in range(0, len(probes), AT_ONCE):
+    for begin in range(0, len(probes), builder.tuning.programs_at_once):
         if is_over():
             break
-        part = probes[begin : begin + AT_ONCE]
-        bounds = _bounds(builder, chains, part)
+        part = probes[begin : begin + builder.tuning.programs_at_once]
+        bounds = _probe_bounds(builder, optima, part)
         refuted += [probe for probe, bound in zip(part, bounds, strict=True) if bound >= goal]
-    return _joined(builder, chains, refuted)
+    return _union_of_ranges(builder, optima, refuted)
 
 
-def _probes(builder: Builder, number: int, chain: Chain) -> list[_Probe]:
+def _probes(builder: ProgramBuilder, number: int, optimum: OrderOptimum) -> list[_Probe]:
     found: list[_Probe] = []
-    for at, tile in enumerate(chain.tiles):
-        for place, d in enumerate(builder.space.dims):
+    for at, tile in enumerate(optimum.tiles):
+        for at_dim, d in enumerate(builder.variables.dims):
             top = log(builder.problem.extents[d])
-            for step in STEPS:
-                more, less = log(tile[d]) + log(step), log(tile[d]) - log(step)
+            for ratio in builder.tuning.probe_ratios:
+                more, less = log(tile[d]) + log(ratio), log(tile[d]) - log(ratio)
                 if more < top:
-                    found.append(_Probe(number, at, place, is_least=True, value=more))
+                    found.append(_Probe(number, at, at_dim, is_least=True, value=more))
                 if less > 0:
-                    found.append(_Probe(number, at, place, is_least=False, value=less))
+                    found.append(_Probe(number, at, at_dim, is_least=False, value=less))
     return found
 
 
-def _bounds(builder: Builder, chains: Sequence[Chain], probes: Sequence[_Probe]) -> list[float]:
-    """Return the least cost with each probe's demand (inf where it leaves nothing)."""
-    space = builder.space
-    numbers = [chains[probe.chain].number for probe in probes]
+def _probe_bounds(builder: ProgramBuilder, optima: Sequence[OrderOptimum], probes: Sequence[_Probe]) -> list[float]:
+    """Return the least cost under each probe's condition (-inf where that is not known)."""
+    variables = builder.variables
+    numbers = [optima[probe.optimum].number for probe in probes]
     programs = builder.programs(numbers)
     lower, upper, start = programs.lower.copy(), programs.upper.copy(), programs.start.copy()
     empty = np.zeros(len(probes), dtype=bool)
     for p, probe in enumerate(probes):
-        v = space.node(probe.at).start + probe.dim
+        v = variables.node(probe.at).start + probe.dim
         if not probe.is_least:
             upper[p, v] = probe.value
             empty[p] = start[p, v] >= probe.value
-            upper[p, v] = max(upper[p, v], start[p, v] + SAFE)
+            upper[p, v] = max(upper[p, v], start[p, v] + MARGIN)
             continue
         lower[p, v] = probe.value
         room = min(CLOSE, upper[p, v] - probe.value) / (probe.at + 3)
         for outer in range(probe.at + 1):
-            own = space.node(outer).start + probe.dim
+            own = variables.node(outer).start + probe.dim
             start[p, own] = max(start[p, own], probe.value + room * (probe.at - outer + 1))
-    solved = solve(builder.eased(replace(programs, lower=lower, upper=upper, start=start)))
+    solved = solve(
+        builder.with_eased_capacities(replace(programs, lower=lower, upper=upper, start=start)), builder.tuning
+    )
     # Below the smallest tiles: not refuted here, the tables themselves have no such cells.
-    return [-inf if none else bound for none, bound in zip(empty, builder.net(solved, numbers), strict=True)]
+    return [-inf if none else bound for none, bound in zip(empty, builder.net_bounds(solved, numbers), strict=True)]
 
 
-def _joined(builder: Builder, chains: Sequence[Chain], refuted: Sequence[_Probe]) -> Ranges:
+def _union_of_ranges(builder: ProgramBuilder, optima: Sequence[OrderOptimum], refuted: Sequence[_Probe]) -> Ranges:
     dims = len(builder.problem.dims)
     sides: dict[tuple[int, int, int], tuple[float, float]] = {}
     for probe in refuted:
-        low, high = sides.get((probe.chain, probe.at, probe.dim), (-inf, inf))
+        low, high = sides.get((probe.optimum, probe.at, probe.dim), (-inf, inf))
         side = (low, min(high, probe.value)) if probe.is_least else (max(low, probe.value), high)
-        sides[probe.chain, probe.at, probe.dim] = side
+        sides[probe.optimum, probe.at, probe.dim] = side
     found: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for number, chain in enumerate(chains):
-        for at, edge in enumerate(builder.orders.places[chain.number][0]):
+    for number, optimum in enumerate(optima):
+        for at, edge in enumerate(builder.orders.complete_orders[optimum.number][0]):
             known = found.setdefault(edge, [(inf, -inf)] * dims)
-            for place, d in enumerate(builder.space.dims):
-                low, high = sides.get((number, at, place), (-inf, inf))
+            for at_dim, d in enumerate(builder.variables.dims):
+                low, high = sides.get((number, at, at_dim), (-inf, inf))
                 known[d] = min(known[d][0], low), max(known[d][1], high)
-    alone = set(range(dims)) - set(builder.space.dims)
+    alone = set(range(dims)) - set(builder.variables.dims)
     return {
         edge: tuple((-inf, inf) if d in alone else side for d, side in enumerate(row))
         for edge, row in sorted(found.items())
     }
 
 
-def within(tables: AnyTables, ranges: Ranges) -> AnyTables:
+def tables_within(tables: CostTables, ranges: Ranges) -> CostTables:
     """Return the tables without the cells whose boxes lie outside the ranges."""
     tensors = tuple(
         replace(
             table,
             edges=tuple(
-                _narrowed(tables, edge, ranges[t, number]) if (t, number) in ranges else edge
+                _edge_within(tables, edge, ranges[t, number]) if (t, number) in ranges else edge
                 for number, edge in enumerate(table.edges)
             ),
         )
@@ -126,16 +127,18 @@ def within(tables: AnyTables, ranges: Ranges) -> AnyTables:
     return replace(tables, tensors=tensors)
 
 
-def _narrowed(tables: AnyTables, edge: AnyEdge, sides: tuple[tuple[float, float], ...]) -> AnyEdge:
+def _edge_within(tables: CostTables, edge: HolderEdge, sides: tuple[tuple[float, float], ...]) -> HolderEdge:
     costs: list[FloatArray] = []
     for unit, cost in enumerate(edge.costs):
         total = np.zeros(tables.shape(unit))
         for d, ends in enumerate(tables.ends[unit]):
             low, high = sides[d]
-            least, most = (float(tables.region.used(d, (0, unit), tables.problem, high=h)) for h in (False, True))
+            least, most = (
+                float(tables.region.factor_product(d, (0, unit), tables.problem, high=h)) for h in (False, True)
+            )
             below = [float(ends[0]), *(float(end) for end in ends[:-1])]
-            least_box = low if low == -inf else exp(low) * (1 - SAFE)
-            most_box = inf if high == inf else exp(high) * (1 + SAFE)
+            least_box = low if low == -inf else exp(low) * (1 - MARGIN)
+            most_box = inf if high == inf else exp(high) * (1 + MARGIN)
             outside = [
                 float(end) * most < least_box or before * least > most_box
                 for before, end in zip(below, ends, strict=True)

@@ -1,21 +1,22 @@
 """The bound over mappings with tiles of any size: least costs over all chains, by dynamic programming on cells.
 
-A chain places the nodes one after the other, outermost first; no tile is larger than the one before in any dim. With
-prices on the bits held, capacity couples nothing any more, and the least cost inside a tile is a minimum over the next
-node plus the least cost inside its tile: one pass per joint state, running minima along the axes.
+A chain is a sequence of storage nodes, outermost first, in which no tile is larger than the one before in any dim.
+Capacities enter through Lagrange multipliers on the bits held, so that nodes do not compete for room: the least cost
+inside a tile is a minimum over the next node plus the least cost inside its tile, one pass per joint state (which level
+holds each tensor), with running minima along the axes. Derivation: docs/any_tiles.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.any_size.node_costs import AnyTables
+from polymap.search.any_size.node_costs import CostTables
+from polymap.search.resources import OutOfTime, never
 
 FloatArray = NDArray[np.float64]
 State = tuple[int, ...]
@@ -25,13 +26,8 @@ Moves = frozenset[tuple[State, int, int]]  # joint states with a tensor and its 
 MARGIN = 1e-10
 
 
-def never() -> bool:
-    """Return False: there is no limit."""
-    return False
-
-
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ChainNode:
     """A node of a chain: tensor number, level, the unit in which its tile is measured, and its cell per dim."""
 
     tensor: int
@@ -41,17 +37,16 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Relaxed:
-    """The least cost over all chains at some prices (per level, per bit), net of what capacities are worth and of a
-    margin for rounding; the chain that has it, and bits it holds beyond capacity per level (negative: free)."""
+class RelaxedChain:
+    """The least cost over all chains at some multipliers (per level, per bit), less multipliers x capacities and less a
+    margin for rounding; a chain of that cost, and the bits it holds beyond capacity per level (negative: free)."""
 
     cost: float
-    chain: tuple[Placed, ...]
+    chain: tuple[ChainNode, ...]
     excess: tuple[float, ...]
 
 
-@lru_cache(maxsize=64)
-def _graph(edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...]) -> States:
+def _joint_graph(edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...]) -> States:
     """Return the joint states, innermost first, with their moves (tensor, edge, state after)."""
     depths = [_depths(own, count) for own, count in zip(edges, counts, strict=True)]
     found: list[tuple[int, State, tuple[tuple[int, int, State], ...]]] = []
@@ -66,7 +61,7 @@ def _graph(edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ..
     return tuple((state, moves) for _, state, moves in sorted(found))
 
 
-def _allowed(tables: AnyTables, allowed: Moves | None) -> States:
+def _states_of_moves(tables: CostTables, allowed: Moves | None) -> States:
     """Return the joint states that allowed moves join, with these moves only."""
     states = joint_states(tables)
     if allowed is None:
@@ -87,13 +82,13 @@ def _depths(edges: tuple[tuple[int, int], ...], count: int) -> list[int]:
     return depth
 
 
-def joint_states(tables: AnyTables) -> States:
+def joint_states(tables: CostTables) -> States:
     """Return the joint states with their moves, innermost first."""
     edges = tuple(tuple((e.source, e.target) for e in table.edges) for table in tables.tensors)
-    return _graph(edges, tuple(len(table.holders) for table in tables.tensors))
+    return tables.caches.memo(_joint_graph)(edges, tuple(len(table.holders) for table in tables.tensors))
 
 
-def first_states(tables: AnyTables) -> tuple[State, ...]:
+def first_states(tables: CostTables) -> tuple[State, ...]:
     """Return the states before any node."""
     choices: list[list[int]] = []
     for table in tables.tensors:
@@ -102,7 +97,7 @@ def first_states(tables: AnyTables) -> tuple[State, ...]:
     return tuple(product(*choices))
 
 
-def capacities(tables: AnyTables) -> tuple[float, ...]:
+def capacities(tables: CostTables) -> tuple[float, ...]:
     """Return the bits that tiles may fill per level; inf where unlimited."""
     levels = tables.problem.arch.levels
     return tuple(np.inf if one.usable_bits is None else one.usable_bits for one in levels)
@@ -110,66 +105,65 @@ def capacities(tables: AnyTables) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """How tiles are measured: in `unit`; open: a node further in was placed last, so that one of the unit's own must
-    follow. From a phase that is not open the chain may go on in a unit further in."""
+    """unit: in which the chain's tiles are measured now. pending: the last node belongs to an inner unit, so a node of
+    this unit must follow before the chain moves inward."""
 
     unit: int
-    open: bool
-
-
-class TimeIsUp(Exception):
-    """A limit was reached before the bound was known."""
+    pending: bool
 
 
 def relax(
-    tables: AnyTables,
+    tables: CostTables,
     component: int,
-    prices: tuple[float, ...],
+    multipliers: tuple[float, ...],
     allowed: Moves | None = None,
     is_over: Callable[[], bool] = never,
-) -> Relaxed | None:
-    """Return the least cost of a component over all chains at these prices; None where nothing fits.
+) -> RelaxedChain | None:
+    """Return the least cost of a component over all chains at these multipliers; None where nothing fits.
 
-    allowed: the only moves that chains may make (None: all). is_over: asked between joint states; raises TimeIsUp.
+    allowed: the only moves that chains may make (None: all). Raises OutOfTime where is_over, which is asked between
+    joint states, says so.
     """
-    walk = _Walk(tables, component, prices, allowed)
-    walk.fill(is_over)
+    recurrence = _CellRecurrence(tables, component, multipliers, allowed)
+    recurrence.fill(is_over)
     at = tuple(length - 1 for length in tables.shape(0))
-    outermost = Phase(0, open=False)
-    first = min(first_states(tables), key=lambda s: (float(walk.reach[outermost, s][at]), s))
-    least = float(walk.reach[outermost, first][at])
+    outermost = Phase(0, pending=False)
+    first = min(first_states(tables), key=lambda s: (float(recurrence.least[outermost, s][at]), s))
+    least = float(recurrence.least[outermost, first][at])
     if not np.isfinite(least):
         return None
-    chain = walk.chain(first)
+    chain = recurrence.chain(first)
     room = capacities(tables)
-    worth = sum(p * r for p, r in zip(prices, room, strict=True) if p)
+    worth = sum(p * r for p, r in zip(multipliers, room, strict=True) if p)
     sizes = abs(least) + worth + abs(tables.start[component]) + tables.least_cost(component)
     net = least - worth - MARGIN * sizes
-    excess = tuple(u - r for u, r in zip(walk.held(chain), room, strict=True))
-    return Relaxed(net + tables.start[component], chain, excess)
+    excess = tuple(u - r for u, r in zip(recurrence.held(chain), room, strict=True))
+    return RelaxedChain(net + tables.start[component], chain, excess)
 
 
-class _Walk:
-    """One pass of the dynamic program: reach[phase, state] is the least cost inside every cell."""
+class _CellRecurrence:
+    """One pass of the dynamic program: least[phase, state] is the least cost of a chain's rest inside every cell."""
 
-    def __init__(self, tables: AnyTables, component: int, prices: tuple[float, ...], allowed: Moves | None) -> None:
+    def __init__(
+        self, tables: CostTables, component: int, multipliers: tuple[float, ...], allowed: Moves | None
+    ) -> None:
         self.tables = tables
-        self.states = _allowed(tables, allowed)
+        self.states = _states_of_moves(tables, allowed)
         self.component = component
         self.units = len(tables.ends)
-        self.reach: dict[tuple[Phase, State], FloatArray] = {}
+        self.least: dict[tuple[Phase, State], FloatArray] = {}
         room = capacities(tables)
         self.costs: dict[tuple[int, int, int], FloatArray] = {}
         for t, table in enumerate(tables.tensors):
             for number, edge in enumerate(table.edges):
                 for unit, (cost, bits) in enumerate(zip(edge.costs, edge.bits, strict=True)):
-                    price, own = prices[edge.level], cost[component]
-                    priced = own + bits * price if price else own
+                    multiplier, own = multipliers[edge.level], cost[component]
+                    relaxed = own + bits * multiplier if multiplier else own
                     fits = bits <= room[edge.level] * (1 + MARGIN)
-                    self.costs[t, number, unit] = np.where(fits, priced, np.inf)
-        self.barred = {(u, v): _barred(tables, (u, v)) for u in range(self.units) for v in range(u + 1, self.units)}
+                    self.costs[t, number, unit] = np.where(fits, relaxed, np.inf)
+        self.empty = {(u, v): _empty_cells(tables, (u, v)) for u in range(self.units) for v in range(u + 1, self.units)}
         self.inward = {
-            (u, v): tuple(_inward(tables, (u, v), d) for d in range(len(tables.ends[u])))
+            (u, v): tuple(_inner_cells(tables, (u, v), d) for d in range(len(tables.ends[u])))
             for u in range(self.units)
             for v in range(u + 1, self.units)
         }
@@ -178,20 +172,20 @@ class _Walk:
         """Work out all states, innermost first."""
         for state, moves in self.states:
             if is_over():
-                raise TimeIsUp
+                raise OutOfTime
             for unit in reversed(range(self.units)):
-                for is_open in (True, False):
-                    if is_open and unit == self.units - 1:
+                for pending in (True, False):
+                    if pending and unit == self.units - 1:
                         continue
-                    phase = Phase(unit, open=is_open)
+                    phase = Phase(unit, pending=pending)
                     best = np.full(self.tables.shape(unit), self._end(phase, state))
                     for _, value in self._options(phase, state, moves):
                         np.minimum(best, value, out=best)
                     minimum_inside(best)
-                    self.reach[phase, state] = best
+                    self.least[phase, state] = best
 
     def _end(self, phase: Phase, state: State) -> float:
-        if phase.open:
+        if phase.pending:
             return float(np.inf)
         ends = [table.final[s] for table, s in zip(self.tables.tensors, state, strict=True)]
         return float(sum(end[self.component] if end is not None else np.inf for end in ends))
@@ -203,26 +197,26 @@ class _Walk:
         for tensor, number, after in moves:
             edge = self.tables.tensors[tensor].edges[number]
             if edge.unit >= phase.unit:
-                then = Phase(phase.unit, open=edge.unit > phase.unit)
-                value = self.costs[tensor, number, phase.unit] + self.reach[then, after]
+                then = Phase(phase.unit, pending=edge.unit > phase.unit)
+                value = self.costs[tensor, number, phase.unit] + self.least[then, after]
                 yield (tensor, number, then, after), value
-        if not phase.open:
+        if not phase.pending:
             for unit in range(phase.unit + 1, self.units):
-                then = Phase(unit, open=False)
-                inner = self.reach[then, state][np.ix_(*self.inward[phase.unit, unit])]
-                yield (-1, 0, then, state), inner + self.barred[phase.unit, unit]
+                then = Phase(unit, pending=False)
+                inner = self.least[then, state][np.ix_(*self.inward[phase.unit, unit])]
+                yield (-1, 0, then, state), inner + self.empty[phase.unit, unit]
 
-    def chain(self, first: State) -> tuple[Placed, ...]:
+    def chain(self, first: State) -> tuple[ChainNode, ...]:
         """Return the chain that has the least cost."""
         moves_of = dict(self.states)
-        phase, state = Phase(0, open=False), first
+        phase, state = Phase(0, pending=False), first
         at = tuple(length - 1 for length in self.tables.shape(0))
-        chain: list[Placed] = []
+        chain: list[ChainNode] = []
         while True:
-            wanted = float(self.reach[phase, state][at])
-            if self._end(phase, state) <= wanted:
+            cost = float(self.least[phase, state][at])
+            if self._end(phase, state) <= cost:
                 return tuple(chain)
-            phase, state, at, placed = self._step(phase, state, at, moves_of[state], wanted)
+            phase, state, at, placed = self._step(phase, state, at, moves_of[state], cost)
             chain += [placed] if placed is not None else []
 
     def _step(
@@ -231,13 +225,13 @@ class _Walk:
         state: State,
         at: tuple[int, ...],
         moves: tuple[tuple[int, int, State], ...],
-        wanted: float,
-    ) -> tuple[Phase, State, tuple[int, ...], Placed | None]:
+        cost: float,
+    ) -> tuple[Phase, State, tuple[int, ...], ChainNode | None]:
         """Return the phase, state and cell after one step of the chain, and the node that it places."""
         inside = tuple(slice(0, i + 1) for i in at)
         for (tensor, number, then, after), values in self._options(phase, state, moves):
             part = values[inside]
-            if float(part.min()) <= wanted:
+            if float(part.min()) <= cost:
                 # The largest cell among equals: the last of the flat positions.
                 flat = part.size - 1 - int(np.argmin(part.reshape(-1)[::-1]))
                 cell = tuple(int(i) for i in np.unravel_index(flat, part.shape))
@@ -245,10 +239,10 @@ class _Walk:
                     inward = self.inward[phase.unit, then.unit]
                     return then, after, tuple(int(inward[d][i]) for d, i in enumerate(cell)), None
                 level = self.tables.tensors[tensor].edges[number].level
-                return then, after, cell, Placed(tensor, level, phase.unit, cell)
+                return then, after, cell, ChainNode(tensor, level, phase.unit, cell)
         raise AssertionError("a least cost that no step has")
 
-    def held(self, chain: tuple[Placed, ...]) -> list[float]:
+    def held(self, chain: tuple[ChainNode, ...]) -> list[float]:
         """Return the bits that a chain holds per level, at least."""
         used = [0.0] * self.tables.problem.level_count
         for node in chain:
@@ -271,21 +265,21 @@ def minimum_inside(table: FloatArray) -> None:
         before *= length
 
 
-def _barred(tables: AnyTables, units: tuple[int, int]) -> FloatArray:
+def _empty_cells(tables: CostTables, units: tuple[int, int]) -> FloatArray:
     """Return inf in the cells of the outer unit whose tiles are too small for the factors of the fan-outs, else 0."""
     total = np.zeros(tables.shape(units[0]))
     for dim, ends in enumerate(tables.ends[units[0]]):
-        least = tables.region.used(dim, units, tables.problem, high=False)
+        least = tables.region.factor_product(dim, units, tables.problem, high=False)
         shape = [-1 if d == dim else 1 for d in range(total.ndim)]
         total = total + np.array([np.inf if end < least else 0.0 for end in ends]).reshape(shape)
     return total
 
 
-def _inward(tables: AnyTables, units: tuple[int, int], dim: int) -> NDArray[np.intp]:
+def _inner_cells(tables: CostTables, units: tuple[int, int], dim: int) -> NDArray[np.intp]:
     """Return per cell of the outer unit the largest cell of the inner unit that tiles inside it reach."""
     outer, inner = (np.array(tables.ends[unit][dim], dtype=np.float64) for unit in units)
-    low = float(tables.region.used(dim, units, tables.problem, high=False))
-    if tables.region.points:
+    low = float(tables.region.factor_product(dim, units, tables.problem, high=False))
+    if tables.region.single_tiles:
         found = np.searchsorted(inner, np.ceil(outer / low - 1e-9) + 1e-9, side="right") - 1
     else:
         # Cells are open below; the margin only lets more in.

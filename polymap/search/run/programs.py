@@ -24,7 +24,7 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
-from polymap.search.any_size import POLISHED, annealed
+from polymap.search.any_size import anneal_mappings
 from polymap.search.heuristics import Annealer
 from polymap.search.objective import objective_values, refusals
 from polymap.search.problem import Objective, Rules, divisors
@@ -72,7 +72,7 @@ def sampled(
         return Drawn(tuple(good), tried)
     if good:
         annealer.know(good[0][1], good[0][0][0])
-    annealed(annealer, stop, work, report, POLISHED if good else None)
+    anneal_mappings(annealer, stop, work, report, until_found=not good)
     if annealer.best is not None and annealer.best[0] not in [mapping for _, mapping, _ in good]:
         mapping = annealer.best[0]
         cost = evaluate(workload, arch, mapping)

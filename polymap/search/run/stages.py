@@ -12,7 +12,7 @@ from functools import partial
 
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
-from polymap.search.any_size import POLISHED, AnyAnswer, annealed, reaches, solve_regions, walked
+from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, annealed_once, is_polished
 from polymap.search.objective import exact_score, measure_of, measure_under
@@ -125,7 +125,7 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
     """Answer, under rules and for objectives that regions do not bound, with the best that is near the dividing one."""
-    if reaches(search.objective) and not search.rules:
+    if has_region_bound(search.objective) and not search.rules:
         return None
     assert search.divided is not None
     mappings = _annealed(search, search.divided)
@@ -157,7 +157,7 @@ def _report_program_order(search: Search) -> None:
 
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-    alone = search.divides or not reaches(search.objective)
+    alone = search.divides or not has_region_bound(search.objective)
     outcome = _solved(search, search.limits if alone else search.limits.dividing())
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     if outcome.left == () and not mappings:
@@ -207,7 +207,7 @@ def _solved(search: Search, stop: Stop) -> Outcome:
 
 def _dividing_polish(search: Search) -> DividingPolish | None:
     annealer = search.annealer(divide=True)
-    if annealer is None or not reaches(search.objective):
+    if annealer is None or not has_region_bound(search.objective):
         return None
     measure = measure_of(search.objective, search.workload, search.arch)
     windows = any(term.is_window for term in search.problem.terms)
@@ -240,7 +240,7 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
     return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
-def _walked(search: Search, size: SpaceSize | None) -> AnyAnswer | None:
+def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
     does not suffice, half of it is spent on a part of them, and the regions have the rest."""
     trees, work = size and size.legal, search.limits.work
@@ -256,7 +256,7 @@ def _walked(search: Search, size: SpaceSize | None) -> AnyAnswer | None:
         work.done = noted + walking.legal - before
         return search.limits() or (most is not None and walking.legal - before > most)
 
-    found = walked(walking, is_over)
+    found = enumeration_answer(walking, is_over)
     work.done = noted + walking.legal - before
     return found
 
@@ -275,14 +275,15 @@ def _annealed(search: Search, divided: Divided) -> tuple[Mapping, ...]:
             return divided.mappings
         annealer.know(best, score.value)
     floor = search.floors[0]
-    most = None if best is None else POLISHED
-    annealed(
-        annealer, search.limits, search.limits.work, lambda mapping, value: search.report(mapping, value, floor), most
-    )
+
+    def report(mapping: Mapping, value: Fraction) -> None:
+        search.report(mapping, value, floor)
+
+    anneal_mappings(annealer, search.limits, search.limits.work, report, until_found=best is None)
     return divided.mappings if annealer.best is None else (annealer.best[0],)
 
 
-def _regions(search: Search, divided: Divided) -> AnyAnswer:
+def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     """Return what the search over regions of tiles of any size finds from the dividing answer on."""
     floor = search.floors[0]
 
@@ -298,7 +299,7 @@ def _regions(search: Search, divided: Divided) -> AnyAnswer:
     ]
     first = (min(scored)[2], min(scored)[0]) if scored else None
     if search.regions is None and search.limits():
-        return AnyAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
+        return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
     measure = measure_of(search.objective, search.workload, search.arch)
     search.regions = solve_regions(
         search.problem,

@@ -13,7 +13,7 @@ from time import monotonic
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
-from polymap.search.any_size import AnyAnswer
+from polymap.search.any_size import AnySizeAnswer
 from polymap.search.dividing import Count, Outcome
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, annealer_of
@@ -75,7 +75,7 @@ class Search:
         self.divided: Divided | None = None
         self.size: SpaceSize | None = None
         self.drawn: Drawn | None = None
-        self.regions: AnyAnswer | None = None
+        self.regions: AnySizeAnswer | None = None
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
         self.question = Question(self.workload, self.arch, self.objective, self.rules)

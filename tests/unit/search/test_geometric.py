@@ -52,7 +52,7 @@ def test_the_bound_meets_an_optimum_known_in_closed_form() -> None:
     assert 0.5 * (1 - 1e-4) < solved.bounds[0] <= 0.5
     assert np.allclose(np.exp(solved.points[0]), 4, rtol=1e-2)
     # Twice the room is worth half of 1/2 to first order: f = 2 / sqrt(room).
-    assert np.isclose(solved.worth[0, 0], 0.5, rtol=1e-3)
+    assert np.isclose(solved.sensitivity[0, 0], 0.5, rtol=1e-3)
 
 
 def test_no_point_that_meets_the_constraints_is_below_the_bound() -> None:

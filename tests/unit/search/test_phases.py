@@ -14,7 +14,7 @@ from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.report.text.answers import result_document
 from polymap.report.text.summary import no_answer_text, result_text
-from polymap.search.any_size import phases as any_search
+from polymap.search.any_size import answers as any_search
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.heuristics.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
 from polymap.search.objective.floors import floor_of

@@ -13,7 +13,7 @@ from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.report.figures.history import history_figure, history_svg
-from polymap.search.any_size.engine import AnyOutcome, AnySearch, Item
+from polymap.search.any_size.engine import QueuedRegion, RegionOutcome, RegionSearch
 from polymap.search.any_size.regions import first_region
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.memory import Memory, resident_mb
@@ -70,20 +70,20 @@ def test_a_search_that_is_resumed_never_gets_worse_and_ends_at_the_same_answer(
 def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    region = Item(first_region(analyse(GEMM, TWO)), None, (0.0,), 0, (0.0,), (0.0,), 1.0)
+    region = QueuedRegion(first_region(analyse(GEMM, TWO)), None, (0.0,), 0, (0.0,), (0.0,), 1.0)
     left = [(2, 0, region), (3, -1, region)]
     seen: list[object] = []
 
-    def begun(self: AnySearch, _report: object) -> AnyOutcome:
-        return AnyOutcome(self.best, 2, 5, 1, tuple(left))
+    def begun(self: RegionSearch, _report: object) -> RegionOutcome:
+        return RegionOutcome(self.best, 2, 5, 1, tuple(left))
 
-    def gone_on(self: AnySearch, queue: list[tuple[int, int, Item]], _report: object) -> AnyOutcome:
+    def gone_on(self: RegionSearch, queue: list[tuple[int, int, QueuedRegion]], _report: object) -> RegionOutcome:
         seen.append((self.best, queue))
-        return AnyOutcome(self.best, None, 7, 2)
+        return RegionOutcome(self.best, None, 7, 2)
 
     monkeypatch.setattr(run, "FEW_TREES", 0)
-    monkeypatch.setattr(AnySearch, "run", begun)
-    monkeypatch.setattr(AnySearch, "go_on", gone_on)
+    monkeypatch.setattr(RegionSearch, "run", begun)
+    monkeypatch.setattr(RegionSearch, "go_on", gone_on)
     first = search(GEMM, TWO, "energy", "any", time_limit_s=60)
     assert first.status == "FEASIBLE"
     assert first.best is not None

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.ir import Mapping
-from polymap.search.any_size.engine import AnyOutcome, AnySearch, Entry
+from polymap.search.any_size.engine import Entry, RegionOutcome, RegionSearch
 from polymap.search.any_size.node_costs import floats_suffice
+from polymap.search.any_size.tuning import TUNING, Tuning
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer
 from polymap.search.objective import Measure
 from polymap.search.problem import Goal, Objective, Problem
 from polymap.search.resources import Limits, Work
-
-ANNEALED_AT_ONCE = 64  # mappings between two reports
-POLISHED = 400  # mappings that are scored where no bound tells how good they are
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
@@ -24,7 +22,7 @@ Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class AnyAnswer:
+class AnySizeAnswer:
     """The best mapping (None: none was found), a lower bound in the objective's unit (None: nothing is left, or none is
     known), work done.
 
@@ -41,26 +39,32 @@ class AnyAnswer:
     is_final: bool = False
 
 
-def reaches(objective: Objective) -> bool:
-    """Return whether regions are searched for the objective: those of one value."""
+def has_region_bound(objective: Objective) -> bool:
+    """Return whether regions bound the objective: those of one value."""
     return objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
 
 
-def walked(walking: Walking, stop: Stop) -> AnyAnswer | None:
+def enumeration_answer(walking: Walking, stop: Stop) -> AnySizeAnswer | None:
     """Return the answer that looking at every tree gives; None where a limit ends that."""
     found = walking.go_on(stop)
     if found is None:
         return None
-    return AnyAnswer(found.best, None, found.legal, 0, distinct=found.distinct, is_final=True)
+    return AnySizeAnswer(found.best, None, found.legal, 0, distinct=found.distinct, is_final=True)
 
 
-def annealed(
-    annealer: Annealer, stop: Stop, work: Work, report: Callable[[Mapping, Fraction], None], most: int | None
+def anneal_mappings(
+    annealer: Annealer,
+    stop: Stop,
+    work: Work,
+    report: Callable[[Mapping, Fraction], None],
+    *,
+    until_found: bool,
+    tuning: Tuning = TUNING,
 ) -> None:
-    """Walk over mappings until `stop` says so, or `most` are scored (None: until one is found)."""
+    """Walk over mappings until `stop` says so, or until one is found, else until enough are scored."""
     done = 0
-    while not stop() and (annealer.best is None if most is None else done < most):
-        some = ANNEALED_AT_ONCE if work.left is None else min(ANNEALED_AT_ONCE, work.left)
+    while not stop() and (annealer.best is None if until_found else done < tuning.annealed_without_bound):
+        some = tuning.annealed_at_once if work.left is None else min(tuning.annealed_at_once, work.left)
         better = annealer.walk(some, stop)
         work.add(some)
         done += some
@@ -76,8 +80,8 @@ def solve_regions(
     first: Known | None,
     report: Report,
     annealer: Annealer | None = None,
-    before: AnyAnswer | None = None,
-) -> AnyAnswer:
+    before: AnySizeAnswer | None = None,
+) -> AnySizeAnswer:
     """Return the best mapping over tiles of any size, or the best found when a limit is reached.
 
     first: the best mapping so far. annealer: looks for better ones now and then. before: an answer to the same question
@@ -88,17 +92,17 @@ def solve_regions(
         report(best, value, measure.unscaled(bound))
 
     if not floats_suffice(problem, measure):
-        return AnyAnswer(first and first[0], Fraction(0), 0, 0)
-    search = AnySearch(problem, objective, measure, limits.share, first, limits.work, annealer)
+        return AnySizeAnswer(first and first[0], Fraction(0), 0, 0)
+    search = RegionSearch(problem, objective, measure, limits.share, first, limits.work, annealer)
     if before is not None and before.queue:
         return _answer(measure, search.go_on(list(before.queue), told))
     return _answer(measure, search.run(told))
 
 
-def _answer(measure: Measure, found: AnyOutcome) -> AnyAnswer:
+def _answer(measure: Measure, found: RegionOutcome) -> AnySizeAnswer:
     """Return what a search of regions says."""
     bound = None if found.bound is None else measure.unscaled(found.bound)
     if found.best is None:
-        return AnyAnswer(None, bound, found.regions, found.refuted, found.queue, is_final=bound is None)
+        return AnySizeAnswer(None, bound, found.regions, found.refuted, found.queue, is_final=bound is None)
     value = found.best[1] if bound is None else min(bound, found.best[1])
-    return AnyAnswer(found.best[0], value, found.regions, found.refuted, found.queue)
+    return AnySizeAnswer(found.best[0], value, found.regions, found.refuted, found.queue)
