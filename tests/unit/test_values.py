@@ -18,6 +18,7 @@ import polymap as pm
 from polymap.costmodel.analysis.crossovers import family, placements
 from polymap.ir.loopnest import Workload
 from polymap.search.run.result import Progress, SearchResult
+from polymap.search.run.state import Resumption
 from tests.unit.search.machines import two_levels
 
 TINY = pm.matmul(m=2, n=2, k=2)
@@ -173,7 +174,7 @@ def test_a_walk_over_all_trees_goes_on_where_it_was() -> None:
     assert isinstance(again, SearchResult)
     assert isinstance(found.again, Resumption)
     assert isinstance(again.again, Resumption)
-    walking, other = found.again.run.walking, again.again.run.walking
+    walking, other = found.again.search.walking, again.again.search.walking
     assert walking is not None
     assert other is not None
     assert 0 < walking.legal == other.legal

@@ -108,7 +108,7 @@ class Search:
     def renewed(self, found: SearchResult, limits: Limits) -> Search:
         """Return the search that goes on from the answer `found` under other limits."""
         search = copy(self)
-        search.limits = limits
+        search.limits, search.on_progress = limits, self.on_progress  # a copy is made like a pickle
         search.history, search.spent, search.worked = list(found.history), found.seconds, found.work
         return search
 
