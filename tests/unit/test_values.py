@@ -148,9 +148,9 @@ def facts(found: SearchResult) -> tuple[object, ...]:
     ("workload", "objective", "options"),
     [
         (LARGE, "energy", {"tiles": "divide", "work_limit": 30}),
-        (LARGE, "edp", {"work_limit": 60}),
+        pytest.param(LARGE, "edp", {"work_limit": 60}, marks=pytest.mark.slow),
         (LARGE, "pareto:energy,capacity:BUF", {"tiles": "divide", "work_limit": 40}),
-        (LAYER, "energy", {"work_limit": 200, "constraints": {"innermost": ["r"]}}),
+        pytest.param(LAYER, "energy", {"work_limit": 200, "constraints": {"innermost": ["r"]}}, marks=pytest.mark.slow),
         (TINY, "energy", {"work_limit": 60}),
         (STENCIL, "energy", {"work_limit": 30}),
     ],
