@@ -1,4 +1,4 @@
-"""What a person looks at: figure data, then text, SVG and (optional) matplotlib; explain()."""
+"""Reports: figure data, text, SVG and (optional) matplotlib; explain()."""
 
 from polymap.faces import face
 

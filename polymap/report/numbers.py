@@ -1,4 +1,4 @@
-"""Numbers and tables as text, the same everywhere in reports."""
+"""Numbers and tables as text, formatted alike in all reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where loop nests come from: einsums, layers, networks, documents and C; and what they are, as data."""
+"""Front ends for loop nests: einsums, layers, networks, documents and C; dependences."""
 
 from polymap.faces import face
 

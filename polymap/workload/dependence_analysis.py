@@ -68,7 +68,7 @@ class Dependence:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A statement's access to a tensor: what it does there."""
+    """A statement's access to a tensor, and its kind."""
 
     statement: Statement
     access: Access
@@ -103,9 +103,9 @@ def dependence_relations(workload: Workload) -> tuple[tuple[Dependence, Map], ..
 
 
 def value_based_flow(workload: Workload) -> tuple[Dependence, ...]:
-    """Return which instance computed the value that another one reads (kind FLOW): only the last write counts.
+    """Return the flow from instances that computed a value to those that read it: only the last write counts.
 
-    An accumulation reads the value that it accumulates onto. Exact, and much dearer than `dependences`.
+    An accumulation reads the value that it accumulates onto. Exact, and much slower than `dependences`.
     """
     found: list[Dependence] = []
     with budget(what="value-based flow analysis"):
@@ -124,8 +124,8 @@ def value_based_flow(workload: Workload) -> tuple[Dependence, ...]:
 def unset_read(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, ...]] | None:
     """Return an instance that reads an element which no earlier instance wrote, or None.
 
-    Accumulations read their target. Always None for tensors that nothing writes. What isl cannot answer within its
-    budget is answered by running the program, if it is small enough (else BudgetError).
+    Accumulations read their target. Always None for tensors that are never written. If isl exceeds its budget, the
+    program is run instead if it is small enough (else BudgetError).
     """
     events = _events(workload, tensor)
     try:
@@ -156,7 +156,7 @@ def _unset_by_sets(workload: Workload, events: list[_Event]) -> tuple[Statement,
 
 
 def leaves_unwritten(workload: Workload, tensor: Tensor) -> bool:
-    """Return whether the program leaves some element of a tensor as it was (True where isl cannot tell)."""
+    """Return whether the program leaves some element of a tensor unwritten (True if isl cannot decide)."""
     try:
         with budget(RUN_OPERATIONS, what="which elements are written"):
             axes = [(f"a{place}", size) for place, size in enumerate(tensor.shape)]
@@ -214,7 +214,7 @@ def domain_of(workload: Workload, statement: Statement) -> Set:
 
 
 def shared_dims(first: Statement, second: Statement) -> tuple[str, ...]:
-    """Return the loops that stand around both statements, outermost first."""
+    """Return the loops around both statements, outermost first."""
     shared: list[str] = []
     for place, (one, other) in enumerate(zip(first.dims, second.dims, strict=False)):
         if first.position[place] != second.position[place] or one != other:
@@ -224,7 +224,7 @@ def shared_dims(first: Statement, second: Statement) -> tuple[str, ...]:
 
 
 def runs_first(first: Statement, second: Statement) -> bool:
-    """Return whether `first` stands before `second` inside the loops that they share."""
+    """Return whether `first` comes before `second` inside the loops that they share."""
     place = len(shared_dims(first, second))
     return first.position[place] < second.position[place]
 

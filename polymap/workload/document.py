@@ -1,4 +1,4 @@
-"""Workloads as JSON documents and back, and what the command line calls WORKLOAD."""
+"""Workloads from and to JSON documents, and the command line's WORKLOAD."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SIZE = re.compile(r"([^=]*)=(.*)", re.DOTALL)
 def workload_from_document(document: object) -> Workload:
     """Return the workload that a document (a parsed JSON file) describes; WorkloadError with every mistake.
 
-    Beyond the fields of an einsum, `constraints` lists expressions of its dims, each >= 0 at every statement instance
-    (a convolution that skips its padding is written so).
+    In addition to the fields of an einsum, `constraints` lists expressions of its dims, each >= 0 at every statement
+    instance (used by convolutions that skip their padding).
     """
     mistakes: list[Mistake] = []
     if is_table(document) and "nodes" in document and "einsum" not in document:
@@ -91,10 +91,10 @@ def workload_to_document(workload: Workload) -> dict[str, object]:
 
 
 def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
-    """Return what the command line's WORKLOAD names: a built-in, a .json or .c file, or an einsum.
+    """Return the workload that WORKLOAD names: a built-in, a .json or .c file, or an einsum.
 
-    sizes: dim or C parameter -> size, or texts such as "m=512"; for einsums and C only. Raises InputError where a file
-    cannot be read and WorkloadError where it makes no sense, with every mistake.
+    sizes: dim or C parameter -> size, or texts such as "m=512"; for einsums and C only. Raises InputError if a file
+    cannot be read, and WorkloadError with every mistake in its content.
     """
     mistakes: list[Mistake] = []
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
@@ -123,7 +123,7 @@ def _constraints(items: Sequence[object], mistakes: list[Mistake]) -> tuple[Affi
 
 
 def _sizes(words: Sequence[str], mistakes: list[Mistake]) -> dict[str, object]:
-    """Return dim -> size of texts such as "m=512"; what is no such text, or given twice, is noted."""
+    """Return dim -> size of texts such as "m=512"; other texts and duplicates are noted as mistakes."""
     sizes: dict[str, object] = {}
     for word in words:
         match = _SIZE.fullmatch(word)

@@ -44,7 +44,7 @@ Hull = tuple[tuple[int, ...], tuple[int, ...]]  # shape, origin
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What is said of a workload beside its einsum and sizes, as the user wrote it (checked by `build`)."""
+    """The fields of a workload besides its einsum and sizes, as the user wrote them (checked by `build`)."""
 
     bits: object = None
     types: object = None
@@ -68,7 +68,7 @@ def einsum(
     sizes: Mapping[str, int] | None = None,
     **extents: int,
 ) -> Workload:
-    """Return the workload of an einsum; the sizes of its dims are keywords, or stand in `sizes`.
+    """Return the workload of an einsum; the sizes of its dims are keywords or entries of `sizes`.
 
     bits: of an element, for all tensors or a table (default 8). types: element types in their place ("int8",
     "float32"). roles: "input", "weight" or "output" per tensor (default: the first operand is the input, the others
@@ -141,7 +141,7 @@ def _label(name: object, mistakes: list[Mistake]) -> str | None:
 
 
 def _merge(sizes: object, extents: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, object]:
-    """Return all sizes; one that is given in both places is a mistake."""
+    """Return all sizes; one that is given both ways is a mistake."""
     if sizes is None:
         return dict(extents)
     if not is_table(sizes):
@@ -194,7 +194,7 @@ def _check_dims(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mi
 
 
 def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:
-    """Return dim -> extent in the order of the dims; 1 where it is missing or wrong, which is noted."""
+    """Return dim -> extent in the order of the dims; a missing or wrong size is noted, and 1 is returned for it."""
     for name, where in reading.dims.items():
         if name not in sizes:
             close = _suggest(name, list(sizes)[:1000], mistakes)
@@ -246,7 +246,7 @@ def _ranges(accesses: Sequence[Access], extents: Mapping[str, int]) -> list[Rang
 def _ranges_inside(
     accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...]
 ) -> list[Ranges] | None:
-    """Return the same over the points where each constraint is >= 0; None where there is no such point."""
+    """Return the ranges over the points where each constraint is >= 0; None if there is no such point."""
     from polymap.poly import budget, dim_bounds, function, integer_set
 
     with budget(what="the extent of the tensors"):
@@ -309,7 +309,7 @@ def _widths(names: tuple[str, ...], extras: Extras, mistakes: list[Mistake]) -> 
 
 
 def _per_tensor(field: str, value: object, names: tuple[str, ...], mistakes: list[Mistake]) -> dict[str, object]:
-    """Return tensor -> value: a table as it is (its names checked), anything else for all tensors."""
+    """Return tensor -> value: a table unchanged (with its names checked), any other value for all tensors."""
     if value is None:
         return {}
     if not is_table(value):
@@ -371,12 +371,12 @@ def _note(problem: Mistake, mistakes: list[Mistake]) -> None:
 
 
 def _suggest(word: str, known: Sequence[str], mistakes: list[Mistake]) -> str:
-    """Return "Did you mean ..."; nothing for the hundredth mistake, since each suggestion takes a while."""
+    """Return "Did you mean ..." for the first hundred mistakes, since each suggestion takes a while."""
     return did_you_mean(word[:64], known) if len(mistakes) < MAX_PROBLEMS else ""
 
 
 def _first(mistakes: list[Mistake]) -> list[Mistake]:
-    """Return the mistakes, the later ones of very many as one line."""
+    """Return the mistakes; of very many, the later ones as one line."""
     if len(mistakes) <= MAX_PROBLEMS:
         return mistakes
     return [*mistakes[:MAX_PROBLEMS], Mistake("PM217", f"and {len(mistakes) - MAX_PROBLEMS:,} more mistakes")]

@@ -1,4 +1,4 @@
-"""Layers by their usual numbers: convolutions and matrix products.
+"""Layers from their usual parameters: convolutions and matrix products.
 
 The convolution reads an input that has its ring of padding and executes every tap; its canonical form is
 
@@ -152,7 +152,7 @@ def _flag(name: str, value: object, mistakes: list[Mistake]) -> bool:
 
 
 def _numbers(given: dict[str, object], aliases: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:
-    """Return the extents under their first names; what is wrong or missing is noted and left out."""
+    """Return the extents under their first names; wrong and missing ones are noted and left out."""
     written = {key: key for key in given}
     for alias, value in aliases.items():
         key = ALIASES.get(alias)
@@ -212,7 +212,7 @@ def _check_groups(numbers: dict[str, int], mistakes: list[Mistake]) -> None:
 
 
 def _axis(names: str, numbers: dict[str, int], moves: tuple[int, int, int], mistakes: list[Mistake]) -> _Axis | None:
-    """Return one spatial axis from the input's size or the output's; None where a number lacks or they do not fit.
+    """Return one spatial axis from the input's or the output's size; None if a number is missing or they do not fit.
 
     names: the letters of the size, the kernel and the output; moves: stride, padding and dilation.
     """

@@ -1,7 +1,7 @@
 """The layers of well-known networks, batch 1, 8 bits: `resnet50.conv2_x`, `bert_base.scores`.
 
-Every distinct shape stands once, with the number of layers that have it; shapes and counts are those of the sources
-named at each table. A fully connected layer is a matrix product with m = 1.
+Every distinct shape is listed once, with the number of layers that have it; each table names the source of its shapes
+and counts. A fully connected layer is a matrix product with m = 1.
 """
 
 from __future__ import annotations

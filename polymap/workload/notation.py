@@ -5,7 +5,7 @@
     index  = ["+" | "-"] term (("+" | "-") term)*
     term   = dim | integer | integer dim | integer "*" dim | dim "*" integer
 
-Every mistake is noted with its column (from 1) and reading goes on behind it where that makes sense.
+Every mistake is noted with its column (from 1), and reading continues behind it if possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text: what it is, its characters and its column (from 1)."""
+    """A token of the text: its kind, its characters and its column (from 1)."""
 
     kind: str
     text: str
@@ -37,7 +37,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text says. dims: every dim that is mentioned -> the access and column of its first mention."""
+    """The content of a text. dims: every dim that is mentioned -> the access and column of its first mention."""
 
     target: Access
     operator: Operator
@@ -46,9 +46,9 @@ class Reading:
 
 
 def read_einsum(text: object, mistakes: list[Mistake]) -> Reading | None:
-    """Return what an einsum says; every mistake is added to `problems`.
+    """Return the content of an einsum; mistakes are collected.
 
-    Indices that cannot be read are left out (their dims are kept); None where the text as a whole makes no sense.
+    Indices that cannot be read are left out (their dims are kept); None if the text as a whole cannot be read.
     """
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         what = shown(text) if not isinstance(text, str) else f"{len(text):,} characters long"
@@ -77,7 +77,7 @@ def access_text(access: Access) -> str:
 
 
 def read_index(text: object, where: str, mistakes: list[Mistake]) -> Affine | None:
-    """Return what one index expression says, or None with the mistakes noted; `where` names it in messages."""
+    """Return one index expression, or None with its mistakes noted; `where` names it in messages."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         mistakes.append(Mistake("PM201", f"{where} is {shown(text)}", TERM_RULE))
         return None
@@ -97,7 +97,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 class _Reader:
-    """A recursive-descent reader over the tokens; depth two, whatever the text."""
+    """A recursive-descent parser over the tokens; its recursion depth is two for any text."""
 
     def __init__(self, text: str, tokens: list[Token], mistakes: list[Mistake]) -> None:
         self.text = text
@@ -145,7 +145,7 @@ class _Reader:
         return Access(token.text, self.indices(token))
 
     def indices(self, tensor: Token) -> tuple[Affine, ...]:
-        """Return the indices of an access, the reader standing at its opening bracket."""
+        """Return the indices of an access whose opening bracket is the next token."""
         start = self.place + 1
         end = self.closing(tensor)
         self.place = end + 1
@@ -156,7 +156,7 @@ class _Reader:
         return tuple(self.index(piece, whole) for piece in pieces)
 
     def closing(self, tensor: Token) -> int:
-        """Return the place of the bracket that closes the one where the reader stands."""
+        """Return the position of the bracket that closes the next token."""
         depth = 0
         for place in range(self.place, len(self.tokens)):
             text = self.tokens[place].text
@@ -166,7 +166,7 @@ class _Reader:
         raise self.stop(f"the bracket after {tensor.text} in column {tensor.column} is never closed", "Add ].")
 
     def index(self, piece: list[Token], where: str) -> Affine:
-        """Return one index expression; 0 and a noted problem where it is none."""
+        """Return one index expression; 0 with a noted mistake if it is none."""
         terms: list[tuple[int, str]] = []
         constant = 0
         for sign, term in _terms(piece):
@@ -233,13 +233,13 @@ class _Reader:
 
 
 def _short(text: str) -> str:
-    """Return a piece of the text as it may stand in a message: on one line, at most 80 characters."""
+    """Return a piece of the text for a message: on one line, at most 80 characters."""
     text = " ".join(text.split())
     return text if len(text) <= 80 and text.isprintable() else ascii(text[:77])[1:-1] + "..."
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:
-    """Return the tokens between the commas that stand in no inner bracket."""
+    """Return the tokens between the commas outside inner brackets."""
     pieces: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:

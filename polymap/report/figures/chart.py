@@ -1,4 +1,4 @@
-"""The frame of a chart, so that all look alike: axes, grid lines with their numbers, title and names."""
+"""The common frame of all charts: axes, grid lines with their numbers, title and names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Axis:
     logarithmic: bool = False
 
     def place(self, value: float) -> float:
-        """Return where a value stands."""
+        """Return the coordinate of a value."""
         if self.logarithmic:
             share = (log10(max(value, _LEAST)) - log10(self.low)) / (log10(self.high) - log10(self.low))
         else:
@@ -31,14 +31,14 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return five values at equal distances, the ends among them."""
+        """Return five equidistant values, including both ends."""
         if self.logarithmic:
             return [self.low * (self.high / self.low) ** (step / 4) for step in range(5)]
         return [self.low + (self.high - self.low) * step / 4 for step in range(5)]
 
 
 def around(values: Sequence[float], start: float, end: float) -> Axis:
-    """Return a linear axis with some room around the values (none of them negative)."""
+    """Return a linear axis with a margin around the values, which are not negative."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
     return Axis(max(0.0, low - room), high + room, start, end)
@@ -87,7 +87,7 @@ def head(title: str, told: str) -> list[str]:
 
 
 def stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the corners of a staircase that goes across before it goes up or down."""
+    """Return the corners of a staircase whose steps are horizontal first."""
     corners: list[tuple[float, float]] = []
     for x, y in points:
         if corners:

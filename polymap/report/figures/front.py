@@ -1,4 +1,4 @@
-"""A front of mappings, none as good as another in every objective: figure data, text and SVG."""
+"""A Pareto front of mappings: figure data, text and SVG."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _unfinished(result: SearchResult) -> str:
 
 
 def front_svg(result: SearchResult) -> svg.Picture:
-    """Return the front over its first two objectives, of two as a staircase; unproven points in another colour."""
+    """Return the front over its first two objectives, a staircase if it has two; unproven points in another colour."""
     figure = front_figure(result)
     x = around([point[0] for point in figure.points], FRAME.left, FRAME.right)
     y = around([point[1] for point in figure.points], FRAME.bottom, FRAME.top)

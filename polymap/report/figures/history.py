@@ -1,4 +1,4 @@
-"""How a search went: the best value and the bound against the seconds, as figure data and SVG."""
+"""The course of a search: best value and bound over time, as figure data and SVG."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A tensor's stay in a level: first line, line after the last, how many blocks it lies upon."""
+    """A tensor's residency in a level: first line, line after the last, number of blocks below it."""
 
     row: NestRow
     held: Held
@@ -105,7 +105,7 @@ def _lines(rows: tuple[NestRow, ...]) -> list[_Line]:
 
 
 def _blocks(lines: list[_Line], tensor: str) -> list[_Block]:
-    """Return the stays of a tensor, outermost first; a stay ends with the loops around its node."""
+    """Return the residencies of a tensor, outermost first; each ends with the loops around its node."""
     found: list[tuple[int, NestRow, Held]] = []
     for number, line in enumerate(lines):
         found += [(number, row, item) for row in line.rows for item in row.held if item.tensor == tensor]

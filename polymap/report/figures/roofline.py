@@ -27,7 +27,7 @@ class RoofLine:
 
 @dataclass(frozen=True, slots=True)
 class RoofPoint:
-    """Where a mapping stands under a level's roof: operations per byte moved there, operations per cycle achieved."""
+    """A mapping's point under a level's roof: operations per byte moved there, operations per cycle achieved."""
 
     label: str
     level: str
@@ -47,7 +47,7 @@ class RooflineFigure:
 
 
 def roofline_text(workload: Workload, arch: Architecture, cost: Cost) -> str:
-    """Return where the mapping stands: a row per level that moves words, and what binds it."""
+    """Return the mapping's roofline as text: a row per level that moves words, and the bottleneck."""
     roof = roofline(workload, arch, cost)
     unit = f"{workload.name}: a statement instance counts as {OPERATIONS_PER_INSTANCE} operations"
     head = ("level", "moved", "ops/byte", "ridge", "allows ops/cycle", "of peak", "bound")
@@ -57,7 +57,7 @@ def roofline_text(workload: Workload, arch: Architecture, cost: Cost) -> str:
 
 
 def roofline_sentence(roof: Roofline) -> str:
-    """Return in one sentence how fast the mapping runs, and what keeps it from running faster."""
+    """Return one sentence on the mapping's throughput and its bottleneck."""
     peak, achieved = (OPERATIONS_PER_INSTANCE * value for value in (roof.peak, roof.achieved))
     text = f"It runs {short(achieved)} of {short(peak)} operations per cycle ({percent(achieved / peak)} of the peak)"
     tight = next((level for level in roof.levels if level.level == roof.bound_by), None)

@@ -1,4 +1,4 @@
-"""A few words of SVG: shapes as text, colours of tensors, one look for all pictures. No plotting library."""
+"""Generates SVG: shapes as text, colours of tensors, a common style. No plotting library."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def text(
 
 
 def text_width(content: str, size: float = 12, *, mono: bool = False) -> float:
-    """Return about how wide a text is, rather too wide than too narrow."""
+    """Return an estimate of a text's width, rather too large than too small."""
     return len(content) * size * (0.61 if mono else 0.58)
 
 

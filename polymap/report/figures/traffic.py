@@ -46,7 +46,7 @@ def traffic_text(cost: Cost) -> str:
 
 
 def traffic_html(cost: Cost) -> str:
-    """Return the same table as HTML."""
+    """Return the table of reads, writes, fills and drains as HTML."""
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     body = "".join(
         f"<tr><td>{escape(row.level)}</td><td>{escape(row.tensor)}</td>"

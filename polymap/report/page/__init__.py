@@ -1,1 +1,1 @@
-"""How values show themselves in a terminal and in a notebook."""
+"""The representation of values in terminals and notebooks."""

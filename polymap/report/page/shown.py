@@ -1,4 +1,4 @@
-"""Registers how each value prints and shows itself in notebooks; loaded before the first one is shown."""
+"""Registers the text and notebook representation of each class; loaded before the first value is shown."""
 
 from __future__ import annotations
 

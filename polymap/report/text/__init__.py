@@ -1,4 +1,4 @@
-"""What a person reads: summaries, explanations, tables, JSON answers."""
+"""Summaries, explanations and tables as text; answers as JSON."""
 
 from polymap.faces import face
 

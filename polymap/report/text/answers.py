@@ -142,7 +142,7 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
 
 
 def run_document(run: CRun) -> dict[str, object]:
-    """Return what a run of the C program said: whether it computed the right thing, and the words it counted."""
+    """Return the result of a C program's run: whether it matches the reference, and the words it counted."""
     return {
         "matches_reference": run.matches_reference,
         "counts_match": run.counts_match,

@@ -1,4 +1,4 @@
-"""What moves what, and why, in sentences."""
+"""Explains a mapping in sentences: which loops move which tensor, and why."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def explain(
     cost: Cost,
     runner_up: tuple[Mapping, Cost] | None = None,
 ) -> str:
-    """Return sentences on a mapping: its dataflow, what each tensor does at each level and which loops make it move,
-    what was unavoidable, where the energy goes, what decides the latency; and why the runner-up is worse.
+    """Return sentences on a mapping: its dataflow, the traffic of each tensor at each level and the loops that cause
+    it, the compulsory traffic, the breakdown of energy and latency, and why the runner-up is worse.
     """
     paragraphs = [
         _headline(workload, arch, mapping, cost),
@@ -115,7 +115,7 @@ def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cos
 
 
 def _content(workload: Workload, tensor: Tensor) -> str:
-    """Return what the elements of a written tensor are while the program runs."""
+    """Return the name of a written tensor's elements while the program runs."""
     operators = {statement.operator for statement in workload.statements if statement.target.tensor == tensor.name}
     return "element" if Operator.ASSIGN in operators or tensor.initial else "partial sum"
 
@@ -143,7 +143,7 @@ def _written(stay: Stay, row: Traffic, parent: Traffic, what: str) -> str:
 
 
 def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: bool) -> str:
-    """Return the sentence on compute units that share what they read, or add on the way; "" where each goes alone."""
+    """Return the sentence on compute units that share reads or reduce; "" if there is no sharing."""
     if len(workload.statements) != 1:
         return ""
     accesses = sum(access.tensor == row.tensor for access in workload.statements[0].reads)
@@ -159,12 +159,12 @@ def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: boo
 
 
 def _average(total: int, parts: int) -> str:
-    """Return total / parts, marked where it is only the mean."""
+    """Return total / parts, marked as a mean if it is not exact."""
     return exact(Fraction(total, parts)) if total % parts == 0 else f"{short(Fraction(total, parts))} on average"
 
 
 def _why(stay: Stay) -> str:
-    """Return the clause on the loops: what brings the tile in again, or lets it stay."""
+    """Return the clause on the loops that bring the tile in again, or during which it stays."""
     parts: list[str] = []
     if stay.again:
         one = len({loop.dim for loop in stay.again}) == 1
@@ -182,7 +182,7 @@ def _why(stay: Stay) -> str:
 
 
 def _loops(loops: tuple[Loop, ...]) -> str:
-    """Return the loops in words, the pieces of one dim as one."""
+    """Return the loops in words, loops over one dim as one."""
     trips: dict[str, int] = {}
     for loop in loops:
         trips[loop.dim] = trips.get(loop.dim, 1) * loop.trips

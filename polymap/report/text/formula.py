@@ -1,4 +1,4 @@
-"""A formula as text: what is moved, in which tiles, and where that holds."""
+"""A traffic formula as text: expressions, tiles, and conditions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from polymap.costmodel.symbolic import Formula
 
 
 def formula_text(formula: Formula) -> str:
-    """Return the four expressions, the tiles that they speak of, and the conditions."""
+    """Return the four expressions, the tiles that occur in them, and the conditions."""
     amounts = {"reads": formula.reads, "writes": formula.writes, "fills": formula.fills, "drains": formula.drains}
     lines = [f"{formula.tensor} at {formula.level}, in elements over all instances"]
     lines += [f"  {name:6} = {amount}" for name, amount in amounts.items()]

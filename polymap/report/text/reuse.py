@@ -1,4 +1,4 @@
-"""Why tensors move: for each storage node, which loops let its tile stay and which bring the same data in again."""
+"""Reuse per storage node: the loops during which its tile stays, and those that bring elements in again."""
 
 from __future__ import annotations
 

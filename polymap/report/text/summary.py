@@ -1,4 +1,4 @@
-"""Every answer as text for a terminal: what the command line prints without --json."""
+"""Every answer as text: what the command line prints without --json."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def status_text(result: SearchResult) -> str:
 
 
 def dividing_text(result: SearchResult) -> str:
-    """Return what is proven over tiles that divide, and what is known over all sizes."""
+    """Return what is proven over dividing tiles, and what is known over all tiles."""
     dividing = result.dividing
     assert dividing is not None
     if dividing.status == "OPTIMAL":
@@ -60,7 +60,7 @@ def _first_part(result: SearchResult) -> str:
 
 
 def space_text(result: SearchResult) -> str:
-    """Return the size of the space and how much of it the search looked at."""
+    """Return the size of the space and how much of it the search evaluated."""
     space = result.space
     parts = (
         ("mappings by syntax", space.syntactic),
@@ -134,7 +134,7 @@ def no_answer_text(result: SearchResult) -> str:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Return what `polymap verify` says of a certificate."""
+    """Return the verdict on a certificate."""
     about = f"of the workload, machine, constraints and objective with SHA-256 {verdict.head}"
     if verdict.reason or verdict.value is None:
         return f"REFUSED: {verdict.reason}" + (f"\n{about}" if verdict.head else "")
@@ -151,7 +151,7 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def run_text(run: CRun) -> str:
-    """Return what the C program said of itself."""
+    """Return the result of a C program's run."""
     result = "equal to" if run.matches_reference else "DIFFERENT FROM"
     if run.counts_match is None:
         counts = "it counts no words"

@@ -1,8 +1,8 @@
-"""Integer expressions and conditions of C as quasi-affine expressions of loop counters, with C's meaning kept exactly.
+"""Integer expressions and conditions of C as quasi-affine expressions of loop counters, with C's exact meaning.
 
-C's / and % cut towards zero; floors do not. Where the sign of the left side is not known, the sign itself is written as
-a floor: for |x| < m, floor(x / m) is -1 if x is negative and 0 if not. The same trick turns conditions with "or" into
-one constraint, and truth values into numbers.
+C's / and % truncate towards zero, floors do not. If the sign of the left side is unknown, the sign itself is written as
+a floor: for |x| < m, floor(x / m) is -1 if x is negative and 0 otherwise. Conditions with "or" become one constraint,
+and truth values numbers, in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names mean where an expression stands.
+    """The meaning of names at an expression.
 
     integers: constants, loop variables and integers computed from them; types: theirs. extents: of all loop counters
     (dims) known; constraints: what holds for them here. variables: names that stand for data. counters: the names of
@@ -42,7 +42,7 @@ class Scope:
 class Whole:
     """An integer and the C type in which it is computed (None: a name without a declaration, never too large).
 
-    Where the type is unsigned, C's value is this one modulo 2^bits: what wraps is refused where it would be seen.
+    If the type is unsigned, C's value is this one modulo 2^bits; values that wrap are refused where that has an effect.
     """
 
     value: Affine
@@ -50,12 +50,12 @@ class Whole:
 
 
 def affine_of(expression: CExpression, scope: Scope) -> Affine:
-    """Return the integer expression in terms of loop counters; Refused where it is none, or leaves its C type."""
+    """Return the integer expression in terms of loop counters; Refused if it is none, or overflows its C type."""
     return seen(expression, whole_of(expression, scope), scope)
 
 
 def whole_of(expression: CExpression, scope: Scope) -> Whole:
-    """Return the integer expression with its type; Refused where it is none."""
+    """Return the integer expression with its type; Refused if it is none."""
     match expression:
         case Literal(text, number, line, kind):
             if number is None:
@@ -91,7 +91,7 @@ def _promoted(operand: CExpression, scope: Scope) -> Whole:
 
 
 def seen(expression: CExpression, whole: Whole, scope: Scope) -> Affine:
-    """Return the value; Refused where some instance's does not fit into the type."""
+    """Return the value; Refused if it does not fit the type in some instance."""
     if whole.kind is None or fits(whole.value, whole.kind, scope):
         return whole.value
     low, high = bounds(whole.value, scope.extents)
@@ -117,7 +117,7 @@ def fits(value: Affine, kind: str, scope: Scope) -> bool:
 
 
 def converted(expression: CExpression, whole: Whole, kind: str | None, scope: Scope) -> Whole:
-    """Return the value in another type; Refused where that would change what is seen of it."""
+    """Return the value converted to another type; Refused if that could change the result."""
     if whole.kind is None or whole.kind == kind:
         return whole
     if is_unsigned(whole.kind):
@@ -126,7 +126,7 @@ def converted(expression: CExpression, whole: Whole, kind: str | None, scope: Sc
 
 
 def _sound(expression: CExpression, whole: Whole, scope: Scope) -> Whole:
-    """Return the value; Refused where it overflows a signed type. Unsigned ones wrap, and that may not matter."""
+    """Return the value; Refused if it overflows a signed type. Unsigned values wrap, which may have no effect."""
     if whole.kind is not None and not is_unsigned(whole.kind):
         seen(expression, whole, scope)
     return whole
@@ -174,7 +174,7 @@ def _named(name: str, line: int, scope: Scope) -> Whole:
 
 
 def known_name(name: str, integers: Mapping[str, object]) -> str | None:
-    """Return the name under which an integer is known: PolyBench writes the size N (or n) as _PB_N."""
+    """Return the known integer that a name denotes, also with PolyBench's prefix: _PB_N is N or n; None for others."""
     bare = name.removeprefix("_PB_")
     return next((each for each in (name, bare, bare.lower()) if each in integers), None)
 
@@ -201,7 +201,7 @@ def _division(expression: CExpression, left: Affine, right: Affine, scope: Scope
 
 
 def _cut(value: Affine, divisor: int, extents: Mapping[str, int]) -> Affine:
-    """Return value / divisor, cut towards zero."""
+    """Return value / divisor, truncated towards zero."""
     low, high = bounds(value, extents)
     if low >= 0:
         return floored(value, divisor)
@@ -226,7 +226,7 @@ def _choice(expression: CExpression, condition: Formula, then: Affine, other: Af
 
 
 def formula_of(expression: CExpression, scope: Scope) -> Formula:
-    """Return the condition as a formula over loop counters; Refused where it depends on anything else."""
+    """Return the condition as a formula over loop counters; Refused if it depends on anything else."""
     match expression:
         case Unary("!", operand):
             return negation(formula_of(operand, scope))
@@ -244,7 +244,7 @@ def formula_of(expression: CExpression, scope: Scope) -> Formula:
 
 
 def _where(formula: Formula, scope: Scope) -> Scope:
-    """Return the scope of what C evaluates only where the formula holds."""
+    """Return the scope restricted to instances in which the formula holds."""
     found = constraints_of(formula, scope.extents)
     return scope if found is None else replace(scope, constraints=(*scope.constraints, *found))
 
@@ -268,13 +268,13 @@ def _comparison(operator: str, left: CExpression, right: CExpression, scope: Sco
 
 
 def _gap(left: CExpression, low: Whole, right: CExpression, high: Whole, scope: Scope) -> Affine:
-    """Return by how much the right side exceeds the left, both as C compares them."""
+    """Return right minus left, both converted as C converts them for a comparison."""
     one, two = _matched(left, low, right, high, scope)
     return seen(right, two, scope) - seen(left, one, scope)
 
 
 def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Whole]:
-    """Return the values whose maximum (minimum) the expression is: one, unless it is written as such."""
+    """Return the operands of an expression that is a maximum (minimum), else the expression alone."""
     match expression:
         case Call(function, arguments) if function in (MAXIMA if maximum else MINIMA):
             return [value for each in arguments for value in extremes(each, scope, maximum=maximum)]
@@ -360,7 +360,7 @@ def is_zero(value: Affine) -> Formula:
 
 
 def negation(formula: Formula) -> Formula:
-    """Return the formula that holds exactly where this one does not."""
+    """Return the negation of the formula."""
     match formula:
         case Atom(expression):
             return Atom(-expression - 1)
@@ -371,7 +371,7 @@ def negation(formula: Formula) -> Formula:
 
 
 def constraints_of(formula: Formula, extents: Mapping[str, int]) -> tuple[Affine, ...] | None:
-    """Return expressions that are all >= 0 exactly where the formula holds; None where it never does."""
+    """Return expressions that are all >= 0 if and only if the formula holds; None if it never holds."""
     formula = _simplified(formula, extents)
     match formula:
         case Atom(expression):
@@ -386,7 +386,7 @@ def constraints_of(formula: Formula, extents: Mapping[str, int]) -> tuple[Affine
 
 
 def _simplified(formula: Formula, extents: Mapping[str, int]) -> Formula:
-    """Return the formula without the parts that are decided over the whole box."""
+    """Return the formula without parts that are constant over the box."""
     match formula:
         case Atom(expression):
             low, high = bounds(expression, extents)
@@ -400,7 +400,7 @@ def _simplified(formula: Formula, extents: Mapping[str, int]) -> Formula:
 
 
 def truth(formula: Formula, extents: Mapping[str, int]) -> Affine:
-    """Return 1 where the formula holds and 0 where it does not, as a quasi-affine expression over the box."""
+    """Return the formula's truth value (1 or 0) as a quasi-affine expression over the box."""
     match formula:
         case Atom(expression):
             low, high = bounds(expression, extents)

@@ -1,4 +1,4 @@
-"""What a C assignment reads, writes and computes, where it stands."""
+"""The reads, the target and the value of a C assignment in its scope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OPERATORS = {"+=": Operator.ADD, "-=": Operator.ADD, "*=": Operator.MULTIPLY}
 class Variable:
     """A variable that holds data. around: the loops in which it is declared: it has one copy per iteration of them.
 
-    name: in the text. shape: None for an axis whose size is not told.
+    name: as in the text. shape: None for an axis without a declared size.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Variables:
         *,
         temporary: bool,
     ) -> Variable:
-        """Return a new variable; a second one of the same name has its tensor called name_2."""
+        """Return a new variable; the tensor of a second variable with this name is called name_2."""
         tensor = unique(name, self.by_tensor, self.words)
         self.by_tensor[tensor] = Variable(name, tensor, element_type or self.unknown, shape, around, temporary, line)
         return self.by_tensor[tensor]
 
     def access(self, place: Name | Item, known: Mapping[str, Variable], scope: Scope) -> Access:
-        """Return what a variable or element refers to; a variable without a declaration is taken as it is used."""
+        """Return the access of a variable or element; the shape of an undeclared variable follows from its use."""
         name, written = (place.name, ()) if isinstance(place, Name) else (place.array, place.index)
         if name in scope.counters or name in scope.integers:
             what = f"'{name}' is a loop variable or a constant"
@@ -83,7 +83,7 @@ def _check_name(name: str, line: int) -> None:
 
 
 def unique(name: str, taken: Mapping[str, object], words: frozenset[str]) -> str:
-    """Return the name, or name_2, name_3, ... where it is taken; those occur nowhere else in the source."""
+    """Return the name, or the first of name_2, name_3, ... that occurs nowhere in the source if it is taken."""
     if name not in taken:
         return name
     number = 2
@@ -100,7 +100,7 @@ class Domain:
     constraints: tuple[Affine, ...]
 
     def is_empty(self, *more: Affine) -> bool:
-        """Return whether no instance satisfies the constraints and what is asked beyond them."""
+        """Return whether no instance satisfies the constraints and the additional ones."""
         if not self.constraints and not more:
             return False
         box = dict(self.extents)
@@ -112,7 +112,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What a statement does to its target."""
+    """The update of a statement's target."""
 
     operator: Operator
     reads: tuple[Access, ...]
@@ -120,10 +120,10 @@ class Computed:
 
 
 def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed:
-    """Return how the assignment computes; it accumulates only where any order of the instances gives the same.
+    """Return the update by the assignment; it is an accumulation only if the result does not depend on the order.
 
-    kind: the target's element type. Integers wrap, so their sums and products may be taken in any order; what C cuts
-    off in every step (`int += double`) may not, and neither may a right side that reads the target's element.
+    kind: the target's element type. Integers wrap, so their sums and products may be reordered. Accumulations that
+    truncate in every step (`int += double`), or whose right side reads the target's element, may not.
     """
     if each.operator == "=":
         return _extreme(each, target, kind, reader, domain) or _plain(each, kind, reader)
@@ -148,9 +148,9 @@ def _plain(each: Assign, kind: str, reader: ValueReader) -> Computed:
 
 
 def _extreme(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed | None:
-    """Return `m = max(m, x)` as an accumulation, None where it is none: x must be kept as it is by m's type.
+    """Return `m = max(m, x)` as an accumulation, else None: m's type must represent x exactly.
 
-    Where both are compared in another type than m's, m must keep its value there.
+    If both are compared in another type than m's, that type must represent m exactly.
     """
     found = accumulation(each.target, each.value)
     if found is None:
@@ -167,7 +167,7 @@ def _extreme(each: Assign, target: Access, kind: str, reader: ValueReader, domai
 
 
 def _keeps(value: Typed, kind: str) -> bool:
-    """Return whether a type holds the value, which may be a small constant, as it is."""
+    """Return whether a type represents the value (possibly a small constant) exactly."""
     match value.value:
         case Number(text) if text.isdigit():
             return int(text) < 2**7

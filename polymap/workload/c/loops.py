@@ -1,4 +1,4 @@
-"""One C loop as a dim: its values, in the order that it takes them, become counters from 0."""
+"""One C loop as a dim: its values, in execution order, become counters from 0."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UNKNOWN = "?"
 class Range:
     """The values origin + step * counter, counter < extent, that satisfy the constraints (over all counters).
 
-    kind: the type of the loop variable, None for one without a declaration that no type would hold.
+    kind: the type of the loop variable, None for an undeclared one that no type holds.
     """
 
     origin: int
@@ -58,10 +58,10 @@ class _Bounds:
 
 
 def range_of(loop: For, scope: Scope, name: str, kind: str | None) -> Range | None:
-    """Return the loop's values inside the loops of the scope (counters satisfy the constraints); None: it never runs.
+    """Return the loop's values inside the loops of the scope (counters satisfy the constraints); None if it never runs.
 
-    name: of the new counter. kind: the declared type of the variable. Refused where the loop has no end that can be
-    seen, is not affine, or leaves the range of its variable.
+    name: of the new counter. kind: the declared type of the variable. Refused if the loop has no recognisable end, is
+    not affine, or leaves the range of its variable.
     """
     if kind in FLOATS:
         what = f"the loop variable '{loop.variable}' is a {SPELLING[kind]}"
@@ -115,7 +115,7 @@ def _kind(loop: For, limits: _Bounds, values: Range, scope: Scope, kind: str | N
 def _ends(
     loop: For, scope: Scope, sign: int, starts: tuple[Affine, ...], *, is_endless_below_zero: bool
 ) -> tuple[tuple[tuple[int, Affine], ...], list[Formula]]:
-    """Return the upper ends (factor, limit) of the rising value, and what else is asked of the outer loops."""
+    """Return the upper bounds (factor, limit) of the rising value, and further constraints on the outer loops."""
     inner = replace(
         scope,
         integers={**scope.integers, loop.variable: dim(_UNKNOWN) - _FAR},
@@ -187,7 +187,7 @@ def _below(limits: _Bounds, value: Affine) -> list[Affine]:
 
 
 def _inside(limits: _Bounds, value: Affine) -> list[Affine]:
-    """Return what a value between the ends must satisfy; each >= 0."""
+    """Return the constraints (each >= 0) on a value between the ends."""
     wanted = [*(value - start for start in limits.starts), *_below(limits, value)]
     if limits.step > 1:
         offset = value - limits.starts[0]
@@ -198,7 +198,7 @@ def _inside(limits: _Bounds, value: Affine) -> list[Affine]:
 def _tightened(
     limits: _Bounds, extents: Mapping[str, int], outer: tuple[Affine, ...], low: int, high: int
 ) -> tuple[int, int] | None:
-    """Return the least and largest value that occurs, or None if there is none."""
+    """Return the least and the largest value, or None if there is none."""
     value = dim(_UNKNOWN) + low
     with budget(what="the range of a loop"):
         names = list(dict.fromkeys(each for wanted in (*outer, *_inside(limits, value)) for each in wanted.dims))

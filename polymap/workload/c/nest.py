@@ -37,7 +37,7 @@ from polymap.workload.c.values import ValueReader, accumulation
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a statement stands. numbers: the places before each loop around it; inside: counts the places within."""
+    """The position of a statement. numbers: positions of the loops around it; inside: counts the positions within."""
 
     dims: tuple[str, ...]
     numbers: tuple[int, ...]
@@ -77,7 +77,7 @@ class Nest:
     _counters: frozenset[str] = frozenset()
 
     def run(self) -> None:
-        """Walk the whole program; what cannot be read is left out and complained of."""
+        """Walk the whole program; statements that cannot be read are left out and reported."""
         every = list(_all_statements(self.program.body))
         self._counters = frozenset(each.variable for each in every if isinstance(each, For))
         targets = (each.target for each in every if isinstance(each, Assign))
@@ -97,7 +97,7 @@ class Nest:
             place = self._tried(each, place, temporary=temporary)
 
     def _tried(self, each: CStatement, place: _Place, *, temporary: bool) -> _Place:
-        """Read one statement and return the place behind it, where what it declares is known."""
+        """Read one statement and return the position after it, with its declarations in scope."""
         try:
             match each:
                 case Declare():
@@ -144,7 +144,7 @@ class Nest:
     # --- declarations ---
 
     def _declared(self, each: Declare, place: _Place, *, temporary: bool) -> _Place:
-        """Return the place with the variable known; an integer that never changes is known by its value."""
+        """Return the position with the variable in scope; an integer that never changes is a constant."""
         if each.name in self.sizes and not each.shape:
             return self._sized(each, place)
         integers = {name: value for name, value in place.integers.items() if name != each.name}
@@ -163,7 +163,7 @@ class Nest:
         return place
 
     def _sized(self, each: Declare, place: _Place) -> _Place:
-        """Return the place with the type of a size known; Refused where its value does not fit."""
+        """Return the position with the size's type in scope; Refused if its value does not fit."""
         size, kind = self.sizes[each.name], each.element_type or "int32"
         if kind in FLOATS or not holds(kind, size, size):
             what = f"the size {each.name}={shown(size)} does not fit into '{SPELLING[kind]}'"
@@ -171,7 +171,7 @@ class Nest:
         return replace(place, types={**place.types, each.name: kind})
 
     def _integer_or_none(self, value: CExpression, kind: str | None, place: _Place) -> Affine | None:
-        """Return the value that a variable of this type keeps, None where it is none or does not fit."""
+        """Return the integer value that a variable of this type holds, None if it is none or does not fit."""
         scope = self._scope(place)
         try:
             found = affine_of(value, scope)

@@ -1,7 +1,7 @@
-"""A C program's own text, printed again from pycparser's tree: what generated code is compared with.
+"""Prints a C program again from pycparser's tree, as the reference that generated code is compared with.
 
-It shares nothing with the reading of loops, types and values but the names of what is declared. Only constructs that
-the front end accepts are copied, names get a prefix, and nothing else of the user's text reaches a compiler.
+It shares nothing with the reading of loops, types and values except the declared names. Only constructs that the front
+end accepts are copied, names get a prefix, and nothing else of the user's text reaches a compiler.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COPIED: dict[type[c_ast.Node], tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the front end knows of names.
+    """The declared names of a program.
 
     variables: by tensor. constants: integers of the file and sizes, with their types. counters: loop variables that no
     loop declares, with their types.
@@ -55,7 +55,7 @@ class Known:
 
 
 def original_of(workload: Workload, syntax: Syntax, known: Known) -> Original:
-    """Return the text of a program that was read without complaint."""
+    """Return the text of a program that was read without mistakes."""
     printer = _Printer(known)
     for node in syntax.outside:
         printer.note_types(node)
@@ -88,7 +88,7 @@ def original_of(workload: Workload, syntax: Syntax, known: Known) -> Original:
 
 
 def _own(name: str) -> str:
-    """Return a name that is no word of C or of its library."""
+    """Return a name that is neither a keyword of C nor a name of its library."""
     return f"own_{name}"
 
 
@@ -97,7 +97,7 @@ def _number(value: int) -> str:
 
 
 def _counter_type(workload: Workload) -> str:
-    """Return int, or long where some loop would leave it."""
+    """Return int, or long if some loop leaves the range of int."""
     ends = [abs(each.origin) + abs(each.step) * each.extent for each in workload.dims]
     return "int32" if max(ends, default=0) < 2**31 else "int64"
 
@@ -134,7 +134,7 @@ class _Printer:
         return found
 
     def declared_types(self, nodes: Sequence[c_ast.Node]) -> dict[str, str]:
-        """Return variable -> type as it is written, of declarations at the top; the last one counts."""
+        """Return variable -> type as written, of declarations at the top level; the last one counts."""
         found: dict[str, str] = {}
         for node in nodes:
             if isinstance(node, c_ast.DeclList):
@@ -144,7 +144,7 @@ class _Printer:
         return found
 
     def set_at_start(self, node: c_ast.Node, shown: Mapping[str, Tensor]) -> list[str]:
-        """Return the assignments that stand for the initial values of data declared outside."""
+        """Return assignments of the initial values of data declared outside."""
         if isinstance(node, c_ast.DeclList):
             return [each for part in nodes_at(node, "decls") for each in self.set_at_start(part, shown)]
         values = nodes_at(node, "init") if isinstance(node, c_ast.Decl) else []
@@ -152,7 +152,7 @@ class _Printer:
         return [f"{_own(name)} = {self._text(values[0])};"] if name in shown else []
 
     def statement(self, node: c_ast.Node, top: frozenset[str]) -> list[str]:
-        """Return the lines of a statement of the body; what the body declares at its top may belong to the file."""
+        """Return the lines of a statement of the body; declarations at the top of the body may belong to the file."""
         if isinstance(node, c_ast.DeclList):
             return [line for part in nodes_at(node, "decls") for line in self.statement(part, top)]
         if isinstance(node, c_ast.Typedef):
@@ -176,7 +176,7 @@ class _Printer:
         return "" if copied is None else str(c_generator.CGenerator().visit(copied))
 
     def _copy(self, node: c_ast.Node) -> c_ast.Node | None:
-        """Return the node with its names prefixed; None for what says nothing (a pragma, a typedef)."""
+        """Return the node with its names prefixed; None for a pragma or a typedef."""
         match node:
             case c_ast.Pragma():
                 return None
@@ -240,7 +240,7 @@ class _Printer:
         return c_ast.FuncCall(c_ast.ID(name), None if not arguments else self._copy(arguments[0]))
 
     def _declaration(self, node: c_ast.Node) -> c_ast.Node:
-        """Return a variable of the function; arrays are static, so that no stack limits them."""
+        """Return a variable of the function; arrays are static, so that the size of the stack is no limit."""
         name, values = text_at(node, "name"), nodes_at(node, "init")
         line = getattr(getattr(node, "coord", None), "line", None)
         shapes = [each.shape for each in self.known.variables.values() if (each.name, each.line) == (name, line)]

@@ -1,4 +1,4 @@
-"""From prepared C text to typed data, by pycparser; nothing else of polymap sees pycparser's own tree."""
+"""Parses prepared C text with pycparser into typed data; only this module and `original` use pycparser's tree."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _SHIFTS = {
 
 
 def node_at(node: c_ast.Node, field: str) -> c_ast.Node:
-    """Return a part of a node that must be there."""
+    """Return a required part of a node."""
     part: object = getattr(node, field)
     assert isinstance(part, c_ast.Node)
     return part
@@ -256,16 +256,16 @@ _UNREAD = {
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """pycparser's own tree of what is read: declarations outside, and the statements."""
+    """pycparser's tree of the region that is read: declarations outside, and the statements."""
 
     outside: tuple[c_ast.Node, ...]
     body: tuple[c_ast.Node, ...]
 
 
 def parse(source: Source, complaints: Complaints) -> tuple[Program, Syntax]:
-    """Return the program in the source, and its tree; what cannot be read of it is left out and complained of.
+    """Return the program in the source, and its tree; parts that cannot be read are left out and reported.
 
-    Raises InputError for text that is no C at all.
+    Raises InputError for text that is no C.
     """
     file = complaints.file
     parser = c_parser.CParser(lexer=_Lexer)
@@ -281,7 +281,7 @@ def parse(source: Source, complaints: Complaints) -> tuple[Program, Syntax]:
 
 
 def _not_c(said: str, lexer: object, source: Source, file: str) -> str:
-    """Return what is wrong with the text and where: line and column of the user's own text."""
+    """Return the syntax error with line and column of the user's text."""
     last = lexer.last if isinstance(lexer, _Lexer) else None
     match = _PLACE.fullmatch(said)
     if match is not None:
@@ -300,7 +300,7 @@ def _not_c(said: str, lexer: object, source: Source, file: str) -> str:
 
 
 class _Lexer(c_lexer.CLexer):
-    """Remembers the last token that the parser asked for: its errors do not always tell a place."""
+    """Remembers the last token that the parser requested: its errors do not always have a position."""
 
     last: tuple[int, int, str] | None = None
 
@@ -347,7 +347,7 @@ class _Reader:
         return [node for node in nodes_at(arguments[0], "params") if isinstance(node, c_ast.Decl)] if arguments else []
 
     def _region(self, items: Sequence[c_ast.Node]) -> tuple[list[c_ast.Node], list[c_ast.Node]]:
-        """Return what stands before the marked region, around it too, and the region's own items."""
+        """Return the items before the marked region and around it, and those of the region."""
         before: list[c_ast.Node] = []
         for place, node in enumerate(items):
             if _is_mark(node, "scop"):
@@ -360,7 +360,7 @@ class _Reader:
         return before, []
 
     def _declared(self, nodes: Sequence[c_ast.Node]) -> list[Declare]:
-        """Return the declarations among the items before a region; what else stands there is not read."""
+        """Return the declarations among the items before a region; others are not read."""
         found: list[Declare] = []
         for node in nodes:
             if isinstance(node, c_ast.Decl | c_ast.DeclList):
@@ -371,7 +371,7 @@ class _Reader:
         return tuple(each for node in nodes for each in self.statement(node))
 
     def statement(self, node: c_ast.Node) -> list[CStatement]:
-        """Return the statements that a node stands for (none if it cannot be read: then there is a complaint)."""
+        """Return the statements of a node (none, with a reported mistake, if it cannot be read)."""
         try:
             return self._statement(node)
         except Refused as refused:

@@ -86,7 +86,7 @@ def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _check_use(sizes: Mapping[str, int], prepared: Source, complaints: Complaints) -> None:
-    """Complain of sizes that the program does not mention."""
+    """Report sizes that the program does not mention."""
     words = {*prepared.words, *(word.removeprefix("_PB_") for word in prepared.words)}
     words |= {word.lower() for word in words if f"_PB_{word}" in prepared.words}
     for name in sizes:

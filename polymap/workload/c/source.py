@@ -1,6 +1,6 @@
-"""From the text of a C file to the one function (or region) that is read: comments, directives and macros are gone.
+"""Extracts the function (or region) to read from the text of a C file, without comments, directives and macros.
 
-No preprocessor is started and no include followed. Lines keep their numbers, so that messages can name them.
+No preprocessor is run and no include is followed. Lines keep their numbers, so that messages can name them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is left to parse: one translation unit.
+    """The text to parse: one translation unit.
 
     has_region: `#pragma scop` and `#pragma endscop` mark what is read. wrapped: the text held no function and was put
     into one, so what it declares at its top belongs to the file. words: every identifier that occurs. functions: the
@@ -100,7 +100,7 @@ def _without_comments(source: str, file: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text) with continued lines joined; the lines that they took follow as empty ones."""
+    """Yield (line number, text) with continued lines joined, each followed by an empty line per continuation."""
     number = 1
     for line in text.split("\n"):
         continued = line.count("\\\x00")
@@ -116,7 +116,7 @@ def _tokens(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class _Directives:
-    """Reads the lines in order: remembers macros, drops what conditions exclude."""
+    """Reads the lines in order: records macros, drops lines that conditions exclude."""
 
     sizes: Mapping[str, int]
     file: str
@@ -130,7 +130,7 @@ class _Directives:
             self.macros[name] = _Macro(parameters or None, tuple(_tokens(body)))
 
     def line(self, number: int, text: str) -> str:
-        """Return what is left of a line: nothing of a directive but the marks of the region."""
+        """Return the rest of a line after directives: of these only the marks of the region are kept."""
         match = _DIRECTIVE.fullmatch(text)
         if match is None:
             return text if all(self.active) else ""
@@ -194,7 +194,7 @@ class _Directives:
                 self._refuse(f"'#{word}' has no '#if'", number, "Remove it.")
 
     def end(self) -> None:
-        """Refuse what was left open."""
+        """Refuse a region and conditions that are still open."""
         if self.opened:
             self._refuse("'#pragma scop' is never closed", self.opened, "Put '#pragma endscop' behind the nest.")
         if self.active:
@@ -206,7 +206,7 @@ class _Directives:
 
 @dataclass(slots=True)
 class _Expander:
-    """Replaces macros by what they stand for, with a limit on how much that may become."""
+    """Expands macros, with a limit on the length of the result."""
 
     macros: Mapping[str, _Macro]
     file: str
@@ -254,7 +254,7 @@ class _Expander:
 
 
 def _arguments(tokens: list[str], place: int) -> tuple[list[list[str]], int]:
-    """Return a macro call's arguments and the place behind it; that place itself if no call follows."""
+    """Return a macro call's arguments and the position after it; the same position if no call follows."""
     start = place
     while start < len(tokens) and tokens[start].isspace():
         start += 1
@@ -274,7 +274,7 @@ def _arguments(tokens: list[str], place: int) -> tuple[list[list[str]], int]:
 
 
 def _check_names(tokens: list[str], file: str) -> None:
-    """Refuse what some compilers take for letters of a name, and C does not."""
+    """Refuse characters that some compilers, but not C, accept in names."""
     line = 1
     for token in tokens:
         line += token == "\n"
@@ -302,7 +302,7 @@ class _Piece:
 
 
 def _pieces(tokens: list[str]) -> Iterator[_Piece]:
-    """Yield declarations and functions: what stands between semicolons and closing braces at depth 0."""
+    """Yield declarations and functions: token ranges between semicolons and closing braces at depth 0."""
     depth, start = 0, 0
     last, function, called = "", "", ""
     for place, token in enumerate(tokens):
@@ -321,7 +321,7 @@ def _pieces(tokens: list[str]) -> Iterator[_Piece]:
 
 
 def _one_function(tokens: list[str], functions: list[_Piece], file: str) -> tuple[list[str], bool]:
-    """Return the tokens with all functions blanked but the one to read, or the whole wrapped into a function."""
+    """Return the tokens with all functions except the one to read blanked, or all of them wrapped into a function."""
     if not functions:
         return ['void polymap_nest(void) {\n#line 1 "source"\n', *tokens, "\n}"], True
     marked = [piece for piece in functions if "#" in tokens[piece.start : piece.end]]

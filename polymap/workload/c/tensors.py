@@ -1,4 +1,4 @@
-"""The arrays of a C program: shapes, element types, and which hold values before it starts."""
+"""The arrays of a C program: shapes, element types, and whether they hold values before it starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from polymap.workload.dependence_analysis import unset_read
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where instances are told to the user: the dims by name and each statement's line."""
+    """What messages need to name an instance: the dims by name and each statement's line."""
 
     dims: Mapping[str, Dim]
     lines: Mapping[str, int]
@@ -40,9 +40,9 @@ class Site:
 def tensors_of(
     statements: Sequence[Statement], variables: Mapping[str, Variable], site: Site, complaints: Complaints
 ) -> tuple[Tensor, ...]:
-    """Return the tensors in order of first occurrence, targets first; a subscript outside its array is complained of.
+    """Return the tensors in order of first occurrence, targets first; subscripts outside their arrays are reported.
 
-    Sizes that no declaration tells are what the accesses reach. The first array that is only read is the input, others
+    Undeclared sizes are those that the accesses reach. The first array that is only read is the input, others
     are weights.
     """
     accesses: dict[str, list[tuple[Statement, Access]]] = {}
@@ -67,7 +67,7 @@ def tensors_of(
 def with_initial(workload: Workload, variables: Mapping[str, Variable], site: Site, complaints: Complaints) -> Workload:
     """Return the workload with `initial` set for the written tensors that are read somewhere before they are set.
 
-    A temporary that is read before it is set is complained of.
+    A temporary that is read before it is set is reported.
     """
     tensors: list[Tensor] = []
     written = written_tensors(workload)
@@ -121,7 +121,7 @@ def _complain(
     site: Site,
     complaints: Complaints,
 ) -> None:
-    """Name the first instance whose subscript leaves the declared size."""
+    """Report the first instance whose subscript leaves the declared size."""
     index = access.index[place]
     with budget(what="whether a subscript stays inside its array"):
         for outside in (-index - 1, index - size):

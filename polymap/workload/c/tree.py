@@ -163,7 +163,7 @@ class Program:
 
 @dataclass(slots=True)
 class Complaints:
-    """Collects what is wrong, each with its line; `file` names the source."""
+    """Collects mistakes, each with its line; `file` names the source."""
 
     file: str
     mistakes: list[Mistake] = field(default_factory=list[Mistake])
@@ -175,7 +175,7 @@ class Complaints:
 
 
 class Refused(Exception):  # never leaves the C front end: it becomes a Mistake
-    """A construct that cannot be read; the walker notes it and goes on with the next statement."""
+    """A construct that cannot be read; the walker records it and continues with the next statement."""
 
     def __init__(self, code: str, line: int, what: str, hint: str = "") -> None:
         super().__init__(what)

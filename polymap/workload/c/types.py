@@ -45,12 +45,12 @@ def holds(kind: str, low: int, high: int) -> bool:
 
 
 def promoted(kind: str) -> str:
-    """Return the type in which a value computes: integers below int become int (6.3.1.1)."""
+    """Return the type after integer promotion: integers narrower than int become int (6.3.1.1)."""
     return "int32" if kind in INTEGERS and bits_of(kind) < 32 else kind
 
 
 def common(left: str, right: str) -> str:
-    """Return the type in which an operation on both computes: the usual arithmetic conversions (6.3.1.8)."""
+    """Return the common type of two operands by the usual arithmetic conversions (6.3.1.8)."""
     for kind in ("float64", "float32"):
         if kind in (left, right):
             return kind
@@ -105,7 +105,7 @@ def constant(value: int, kind: str) -> Expression:
 def type_of(expression: Expression, reads: Sequence[str]) -> str:
     """Return the type of a value; reads: the element types of the statement's reads.
 
-    Both sides of an operation have one type: whatever C converts is a Convert.
+    Both sides of an operation have one type: every conversion of C is a Convert.
     """
     match expression:
         case Read(number):

@@ -1,4 +1,4 @@
-"""The right side of a C assignment: its reads and what it computes from them, and whether it accumulates."""
+"""The right side of a C assignment: its reads, its value, and whether it is an accumulation."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class Typed:
         return self if kind == self.kind and not written else Typed(Convert(kind, self.value, written), kind)
 
     def promoted(self) -> Typed:
-        """Return the value in the type in which it computes alone."""
+        """Return the value after integer promotion."""
         return self.to(promoted(self.kind))
 
 
 @dataclass(slots=True)
 class ValueReader:
-    """Turns expressions into values by C's rules; collects the reads on the way, in textual order.
+    """Turns expressions into values by C's rules; collects their reads in textual order.
 
-    access: what a variable or array element refers to (Refused where it is none). type_of: a tensor's element type.
+    access: the access of a variable or array element (Refused if it is none). type_of: a tensor's element type.
     """
 
     scope: Scope
@@ -71,7 +71,7 @@ class ValueReader:
     reads: list[Access] = field(default_factory=list[Access])
 
     def fresh(self) -> ValueReader:
-        """Return a reader that has read nothing."""
+        """Return a new reader without reads."""
         return ValueReader(self.scope, self.access, self.type_of)
 
     def read(self, expression: CExpression) -> Typed:
@@ -104,7 +104,7 @@ class ValueReader:
         return Typed(Read(len(self.reads) - 1), self.type_of(access.tensor))
 
     def _counted(self, expression: CExpression) -> Typed | None:
-        """Return the value of an expression of integers alone; None where its parts are to be read one by one."""
+        """Return the value of an expression of integers only; None if its parts must be read one by one."""
         try:
             found = whole_of(expression, self.scope)
             seen(expression, found, self.scope)
@@ -186,7 +186,7 @@ class ValueReader:
 
 
 def _compared(condition: Binary, sides: dict[str, Typed]) -> Expression:
-    """Return a comparison of two sides that were read already."""
+    """Return a comparison of two sides that have been read."""
     operator = condition.operator
     kind = common(*(sides[render(each)].kind for each in (condition.left, condition.right)))
     first, second = (sides[render(each)].to(kind).value for each in (condition.left, condition.right))
@@ -196,7 +196,7 @@ def _compared(condition: Binary, sides: dict[str, Typed]) -> Expression:
 
 
 def _size(form: Affine, extents: Mapping[str, int]) -> int:
-    """Return a bound on all that is computed on the way to the value of the form."""
+    """Return a bound on all intermediate values of the form."""
     size = abs(form.constant)
     for factor, atom in form.terms:
         size += abs(factor) * (extents[atom] if isinstance(atom, str) else _size(atom.argument, extents) + atom.divisor)
@@ -204,7 +204,7 @@ def _size(form: Affine, extents: Mapping[str, int]) -> int:
 
 
 def is_integer(expression: CExpression, scope: Scope) -> bool:
-    """Return whether only integer literals, constants and loop variables occur, joined by integer operations."""
+    """Return whether the expression has only integer literals, constants, loop variables and integer operations."""
     match expression:
         case Literal(_, number):
             return number is not None
@@ -219,7 +219,7 @@ def is_integer(expression: CExpression, scope: Scope) -> bool:
 def accumulation(target: CExpression, value: CExpression) -> tuple[Operator, CExpression, str | None] | None:
     """Return MAX or MIN and the other operand where `target = value` is `target = max(target, operand)`.
 
-    The third is the type in which a function compares them, None where that is their common one.
+    The third is the type in which a function compares them, None if that is their common type.
     """
     own = render(target)
     match value:
