@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
+from polymap.explore import search
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.dividing.bounds import Multipliers, usable_bits
 from polymap.search.dividing.branch_and_bound import bound_tables
@@ -24,7 +25,6 @@ from polymap.search.objective.measure import Measure, measure_of
 from polymap.search.problem.goals import Goal, parse_objective
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import enumerate_structures
-from polymap.search.run.stages import search
 from tests.property.test_long_numbers import long_machine
 from tests.referee.problems import random_problem
 

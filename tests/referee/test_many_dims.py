@@ -16,6 +16,7 @@ import pytest
 
 from polymap import verify
 from polymap.costmodel.evaluation import evaluate
+from polymap.explore import search
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
@@ -31,7 +32,6 @@ from polymap.search.problem.structures import enumerate_structures
 from polymap.search.resources.limits import OutOfTime
 from polymap.search.run.answer import number_of
 from polymap.search.run.result import SearchResult
-from polymap.search.run.stages import search
 from polymap.workload.einsums import einsum
 from tests.referee.problems import lengthened, scaled
 

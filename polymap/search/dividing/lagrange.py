@@ -268,8 +268,9 @@ def tradeoff_multipliers(
     powers = measure.goal.powers
     if powers is None or powers.energy != 1 or not has_estimate(measure, tables.compute_cycles):
         return ()
-    if any(arithmetic.kind is Kind.LONG for arithmetic in tables.arithmetics):
-        return ()
+    first, *others = tables.arithmetics
+    if first.kind is Kind.LONG or any(arithmetic.kind is not Kind.NARROW for arithmetic in others):
+        return ()  # prices multiply counts of 63 bits
     whole = least_parts(bounds)
     least = cycles = float(measure.latency(whole, tables.compute_cycles))
     known = [(float(whole[0]), 0.0)]
