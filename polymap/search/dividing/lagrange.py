@@ -187,7 +187,7 @@ def improve_multipliers(
     """Return (best multipliers, whether the unpriced optimum fits, best bound of component 0).
 
     Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored. limit: the value of
-    component 0 that refutes (None: no incumbent). start: those of another structure. cycles: chains take at most so many.
+    component 0 that refutes (None: no incumbent). start: those of another structure. cycles: the most they take.
     """
     tables, resources, unit = search.tables, resources_of(search.tables, cycles), _unit(search.tables)
     bound, first = root_bound(tables, inside)
