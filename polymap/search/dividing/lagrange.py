@@ -25,6 +25,7 @@ from polymap.search.dividing.bounds import (
     usable_bits,
 )
 from polymap.search.dividing.branch_and_bound import BoundTables, SearchNode, StructureSearch, root_node, step, through
+from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.objective import (
     Floats,
@@ -186,8 +187,7 @@ def improve_multipliers(
     """Return (best multipliers, whether the unpriced optimum fits, best bound of component 0).
 
     Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored. limit: the value of
-    component 0 that refutes (None: no incumbent). start: multipliers of another structure. cycles: the bound is that of
-    chains that take at most so many (None: any number).
+    component 0 that refutes (None: no incumbent). start: those of another structure. cycles: the most they take.
     """
     tables, resources, unit = search.tables, resources_of(search.tables, cycles), _unit(search.tables)
     bound, first = root_bound(tables, inside)
@@ -197,15 +197,14 @@ def improve_multipliers(
         return trial.multipliers, False, trial.bound
     node = cheapest_chain(search, inside, Multipliers((), 1, 0), first)
     excess = _excess(tables, node, resources)
-    if _fits(excess):
-        search.finish(node, thorough=False)
+    scored: set[tuple[ChainNode, ...]] = set()
+    _score_once(search, node, excess, scored)
     if all(amount <= 0 for amount in excess.values()):
         return None, search.window is None and search.incumbent.keep == 1 and not tables.measure.limits, bound
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
     if max(bound, limit or 0).bit_length() > FLOAT_BITS:
         return best, False, bound
-    scored = {node.chain}
     for done in range(ROUNDS):
         far = done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)
         if idle == IDLE_ROUNDS or far or search.incumbent.out_of_time():
@@ -223,13 +222,18 @@ def improve_multipliers(
             break
         node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
         excess = _excess(tables, node, resources)
-        if _fits(excess) and node.chain not in scored:
-            scored.add(node.chain)
-            search.finish(node, thorough=False)
+        _score_once(search, node, excess, scored)
         if _is_settled(excess, trial.multipliers):
             break
         trial = None
     return (best if best_bound > bound else None), False, best_bound
+
+
+def _score_once(search: StructureSearch, node: SearchNode, excess: Excess, scored: set[tuple[ChainNode, ...]]) -> None:
+    """Score a whole chain that fits, unless that was done before."""
+    if _fits(excess) and node.chain not in scored:
+        scored.add(node.chain)
+        search.finish(node, thorough=False)
 
 
 def _first_wanted(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from math import prod
@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from polymap.ir.machine import Architecture
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.search.dividing import single_tensor_bound
 from polymap.search.dividing.bounds import first_states
@@ -38,6 +38,7 @@ from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import Structure, enumerate_structures
+from polymap.workload.einsums import einsum
 from tests.referee.problems import random_problem
 
 Rows = tuple[tuple[int, ...], ...]
@@ -273,3 +274,34 @@ def test_a_front_keeps_what_no_other_covers() -> None:
 
 def kept_of(front: Front) -> list[tuple[int, int]]:
     return [(value >> 8, value & 255) for value, _ in front.found]
+
+
+def deep_machine(*, reduction: bool, adds: str) -> Architecture:
+    """Return a machine of four levels that all hold the sum, which lanes above the last two share."""
+    energies = {"DRAM": 90, "Mid": 13, "Near": 5, "Reg": 2}
+    levels = [
+        MemoryLevel(
+            name, word_bits=8, read_pj=Fraction(pj), write_pj=Fraction(pj + 1, 2), must_hold=(adds,), holds=(adds,)
+        )
+        for name, pj in energies.items()
+    ]
+    levels[0] = replace(levels[0], must_hold=(), holds=None)
+    lanes = Fanout("Lanes", 2, reduction=reduction, multicast=Multicast.IDENTICAL)
+    return Architecture("deep", (*levels[:2], lanes, *levels[2:], ComputeUnit("MAC", Fraction(1))))
+
+
+@pytest.mark.parametrize("reduction", [False, True])
+def test_what_siblings_elide_is_credited_to_all_levels_inside_them(reduction: bool) -> None:
+    workload = einsum("y[m] += A[m,k]", m=2, k=4)
+    arch = deep_machine(reduction=reduction, adds="y")
+    problem = analyse(workload, arch)
+    measure = measure_of(parse_objective("energy", arch), workload, arch)
+    best: dict[Rows, Fraction] = {}
+    for tree in scored_trees(workload, arch, "energy", "divide"):
+        rows = rows_of(problem, tree.mapping)
+        best[rows] = min(tree.value, best.get(rows, tree.value))
+    for structure in enumerate_structures(problem, lambda: False)[0]:
+        incumbent = Incumbent(lambda: False)
+        assert not list(step_on(problem, measure, structure, (0, -Stage.PLACED, 0, ()), incumbent, {}))
+        assert incumbent.value is not None
+        assert measure.unscaled(incumbent.value) == best[structure.classes]
