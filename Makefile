@@ -1,7 +1,9 @@
-# Everything runs in ./.venv, which the first target that needs it sets up.
+# Everything runs in ./.venv, which the first target that needs it sets up; where the command line names another Python
+# (make test PYTHON=python3.12), in an environment of that one.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-BIN := .venv/bin
-READY := .venv/.ready
+VENV := .venv$(if $(filter command line,$(origin PYTHON)),-$(notdir $(PYTHON)))
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
 WORKERS ?= 2
 CASES ?= 100000
 
@@ -10,9 +12,10 @@ CASES ?= 100000
 help:
 	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
 	@echo "make quick      the tests that take under a minute"
-	@echo "make test       every test"
+	@echo "make test       every test; with PYTHON=python3.12 under that Python"
 	@echo "make soak       the long tallies: 100,000 random cases through every counter; interrupted, it goes on where it was"
-	@echo "make mutants    how many of 240 deliberate mistakes in the cost model the tests notice (an hour)"
+	@echo "make mutants    how many of 400 deliberate mistakes in the cost model and the search the tests notice (hours);"
+	@echo "                interrupted, it goes on where it was"
 	@echo "make lint       ruff and pyright"
 	@echo "make notebooks  execute the notebooks"
 	@echo "make bench      the scripts behind the numbers in the README"
@@ -21,7 +24,7 @@ help:
 venv: $(READY)
 
 $(READY): requirements-dev.txt pyproject.toml
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
@@ -42,7 +45,7 @@ soak: $(READY)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m soak --hypothesis-profile=soak
 
 mutants: $(READY)
-	$(BIN)/python -m tests.mutation --mutants 240
+	$(BIN)/python -m tests.mutants --mutants 400
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -60,4 +63,4 @@ bench: $(READY)
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
-	rm -rf .venv out dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* out dist build .pytest_cache .ruff_cache .hypothesis

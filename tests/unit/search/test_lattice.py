@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.search.problem.lattice import divisors, lattice_below, minimum_below, prime_factors
+from polymap.search.problem.lattice import divisors, lattice_below, minimum_below, prime_factors, restricted
 
 EXTENTS = [(("m", 1),), (("m", 12), ("n", 1)), (("m", 6), ("n", 9), ("k", 10)), (("p", 7), ("q", 8))]
 
@@ -52,3 +52,23 @@ def test_minimum_below_is_the_least_over_all_points_that_divide(extents: tuple[t
         below = [at for at in places if all(outer[dim] % tile == 0 for dim, tile in lattice.point(at).items())]
         for number in range(3):
             assert tables[(number, *place)] == min(before[(number, *at)] for at in below)
+
+
+INSIDE = [
+    ((("m", 12), ("n", 6)), (("m", 4), ("n", 6))),
+    ((("m", 12), ("n", 6)), (("m", 3), ("n", 1))),
+    ((("m", 60), ("n", 8)), (("m", 10), ("n", 2))),
+    ((("m", 4), ("n", 1)), (("m", 1), ("n", 1))),
+]
+
+
+@pytest.mark.parametrize(("outer", "inner"), INSIDE)
+def test_a_restricted_table_has_the_entries_of_the_same_tiles(
+    outer: tuple[tuple[str, int], ...], inner: tuple[tuple[str, int], ...]
+) -> None:
+    whole, part = lattice_below(outer), lattice_below(inner)
+    table = np.arange(prod(whole.shape), dtype=np.int64).reshape(whole.shape)
+    found = restricted(table, whole, part)
+    assert found.shape == part.shape
+    for place in np.ndindex(part.shape):
+        assert found[place] == table[whole.index(part.point(place))]

@@ -1,0 +1,309 @@
+"""The mutation score of the cost model and the search: which share of small deliberate mistakes the tests notice.
+
+Cosmic Ray makes the mistakes, runs the tests and keeps the session (`cr-report` and `cr-html` read it); what stands
+here draws the sample and says which tests judge which package. A draw takes a module with a probability proportional
+to its lines, in it a place where Cosmic Ray's operators can change something, and one change there.
+A run that is interrupted goes on where it was, as long as the mutated sources and the sample are the same.
+Run: python -m tests.mutants [--mutants N] [--seed S] [--package PART] [--report | --survivors]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import os
+import random
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosmic_ray.commands.init import init
+from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.testing import run_tests
+from cosmic_ray.work_db import WorkDB, use_db
+from cosmic_ray.work_item import TestOutcome, WorkItem, WorkResult
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("polymap/search", "polymap/costmodel")
+OWN_CPU_SECONDS, COMMON_CPU_SECONDS = 45, 105  # of a mutant: 150 in all
+WALL_SECONDS = 1200
+MEMORY_KIB = 8 << 20
+OUT_OF_TIME = "out of time"
+
+UNIT, PROPERTY, REFEREE, PUBLISHED = "tests/unit/", "tests/property/", "tests/referee/", "tests/published/"
+# What a package maps to: the longest name that a module's path begins with.
+TESTS: dict[str, tuple[str, ...]] = {
+    "polymap/costmodel": (
+        UNIT + "costmodel/test_assemble.py", UNIT + "costmodel/test_counting.py", PROPERTY + "test_stale_copies.py",
+        PROPERTY + "test_bounds.py",
+    ),
+    "polymap/costmodel/analysis": (
+        UNIT + "costmodel/test_footprint.py", UNIT + "costmodel/test_crossover.py", UNIT + "costmodel/test_dataflow.py",
+        UNIT + "costmodel/test_buffer_bound.py", UNIT + "report", PUBLISHED + "test_roofline.py",
+        UNIT + "costmodel/test_bounds.py", PROPERTY + "test_bounds.py", UNIT + "test_studies.py",
+    ),
+    "polymap/costmodel/closed_form": (
+        UNIT + "costmodel/test_closed_form.py", UNIT + "costmodel/test_progression.py",
+        PROPERTY + "test_closed_form.py", PROPERTY + "test_closed_form_chains.py", PROPERTY + "test_laws.py",
+    ),
+    "polymap/costmodel/sets": (UNIT + "costmodel/test_sets.py", REFEREE + "test_sets_equal_simulator.py"),
+    "polymap/costmodel/simulator": (
+        UNIT + "costmodel/test_simulate.py", PROPERTY + "test_simulator_laws.py", PROPERTY + "test_closed_form.py",
+        PROPERTY + "test_walker.py",
+    ),
+    "polymap/costmodel/symbolic": (UNIT + "costmodel/test_symbolic.py", UNIT + "costmodel/test_crossover.py"),
+    "polymap/costmodel/tables": (
+        UNIT + "costmodel/test_batch.py", PROPERTY + "test_batch.py", PROPERTY + "test_batch_factors.py",
+        PROPERTY + "test_closed_form_chains.py",
+    ),
+    "polymap/search": (UNIT + "search",),
+    "polymap/search/any_size": (
+        UNIT + "search/test_geometric.py", REFEREE + "test_any_tiles.py", UNIT + "search/test_phases.py",
+        UNIT + "search/test_resume.py", PROPERTY + "test_long_numbers.py",
+    ),
+    "polymap/search/dividing": (
+        UNIT + "search/test_windows.py", UNIT + "search/test_apart.py", REFEREE + "test_search_equals_exhaustive.py",
+        PROPERTY + "test_seeded_search_bugs.py", REFEREE + "test_second_prover.py", REFEREE + "test_checker.py",
+    ),
+    "polymap/search/enumeration": (
+        UNIT + "search/test_exhaustive.py", REFEREE + "test_search_equals_exhaustive.py",
+        REFEREE + "test_second_prover.py",
+    ),
+    "polymap/search/heuristics": (
+        UNIT + "search/test_baselines.py", UNIT + "search/test_phases.py", UNIT + "search/test_rules.py",
+    ),
+    "polymap/search/objective": (
+        UNIT + "search/objective", UNIT + "search/test_objective.py", UNIT + "search/test_goals.py",
+        UNIT + "search/test_floor.py", UNIT + "search/test_rules.py", PROPERTY + "test_bounds.py",
+    ),
+    "polymap/search/problem": (
+        UNIT + "search/problem", UNIT + "search/test_lattice.py", UNIT + "search/test_structure.py",
+        UNIT + "search/test_goals.py", UNIT + "search/test_infeasible.py", UNIT + "search/test_constraints.py",
+    ),
+    "polymap/search/resources": (
+        UNIT + "search/resources", UNIT + "search/test_crew.py", UNIT + "search/test_workers.py",
+        UNIT + "search/test_resume.py",
+    ),
+    "polymap/search/run": (
+        UNIT + "search/run", UNIT + "search/test_front.py", UNIT + "search/test_constraints.py",
+        UNIT + "checker", UNIT + "search/test_rules.py", UNIT + "search/test_phases.py",
+        UNIT + "search/test_resume.py",
+    ),
+}  # fmt: skip
+# What judges those that its own tests let pass: all that is quick and sees the search, or the cost model.
+COMMON: dict[str, tuple[str, ...]] = {
+    "polymap/search": (
+        UNIT + "search", UNIT + "checker", UNIT + "report/test_answers.py", UNIT + "test_public.py",
+        UNIT + "test_studies.py", PROPERTY + "test_bounds.py", PROPERTY + "test_long_numbers.py",
+        PROPERTY + "test_seeded_search_bugs.py", REFEREE, PUBLISHED + "test_other_tools.py",
+        PUBLISHED + "test_peers.py",
+    ),
+    "polymap/costmodel": (
+        UNIT + "costmodel", UNIT + "schedules", UNIT + "report", UNIT + "test_public.py", UNIT + "test_studies.py",
+        UNIT + "search/test_objective.py", UNIT + "search/test_exhaustive.py", PROPERTY, REFEREE, PUBLISHED,
+    ),
+}  # fmt: skip
+
+# Changes that no value of ours tells apart: numbers and enumerations are equal where they are identical, and a cache
+# that is left out changes nothing but the time.
+SAME = ("Eq_Is", "Is_Eq", "NotEq_IsNot", "IsNot_NotEq", "RemoveDecorator")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change. item: Cosmic Ray's, with its module, operator and position."""
+
+    item: WorkItem
+
+    @property
+    def path(self) -> str:
+        return self.item.mutations[0].module_path.as_posix()
+
+    @property
+    def package(self) -> str:
+        return str(Path(self.path).parent)
+
+    def __str__(self) -> str:
+        spec = self.item.mutations[0]
+        line, column = spec.start_pos
+        return f"{self.path}:{line}:{column + 1} {spec.operator_name.removeprefix('core/')} #{spec.occurrence}"
+
+
+def sample(count: int, seed: int) -> list[WorkItem]:
+    """Return the mutants of a seed, numbered in the order of the draw."""
+    paths = [path for room in ROOMS for path in sorted(Path(room).rglob("*.py"))]
+    places = {path: found for path in paths if (found := _places(path))}
+    lines = [len(path.read_text().splitlines()) for path in places]
+    draw = random.Random(seed)
+    chosen: list[WorkItem] = []
+    while len(chosen) < count and any(places.values()):
+        (path,) = draw.choices(list(places), weights=lines)
+        if places[path]:
+            mutant = draw.choice(places[path].pop(draw.randrange(len(places[path]))))
+            chosen.append(WorkItem(f"{len(chosen):04}", mutant.item.mutations))
+    return chosen
+
+
+def _places(path: Path) -> list[list[Mutant]]:
+    """Return what Cosmic Ray can change in a module, grouped by where it stands."""
+    with use_db(":memory:") as scratch:
+        init([path], scratch, {})
+        items = list(scratch.work_items)
+    silent = _silent(ast.parse(path.read_text()))
+    grouped: dict[tuple[int, int], list[Mutant]] = defaultdict(list)
+    for item in items:
+        spec = item.mutations[0]
+        kept = not any(begin <= spec.start_pos < end for begin, end in silent)
+        if kept and not spec.operator_name.endswith(SAME):
+            grouped[spec.start_pos].append(Mutant(item))
+    return [sorted(grouped[place], key=str) for place in sorted(grouped)]
+
+
+def _silent(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return from where to where stands what does nothing when all is well: types, assertions, the text of an error,
+    and zip's `strict`."""
+    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for node in ast.walk(tree):
+        parts: list[ast.AST | None] = []
+        match node:
+            case ast.arg(annotation=annotation) | ast.AnnAssign(annotation=annotation):
+                parts = [annotation]
+            case ast.FunctionDef(returns=returns, decorator_list=decorators):
+                parts = [returns, *decorators]
+            case ast.Assert() | ast.Raise() | ast.keyword(arg="strict"):
+                parts = [node]
+            case _:
+                pass
+        for part in parts:
+            if isinstance(part, ast.expr | ast.stmt | ast.keyword):
+                end = (part.end_lineno or part.lineno, part.end_col_offset or 0)
+                found.append(((part.lineno, part.col_offset), end))
+    return found
+
+
+def judges(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the tests of a module's package, most telling first, and the common ones."""
+    own = TESTS[max((prefix for prefix in TESTS if path.startswith(prefix)), key=len)]
+    return own, COMMON["/".join(Path(path).parts[:2])]
+
+
+def command_for(path: str) -> str:
+    """Return the command that ends with 0 where all tests that judge a module pass within the limits."""
+    own, common = judges(path)
+    rest = (*common, *(f"--ignore={name}" for name in own))
+    return _command(_run(own, OWN_CPU_SECONDS), _run(rest, COMMON_CPU_SECONDS))
+
+
+def _run(words: Iterable[str], seconds: int) -> str:
+    pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+    run = shlex.join((*pytest, "-m", "not slow and not soak", *words))
+    return f"(ulimit -t {seconds} -v {MEMORY_KIB}; {run})"
+
+
+def _command(*runs: str) -> str:
+    # 128 + SIGXCPU, and 128 + SIGKILL where that was not heard.
+    last = f"code=$?; case $code in 152|137) echo '{OUT_OF_TIME}';; esac; exit $code"
+    return shlex.join(("sh", "-c", f"{' && '.join(runs)}; {last}"))
+
+
+def outcome(result: WorkResult) -> str:
+    """Return caught, survived, timeout, or broken (Cosmic Ray could not run it)."""
+    if result.test_outcome is TestOutcome.SURVIVED:
+        return "survived"
+    if result.test_outcome is not TestOutcome.KILLED:
+        return "broken"
+    output = (result.output or "").strip()
+    return "timeout" if output == "timeout" or output.endswith(OUT_OF_TIME) else "caught"
+
+
+def copied(folder: Path) -> None:
+    """Write a copy of the repository's sources, in which the mistakes are made."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("polymap", "tests", "docs", "notebooks", "benchmarks", "examples"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
+        if path.is_file() and path.name != ".git":
+            shutil.copy(path, folder / path.name)
+
+
+def execute(session: WorkDB, asked: Iterable[WorkItem]) -> None:
+    """Judge mutants in order, after all tests have passed without any mistake."""
+    mutants = [Mutant(item) for item in asked]
+    every = sorted({name for mutant in mutants for tests in judges(mutant.path) for name in tests})
+    found, output = run_tests(_command(_run(every, WALL_SECONDS)), WALL_SECONDS)
+    if found is not TestOutcome.SURVIVED:
+        sys.exit(f"the tests fail without a mistake:\n{output}")
+    for number, mutant in enumerate(mutants, start=1):
+        begin = time.monotonic()
+        result = mutate_and_test(mutant.item.mutations, command_for(mutant.path), WALL_SECONDS)
+        session.set_result(mutant.item.job_id, result)
+        took = time.monotonic() - begin
+        print(f"{number:4} of {len(mutants)} {outcome(result):8} {took:6.1f} s  {mutant}", flush=True)
+
+
+def report(session: WorkDB) -> None:
+    """Print the counts of every package and of all, and the mutants that no test noticed."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    survivors: list[str] = []
+    for item, result in session.completed_work_items:
+        mutant, found = Mutant(item), outcome(result)
+        for name in (mutant.package, "all"):
+            counts[name][found] += 1
+        if found in ("survived", "broken"):
+            survivors.append(f"{found}: {mutant}\n{_changed(result)}")
+    print(f"{'package':36} caught survived timeout broken  score")
+    for name in sorted(counts, key=lambda name: (name == "all", name)):
+        own = counts[name]
+        judged = own["caught"] + own["survived"]
+        score = f"{own['caught'] / judged:6.1%}" if judged else "     -"
+        print(f"{name:36} {own['caught']:6} {own['survived']:8} {own['timeout']:7} {own['broken']:6} {score}")
+    print(f"{session.num_work_items - session.num_results} not judged yet\n")
+    print("\n".join(sorted(survivors)))
+
+
+def _changed(result: WorkResult) -> str:
+    lines = (result.diff or "").splitlines()
+    return "\n".join(f"    {line}" for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The mutation score of the cost model and the search.")
+    parser.add_argument("--mutants", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--package", default="", help="judge only modules whose path holds this")
+    parser.add_argument("--report", action="store_true", help="print what is known and run nothing")
+    parser.add_argument("--survivors", action="store_true", help="judge again what survived")
+    asked = parser.parse_args()
+    os.chdir(ROOT)
+    texts = [path.read_bytes() for room in ROOMS for path in sorted(Path(room).rglob("*.py"))]
+    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
+    folder = ROOT / "out" / "mutants"
+    folder.mkdir(parents=True, exist_ok=True)
+    with use_db(str(folder / f"{digest}-{asked.seed}-{asked.mutants}.sqlite")) as session:
+        if not session.num_work_items:
+            session.add_work_items(sample(asked.mutants, asked.seed))
+        if not asked.report:
+            results = {item.job_id: outcome(result) for item, result in session.completed_work_items}
+            again = {"survived", "broken"} if asked.survivors else set[str]()
+            items = sorted(session.work_items, key=lambda item: item.job_id)
+            items = [item for item in items if asked.package in Mutant(item).path]
+            with tempfile.TemporaryDirectory() as copy:
+                copied(Path(copy))
+                os.chdir(copy)
+                os.environ["PYTHONPATH"] = copy
+                execute(session, [item for item in items if results.get(item.job_id) in (None, *again)])
+                os.chdir(ROOT)
+        report(session)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
