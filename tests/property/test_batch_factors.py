@@ -22,8 +22,14 @@ from polymap.costmodel.closed_form.digits import (
     siblings,
     spread,
 )
-from polymap.costmodel.closed_form.multicast_reads import Sums, distinct_elements, sums_of_window
-from polymap.costmodel.closed_form.window_sums import all_elements, first_tile, kept_elements
+from polymap.costmodel.closed_form.window_sums import (
+    Sums,
+    all_elements,
+    distinct_elements,
+    first_tile,
+    kept_elements,
+    sums_of_window,
+)
 from polymap.costmodel.tables.digits import digits_of, first_back
 from polymap.costmodel.tables.factors import (
     FirstTile,
@@ -38,8 +44,8 @@ from polymap.costmodel.tables.factors import (
     times_of,
 )
 from polymap.costmodel.tables.loops import Integers
-from polymap.costmodel.tables.rows import Factor
-from polymap.costmodel.tables.sliding import is_in_reach
+from polymap.costmodel.tables.planned_sums import Factor
+from polymap.costmodel.tables.window_sums import is_in_reach
 
 ROWS = 6
 

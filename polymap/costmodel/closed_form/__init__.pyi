@@ -44,11 +44,6 @@ from polymap.costmodel.closed_form.groups import (
     WorkloadModel as WorkloadModel,
     workload_model as workload_model,
 )
-from polymap.costmodel.closed_form.multicast_reads import (
-    Sums as Sums,
-    distinct_elements as distinct_elements,
-    sums_of_window as sums_of_window,
-)
 from polymap.costmodel.closed_form.nest import (
     TEMPORAL as TEMPORAL,
     Loop as Loop,
@@ -60,9 +55,12 @@ from polymap.costmodel.closed_form.nest import (
 )
 from polymap.costmodel.closed_form.window_sums import (
     Cuts as Cuts,
+    Sums as Sums,
     all_elements as all_elements,
+    distinct_elements as distinct_elements,
     first_tile as first_tile,
     kept_elements as kept_elements,
+    sums_of_window as sums_of_window,
 )
 from polymap.costmodel.closed_form.window_tables import (
     AMONG as AMONG,

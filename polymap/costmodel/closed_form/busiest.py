@@ -2,13 +2,21 @@
 
 Instances whose digits leave the same lengths everywhere do the same, except that the first of several siblings takes a
 partial sum. One instance per kind is counted on its own; kinds that can be no busier than the first are left out.
+
+Siblings that hold an element of a window through different offsets take unequal shares of its partial sums. Who takes
+what is told dim by dim and window by window (docs/closed_form.md, "Shares of siblings").
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from itertools import product
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import pairwise, product
 from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.accounting import (
@@ -20,12 +28,22 @@ from polymap.costmodel.closed_form.accounting import (
     moves_of_target,
 )
 from polymap.costmodel.closed_form.carries import Pins, Scene, Siblings
-from polymap.costmodel.closed_form.digits import Clock, Part, Track, left, runs, siblings as all_siblings
+from polymap.costmodel.closed_form.digits import (
+    Chain,
+    Clock,
+    Part,
+    Track,
+    kept_indices,
+    left,
+    places,
+    runs,
+    siblings as all_siblings,
+)
 from polymap.costmodel.closed_form.groups import TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.closed_form.refills import joint_changes
-from polymap.costmodel.closed_form.shares import Shares, shares_of
+from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans, Integers, WindowTable, window_table
 
 _MAX_CANDIDATES = 500
 
@@ -272,3 +290,321 @@ def _kinds_of_siblings(counter: Counter, scene: Scene, dim: int, siblings: list[
         at = {loop.position: digit for loop, digit in zip(loops, digits, strict=True)}
         kinds.append(tuple(at.get(loop.position, 0) for loop in siblings))
     return kinds
+
+
+Amounts = NDArray[Any]  # int64, or Python integers where these may not reach
+
+_MAX_COMBINATIONS = 1 << 20
+
+
+class Shares(NamedTuple):
+    """The partial sums that each instance of a node takes. amounts: an axis per loop of `loops`. An instance with
+    another digit than 0 of any other spatial loop along which the tensor lacks a dim takes none."""
+
+    loops: tuple[Loop[int], ...]
+    amounts: Amounts
+
+    def most(self, digits: Mapping[int, range]) -> int:
+        """Return the most that one of the instances with these digits (position of a loop -> digits) takes."""
+        chosen = tuple(slice(digits[loop.position].start, digits[loop.position].stop) for loop in self.loops)
+        return int(self.amounts[chosen].max(initial=0))
+
+
+def shares_of(counter: Counter, tensor: TensorModel, number: int, pins: Pins) -> Shares:
+    """Return what the instances of node `number` of a written tensor take from their parents.
+
+    pins: the digits of the spatial loops over dims that an element tells.
+    Raises BudgetError where there are too many steps, or what came before a carry's loop would have to be known.
+    """
+    return _Count(counter, tensor, number, pins).shares()
+
+
+class _Count:
+    """factors: the windows, and the dims that the tensor lacks along which siblings may idle. path: spatial loops above
+    the node, in instance order."""
+
+    def __init__(self, counter: Counter, tensor: TensorModel, number: int, pins: Pins) -> None:
+        nest = counter.nest
+        self._counter, self._tensor, self._pins = counter, tensor, pins
+        self._nodes = nest.holders[tensor.index][: number + 1]
+        spatial = [loop for loop in nest.loops if 0 <= loop.fanout < self._nodes[-1].fans]
+        self._path = sorted(spatial, key=lambda loop: (loop.fanout, loop.position))
+        idle = [
+            dim
+            for dim, kind in enumerate(tensor.kinds)
+            if not kind and not nest.even[dim] and any(loop.dim == dim for loop in spatial)
+        ]
+        self._terms = [*(window.terms for window in tensor.windows), *(((dim, 0),) for dim in idle)]
+        inside = {dim for terms in self._terms for dim, _ in terms}
+        self._others = [dim for dim in range(len(tensor.kinds)) if dim not in inside]
+        self._factors = [_Factor(counter, terms, self._path) for terms in self._terms]
+        self._zero = np.zeros(
+            [factor.instances for factor in self._factors],
+            dtype=np.int64 if prod(counter.model.extents) < 1 << 55 else np.object_,
+        )
+
+    def shares(self) -> Shares:
+        total = self._zero.copy()
+        if self._tensor.initial:
+            total += self._new(0, self._nodes[0], Siblings.APART)
+        for number in range(1, len(self._nodes)):
+            parent, node = self._nodes[number - 1 : number + 1]
+            events = self._new(number, node, Siblings.MERGED) + self._come_back(number)
+            total = fills_of_target(events, self._new(number - 1, parent, Siblings.APART), total)
+        loops = [loop for factor in self._factors for loop in factor.loops]
+        return Shares(tuple(loops), total.reshape([loop.trips for loop in loops]))
+
+    def _new(self, number: int, node: Node, siblings: Siblings) -> Amounts:
+        """Return how often an element comes to a node whose siblings (the one instance, if APART) had it not, by the
+        instance to which it goes on."""
+        views = self._views(number, siblings)
+        total = self._weighted(prod(self._all(dim, node) for dim in self._others), [view.all() for view in views])
+        for carry in self._carries(node):
+            kept = prod(self._kept(dim, node, carry) for dim in self._others)
+            if kept:
+                total -= self._weighted(kept, [view.kept(carry) for view in views])
+        return total
+
+    def _come_back(self, number: int) -> Amounts:
+        """Return how often elements come to a sibling while others hold them, by the instance to which they go on."""
+        node = self._nodes[number]
+        views = self._views(number, Siblings.MERGED)
+        total = self._zero.copy()
+        for carry in self._carries(node):
+            kept = prod(self._kept(dim, node, carry) for dim in self._others)
+            if kept:
+                kinds = [view.kinds(carry, with_past=False) for view in views]
+                if not any((each.back >= 0).any() for each in kinds):
+                    continue
+                if all((~each.stops).any() for each in kinds):
+                    kinds = [view.kinds(carry, with_past=True) for view in views]
+                self._add_entries(total, kept, kinds)
+        return total
+
+    def _add_entries(self, total: Amounts, kept: int, kinds: Sequence[_Kinds]) -> None:
+        """Add the entries of one carry that bring a partial sum: to the first of the siblings that enter.
+
+        Of the siblings that hold an element the first is first along each factor; the first that enters differs from it
+        along one factor, the one along which it differs last in instance order.
+        """
+        sizes = [len(each.often) for each in kinds]
+        if prod(sizes) > _MAX_COMBINATIONS:
+            raise too_large()
+        grids = [grid.reshape(-1) for grid in np.indices(sizes)]
+        ranks = np.stack([each.rank[grid] for each, grid in zip(kinds, grids, strict=True)])
+        places_ = np.stack([each.place[grid] for each, grid in zip(kinds, grids, strict=True)])
+        stops = np.any([each.stops[grid] for each, grid in zip(kinds, grids, strict=True)], axis=0)
+        started = np.stack([each.started[grid] for each, grid in zip(kinds, grids, strict=True)])
+        taker, latest = ranks.argmax(axis=0), places_.argmax(axis=0)
+        every = np.arange(len(taker))
+        enters = ranks[taker, every] >= 0
+        if (enters & ~stops & (places_[latest, every] == NOTHING)).any():
+            raise too_large()
+        counts = enters & (stops | ~started[latest, every])
+        often = np.full(len(taker), kept, dtype=total.dtype)
+        for each, grid in zip(kinds, grids, strict=True):
+            often = often * each.often[grid]
+        where = tuple(
+            np.where(taker == at, each.back[grid], each.first[grid])[counts]
+            for at, (each, grid) in enumerate(zip(kinds, grids, strict=True))
+        )
+        np.add.at(total, where, often[counts])
+
+    def _views(self, number: int, siblings: Siblings) -> list[_View]:
+        above = self._nodes[number if siblings is Siblings.APART else number - 1]
+        node = self._nodes[number]
+        scene = self._counter.scene(self._tensor, (above, node), siblings)
+        order = _order(self._counter.nest.loops, self._nodes[number:], above.fans)
+        return [factor.view(scene.chains, order) for factor in self._factors]
+
+    def _carries(self, node: Node) -> list[Loop[int]]:
+        return [loop for loop in self._counter.nest.loops if loop.fanout == TEMPORAL and loop.position < node.position]
+
+    def _chain(self, dim: int, node: Node) -> Chain:
+        """Return what the loops of a dim outside of the factors are to one instance of the node."""
+        links: list[tuple[int, Part, int]] = []
+        last = 0
+        for loop in self._counter.nest.chains[dim]:
+            part = Part.FREE
+            if loop.fanout == TEMPORAL and loop.position < node.position:
+                part = Part.TIME
+            elif 0 <= loop.fanout < self._nodes[-1].fans:
+                part = Part.PINNED
+            links.append((loop.tile, part, self._pins.get(loop.position, 0) if self._tensor.kinds[dim] else 0))
+            if part is not Part.FREE:
+                last = len(links)
+        return tuple(links[:last])
+
+    def _all(self, dim: int, node: Node) -> int:
+        chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
+        if self._tensor.kinds[dim]:
+            return kept_indices(extent, chain, len(chain), Clock.OWN)
+        return places(chain, sum(part is Part.TIME for _, part, _ in chain), extent)
+
+    def _kept(self, dim: int, node: Node, carry: Loop[int]) -> int:
+        """Return the elements along a dim that stay at a carry, or its steps where the tensor lacks it."""
+        chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
+        outside = sum(
+            loop.fanout == TEMPORAL and loop.position < carry.position for loop in self._counter.nest.chains[dim]
+        )
+        if self._tensor.kinds[dim]:
+            return 0 if carry.dim == dim else kept_indices(extent, chain, outside, Clock.MACHINE)
+        if carry.dim == dim:
+            return places(chain, outside + 1, extent) - places(chain, outside, extent)
+        return places(chain, outside, extent)
+
+    def _weighted(self, weight: int, found: Sequence[Integers]) -> Amounts:
+        """Return the product of what the factors count, times a weight."""
+        start: Amounts = np.array(weight, dtype=self._zero.dtype)
+        return reduce(np.multiply.outer, found, start)
+
+
+def _order(loops: Sequence[Loop[int]], nodes: Sequence[Node], fans: int) -> list[Loop[int]]:
+    """Return the loops whose digits say, the most significant first, which of the instances below `fans` fan-outs takes
+    an element first: the siblings of the outermost node in order, then the steps below each, and so on inwards."""
+    found = _siblings_between(loops, fans, nodes[0].fans)
+    for node, below in pairwise(nodes):
+        found += [each for each in loops if each.fanout == TEMPORAL and node.position <= each.position < below.position]
+        found += _siblings_between(loops, node.fans, below.fans)
+    return found
+
+
+def _siblings_between(loops: Sequence[Loop[int]], low: int, high: int) -> list[Loop[int]]:
+    found = [loop for loop in loops if low <= loop.fanout < high]
+    return sorted(found, key=lambda loop: (loop.fanout, loop.position))
+
+
+class _Kinds(NamedTuple):
+    """Elements and steps of one carry at which the same happens, of those held before and at them: how often, the
+    instance of the first sibling that holds the element, that of the first one that enters (-1: none), where in
+    instance order these two differ (-1: none enters; beyond all loops: they do not), and `WindowKind`'s past."""
+
+    often: Integers
+    first: Integers
+    back: Integers
+    rank: Integers
+    stops: Booleans
+    place: Integers
+    started: Booleans
+
+
+class _Factor:
+    """A window, or a dim that the tensor lacks. loops: the spatial ones above the node, in instance order; instances:
+    how many digits they have; instance: per point of the box, that in which it is."""
+
+    def __init__(self, counter: Counter, terms: tuple[tuple[int, int], ...], path: Sequence[Loop[int]]) -> None:
+        dims = [dim for dim, _ in terms]
+        self._terms, self._nest, self._extents = terms, counter.nest, counter.model.extents
+        self.path = path
+        self.loops = [loop for loop in path if loop.dim in dims]
+        self.instances = prod(loop.trips for loop in self.loops)
+        extents = [self._extents[dim] for dim in dims]
+        if prod(extents) > 1 << 22:
+            raise too_large()
+        self._digits: dict[int, Integers] = {}
+        for index, dim in zip(np.indices(extents).reshape(len(dims), -1), dims, strict=True):
+            rest = index
+            for loop in self._nest.chains[dim]:
+                self._digits[loop.position], rest = np.divmod(rest, loop.tile)
+        self.instance = self.code(self.loops)
+
+    def code(self, loops: Sequence[Loop[int]]) -> Integers:
+        """Return the number of each point's digits of these loops, the first loop the most significant."""
+        code = np.zeros(prod(self._extents[dim] for dim, _ in self._terms), dtype=np.int64)
+        for loop in loops:
+            if loop.position in self._digits:
+                code = code * loop.trips + self._digits[loop.position]
+        return code
+
+    def view(self, chains: Sequence[Chain], order: Sequence[Loop[int]]) -> _View:
+        axes = tuple(
+            Axis(factor, self._extents[dim], chains[dim], self._nest.chains[dim]) for dim, factor in self._terms
+        )
+        dims = [dim for dim, _ in self._terms]
+        return _View(self, window_table(axes), dims, np.argsort(self.code(order), kind="stable"))
+
+
+class _View:
+    """A factor at one node: its points in the order in which instances take an element.
+
+    group: of each point the number of its step, sibling that counts on its own, and element."""
+
+    def __init__(self, factor: _Factor, table: WindowTable, dims: Sequence[int], order: Integers) -> None:
+        self._factor, self._table, self._dims = factor, table, dims
+        points = table.points
+        self._step, apart, self._among, element = (each[order] for each in points)
+        self._instance = factor.instance[order]
+        _, self._aparts, self._siblings, self._elements = table.shape
+        self._held = apart * self._elements + element
+
+    def all(self) -> Integers:
+        """Return how many steps and elements go to each instance first."""
+        _, first = np.unique(self._step * (self._aparts * self._elements) + self._held, return_index=True)
+        return self._by_instance(first)
+
+    def kept(self, carry: Loop[int]) -> Integers:
+        """Return the same of those at a carry that any of the compared siblings held before."""
+        now, before = self._at(carry)[:2]
+        groups, first = np.unique(now.groups, return_index=True)
+        return self._by_instance(now.points[first[before.has(groups)]])
+
+    def _by_instance(self, points: Integers) -> Integers:
+        return np.bincount(self._instance[points], minlength=self._factor.instances)
+
+    def _at(self, carry: Loop[int]) -> tuple[_Rows, _Rows, Callable[[], tuple[Integers, Booleans]]]:
+        """Return the points in the steps at a carry and before it, and what tells the past of their groups."""
+        before, now, since = self._table.steps(carry.position, moved=carry.dim in self._dims)
+        numbers = np.full((2, self._table.shape[0]), -1, dtype=np.int64)
+        numbers[0, now], numbers[1, before] = np.arange(len(now)), np.arange(len(now))
+        size = len(now) * self._aparts * self._elements
+        rows: list[_Rows] = []
+        for number in numbers:
+            points = np.flatnonzero(number[self._step] >= 0)
+            groups = number[self._step[points]] * (self._aparts * self._elements) + self._held[points]
+            rows.append(_Rows(points, groups, size))
+        return rows[0], rows[1], lambda: self._table.past(before, since)
+
+    def kinds(self, carry: Loop[int], *, with_past: bool) -> _Kinds:
+        now, before, past = self._at(carry)
+        groups, at = np.unique(now.groups, return_index=True)
+        kept = before.has(groups)
+        groups, first = groups[kept], self._instance[now.points[at[kept]]]
+        siblings_now, siblings_before = (
+            _Rows(rows.points, rows.groups * self._siblings + self._among[rows.points], rows.size * self._siblings)
+            for rows in (now, before)
+        )
+        new = ~siblings_before.has(siblings_now.groups)
+        entered, at = np.unique(now.groups[new], return_index=True)
+        back_of = np.full(now.size, -1, dtype=np.int64)
+        back_of[entered] = self._instance[now.points[new][at]]
+        left = np.zeros(now.size, dtype=np.bool_)
+        left[before.groups[~siblings_now.has(siblings_before.groups)]] = True
+        place, started = (each.reshape(-1)[groups] for each in past()) if with_past else (groups * 0, groups * 0)
+        columns = np.stack([first, back_of[groups], left[groups], place, started])
+        kinds, often = np.unique(columns, axis=1, return_counts=True)
+        rank = self._rank(kinds[0], kinds[1])
+        return _Kinds(often, kinds[0], kinds[1], rank, kinds[2] > 0, kinds[3], kinds[4] > 0)
+
+    def _rank(self, first: Integers, back: Integers) -> Integers:
+        """Return where in instance order two instances differ: the number of a loop."""
+        rank = np.full(first.shape, len(self._factor.path), dtype=np.int64)
+        below = 1
+        for loop in reversed(self._factor.loops):
+            differ = first // below % loop.trips != back // below % loop.trips
+            rank[differ] = self._factor.path.index(loop)
+            below *= loop.trips
+        return np.where(back < 0, -1, rank)
+
+
+class _Rows(NamedTuple):
+    """Points and the number of the group that each is in, of so many."""
+
+    points: Integers
+    groups: Integers
+    size: int
+
+    def has(self, groups: Integers) -> Booleans:
+        """Return which of these groups a point is in."""
+        found: Booleans = np.zeros(self.size, dtype=np.bool_)
+        found[self.groups] = True
+        return found[groups]

@@ -20,10 +20,15 @@ from polymap.costmodel.closed_form.carries import (
 )
 from polymap.costmodel.closed_form.digits import Clock, Part, clipped, places, spread
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
-from polymap.costmodel.closed_form.multicast_reads import distinct_elements, elements_not_read
 from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, Node
 from polymap.costmodel.closed_form.refills import entries_that_find_nothing, moves_of_shared, silent_events_of_shared
-from polymap.costmodel.closed_form.window_sums import all_elements, first_tile, kept_elements
+from polymap.costmodel.closed_form.window_sums import (
+    all_elements,
+    distinct_elements,
+    elements_not_read,
+    first_tile,
+    kept_elements,
+)
 
 
 class Counter:

@@ -38,7 +38,7 @@ from polymap.costmodel.tables.factors import (
     times_of,
 )
 from polymap.costmodel.tables.loops import Shape
-from polymap.costmodel.tables.rows import Factor
+from polymap.costmodel.tables.planned_sums import Factor
 from polymap.costmodel.tables.shared_windows import Ask, WindowStays, WindowWhole, is_spread
 
 Value = Factor | int

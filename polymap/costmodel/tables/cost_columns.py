@@ -24,7 +24,7 @@ from polymap.schedules.space import any_order_is_legal
 
 EXACT = 2**53  # below it, floats hold all integers
 _INT64 = 2**63
-_LONGEST = 2**51  # see `batch_loops.quotient`
+_LONGEST = 2**51  # see `loops.quotient`
 _LARGEST_PJ = 10**300
 
 _STRETCH = 1 << 13  # rows that fit in the cache together with what is computed from them

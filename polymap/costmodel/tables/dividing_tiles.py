@@ -1,4 +1,4 @@
-"""The counts of many mappings of one tree shape at once, where all tiles divide: `uniform` on arrays.
+"""The counts of many mappings of one tree shape at once, where all tiles divide.
 
 Every count is at most the number of statement instances times a small factor, so int64 holds them all where the caller
 has made sure that it holds that.
@@ -21,7 +21,7 @@ from polymap.costmodel.closed_form import (
     rows_where_alike,
 )
 from polymap.costmodel.tables.loops import Busy, Columns, Integers, Many, Place, Shape
-from polymap.costmodel.tables.windows import Tiles, is_simple, sum_size, tiles_of
+from polymap.costmodel.tables.window_sums import Tiles, is_simple, sum_size, tiles_of
 
 
 def is_in_reach(model: WorkloadModel, machine: MachineModel, shape: Shape) -> bool:

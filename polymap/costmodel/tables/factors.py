@@ -44,10 +44,9 @@ from polymap.costmodel.tables.digits import (
     tile_size,
 )
 from polymap.costmodel.tables.loops import Integers, Many
-from polymap.costmodel.tables.rows import NO_ANSWER
-from polymap.costmodel.tables.siblings import is_listed, listed_sums
-from polymap.costmodel.tables.sliding import first_size, is_in_reach, sums
+from polymap.costmodel.tables.planned_sums import NO_ANSWER
 from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_of
+from polymap.costmodel.tables.window_sums import first_size, is_in_reach, is_listed, listed_sums, sums
 from polymap.ir import BudgetError
 
 _FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own
