@@ -45,7 +45,7 @@ class Answer:
 def answered(question: Question) -> Answer:
     """Return what the search says of one layer on one machine."""
     import polymap as pm
-    from polymap.search.run.stages import search
+    from polymap.explore import search
 
     began = time.process_time()
     workload, arch = pm.builtin_workload(question.layer), pm.load_arch(question.machine)

@@ -99,7 +99,7 @@ def structures_of(case: Case) -> int:
 def answer(case: Case, limit_s: float) -> dict[str, object]:
     """Return what the search says of a case."""
     import polymap as pm
-    from polymap.search.run.stages import search
+    from polymap.explore import search
 
     workload, arch = pm.workload_from_document(case.workload), pm.arch_from_document(case.arch)
     # A clock of CPU seconds: a busy machine ends no search early.

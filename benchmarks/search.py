@@ -116,7 +116,7 @@ def cpu_clock() -> Callable[[], float]:
 def answer(case: Case, limit_s: float) -> dict[str, object]:
     """Return what the search says of a case."""
     import polymap as pm
-    from polymap.search.run.stages import search
+    from polymap.explore import search
 
     workload, arch = built(case)
     # A clock of CPU seconds: a busy machine ends no search early.

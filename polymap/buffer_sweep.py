@@ -8,10 +8,10 @@ from dataclasses import replace
 from math import ceil
 
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
+from polymap.explore import search
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.search.problem import analyse
-from polymap.search.run import search
 
 
 def buffer_curve(

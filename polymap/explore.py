@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,17 +28,19 @@ def explore(
 ) -> SearchResult:
     """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched.
 
+    tiles: "divide", OPTIMAL is over trees in which every tile divides the enclosing one; "any", over all trees: the
+    dividing ones go first (`dividing` of the result). Of an order or a front, and with constraints, the bound over
+    tiles of any size is the floor that no mapping beats, unless the trees are so few that all are enumerated.
     constraints: what the mapping must meet besides, such as {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}},
     "store": {"GLB": {"must": ["W"]}}, "intrinsic": {"m": 16}, "min_utilization": 0.5, "limits": {"latency": 20000}}.
     workers: processes that share a long search; the value is the same for any number.
-    memory_limit_mb: resident memory (of all processes) at which the search ends, as it does at the time limit.
+    memory_limit_mb: resident memory (of all processes, MB of 2^20 bytes) at which the search ends, as it does at the
+    time limit.
     work_limit: steps after which it ends: each structure or region bounded (once per bound), each node of a search
     inside a structure, each mapping scored. `work` of the result counts them; the answer does not depend on the clock.
-    With tiles "any" the dividing ones go first: `dividing` of the result.
+    Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
+    constraints.
     """
-    # Here and not above: `import polymap` holds this function, and must not load a solver.
-    from polymap.search.run import search
-
     return search(
         workload,
         arch,
@@ -50,4 +53,46 @@ def explore(
         constraints=constraints,
         memory_limit_mb=memory_limit_mb,
         work_limit=work_limit,
+    )
+
+
+def search(
+    workload: Workload,
+    arch: Architecture,
+    objective: str = "energy",
+    tiles: str = "any",
+    time_limit_s: float = 60,
+    workers: int = 1,
+    seed: int = 0,
+    on_progress: Callable[[Progress], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    constraints: object = None,
+    memory_limit_mb: int | None = None,
+    work_limit: int | None = None,
+) -> SearchResult:
+    """Return what `explore` does; clock: what the time limit is measured by, in seconds."""
+    # Here and not above: `import polymap` holds this function, and must not load the search.
+    from polymap.search.run import (
+        anneal_near_mappings,
+        bound_regions,
+        enumerate_few_trees,
+        read_question,
+        refuse_clashing_words,
+        refute_rules,
+        sample_programs,
+        search_dividing_tiles,
+    )
+
+    limits = constraints, memory_limit_mb, work_limit
+    question = read_question(workload, arch, objective, tiles, time_limit_s, workers, seed, on_progress, clock, *limits)
+    return question.answer(
+        (
+            refuse_clashing_words,  # INFEASIBLE: what the words of the requirements exclude
+            refute_rules,  # INFEASIBLE: rules that no mapping meets, whatever its tiles
+            sample_programs,  # what the lattice search does not cover: the best of samples
+            search_dividing_tiles,  # structures, bounds, branch and bound, with a certificate
+            enumerate_few_trees,  # tiles of any size: all trees of a small space
+            anneal_near_mappings,  # under rules, of orders and fronts: near the dividing answer
+            bound_regions,  # else: regions of tiles from the dividing answer on
+        )
     )

@@ -1,4 +1,4 @@
-"""Machines with long numbers and many fan-outs, and what a case costs, computed from the words of the design."""
+"""Machines with long numbers and many fan-outs, and what a case costs, computed from docs/counting.md."""
 
 from __future__ import annotations
 

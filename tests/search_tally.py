@@ -19,10 +19,10 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+from polymap.explore import search
 from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive
 from polymap.search.run.result import SearchResult
-from polymap.search.run.stages import search
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, joined_objective, long_problem, random_problem
 

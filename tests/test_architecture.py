@@ -21,7 +21,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = (
     ("demo", "__main__"),
     ("cli",),
-    ("explore", "proofs", "buffer_sweep"),
+    ("proofs", "buffer_sweep"),
+    ("explore",),
     ("report.page",),
     ("report.text",),
     ("report.figures",),
@@ -305,3 +306,12 @@ mapping = pm.mapping_from_document({"nodes": [*tree, {"compute": layer.statement
 assert pm.evaluate(layer, arch, mapping).instances == 4 * 4 * 6 * 6 * 9
 """
     assert not loaded_after(program) & LATE
+
+
+def test_a_search_without_rules_loads_no_solver_and_no_process_pool() -> None:
+    program = """
+import polymap as pm
+for tiles in ("divide", "any"):
+    assert pm.explore(pm.matmul(m=4, n=4, k=4), pm.load_arch("flat3"), tiles=tiles).best is not None
+"""
+    assert not loaded_after(program) & {"ortools", "concurrent.futures.process", "multiprocessing.process"}

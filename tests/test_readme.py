@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+import polymap as pm
 from polymap.cli.arguments import parse
 
 ROOT = Path(__file__).parent.parent
@@ -77,6 +79,26 @@ def test_make_targets_exist() -> None:
             assert target in targets, f"{name} names `make {target}`"
 
 
-def test_linked_files_exist() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", readme()):
-        assert target.startswith("https://") or (ROOT / target).exists(), target
+DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_linked_and_named_files_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("https://") or (document.parent / target).exists(), target
+    for path in re.findall(r"\b(?:polymap|tests|docs|benchmarks)/[a-z_/]+(?:\.[a-z]+)?", text):
+        assert (ROOT / path).exists(), f"{document.name} names {path}"
+
+
+def test_documents_that_modules_name_exist() -> None:
+    for module in (ROOT / "polymap").rglob("*.py"):
+        for name in re.findall(r"\bdocs/[a-z_]+\.md", module.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{module} names {name}"
+
+
+def test_the_files_of_the_documents_are_read() -> None:
+    text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    workload, mapping = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    layer = pm.workload_from_document(workload)
+    assert pm.evaluate(layer, pm.load_arch("flat3"), pm.mapping_from_document(mapping)).legal

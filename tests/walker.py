@@ -1,4 +1,4 @@
-"""A second referee of the counts: design rules walked step by step over plain dicts and sets, sharing no code.
+"""A second referee of the counts: the rules of docs/counting.md step by step over plain dicts and sets; no shared code.
 
 It reads the documents (JSON) of a machine and a mapping, and one accumulation as linear forms; slow and small.
 """

@@ -1,8 +1,8 @@
 """The preset `host_cpu`: the processor that runs this program, described like any other machine.
 
 DRAM, L3, a fan-out over cores, L2, L1, a fan-out over vector lanes of 32 bits, and the vector registers as the
-innermost level. What the operating system tells (cache sizes, processors, vector width, fused multiply-add) is read;
-what it does not tell (energies, bandwidths, issue width) is assumed. The machine's `source` says which is which.
+innermost level. What the operating system reports (cache sizes, processors, vector width, fused multiply-add) is read;
+energies, bandwidths and issue width are assumed. The machine's `source` lists both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SYSCONF = {1: "SC_LEVEL1_DCACHE_SIZE", 2: "SC_LEVEL2_CACHE_SIZE", 3: "SC_LEVEL3
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What was found out about the host. cache_bytes: per level 1 to 3, data or unified; assumed: what was not told."""
+    """Facts about the host. cache_bytes: of levels 1 to 3, data or unified; assumed: facts that it does not report."""
 
     model: str
     processors: int
@@ -48,7 +48,7 @@ def host_cpu() -> Architecture:
 def read_host(root: Path = Path("/")) -> HostFacts:
     """Return the facts of the host, from the files below `root` (/proc/cpuinfo and /sys/devices/system/cpu).
 
-    Only where `root` is the real one, sysconf and the scheduler's affinity are asked as well.
+    sysconf and the scheduler's affinity are used only if `root` is the real one.
     """
     real = root == Path("/")
     info = _cpuinfo(root / "proc/cpuinfo")
@@ -78,7 +78,7 @@ def read_host(root: Path = Path("/")) -> HostFacts:
 
 
 def host_architecture(facts: HostFacts) -> Architecture:
-    """Return the machine that the facts describe; cores do not add on the way, lanes share broadcast words."""
+    """Return the machine that the facts describe: no reduction over cores, identical multicast over lanes."""
     first, second, third = (8 * size for size in facts.cache_bytes)
     energies = {name: Fraction(value) for name, value in ASSUMED_PJ.items()}
 
@@ -158,7 +158,7 @@ def _caches(folder: Path) -> dict[int, int]:
 
 
 def _vectors(flags: frozenset[str], machine: str) -> tuple[int, int]:
-    """Return bits and number of the vector registers; 128 bits and 16 of them where nothing is known."""
+    """Return width in bits and number of the vector registers; by default 16 of 128 bits."""
     if "avx512f" in flags:
         return 512, 32
     if flags & {"avx2", "avx"}:

@@ -119,7 +119,7 @@ class Problem:
         self.classes = [list(own) for _, own in groupby(self.fanouts, lambda fan: fan[1:4])]
         compute, self.per_cycle, pj = fields(nodes[-1], "compute", "per_cycle", "pj")
         for known in ([*self.dims, *names], [*self.levels, *(fan.name for fan in self.fanouts), compute]):
-            need({type(one) for one in known} == {str} and len({*known}) == len(known), "names are wanted, each once")
+            need({type(one) for one in known} == {str} and len({*known}) == len(known), "expected names, each once")
         self.lanes = whole(self.per_cycle) * prod(fan.size for fan in self.fanouts)
         self._measure(levels, rational(pj), objective)
 

@@ -20,7 +20,7 @@ def need(holds: object, reason: str) -> None:
 
 def fields(table: Any, *names: str) -> list[Any]:
     """Return the values of a table that has just these fields."""
-    need(isinstance(table, dict) and {*table} == {*names}, f"the fields {', '.join(names)} are wanted")
+    need(isinstance(table, dict) and {*table} == {*names}, f"expected the fields {', '.join(names)}")
     return [table[name] for name in names]
 
 
@@ -32,7 +32,7 @@ def whole(value: Any) -> int:
 
 def flag(value: Any) -> bool:
     """Return true or false."""
-    need(type(value) is bool, "true or false is wanted")
+    need(type(value) is bool, "expected true or false")
     return value
 
 
@@ -53,7 +53,7 @@ class Rules:
         self.pairs, self.factors = list[tuple[int, int, str]](), list[tuple[str, int, int, int | None]]()
         self.multiples, self.limits, self.share = list[tuple[int, int]](), list[tuple[str, str]](), Fraction(0)
         self._held, ends = list[tuple[str, int, bool]](), list[list[int]]([[], []])
-        need(type(rows) is list and len(rows) <= 200, "a list of up to 200 constraints is wanted")
+        need(type(rows) is list and len(rows) <= 200, "expected a list of up to 200 constraints")
         for row in rows:
             kind = row["rule"]
             if kind in ("outermost", "innermost"):

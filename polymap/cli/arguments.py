@@ -1,4 +1,4 @@
-"""The words of the command line as one frozen value, every mistake found before anything is read or run."""
+"""Parses the command line into one frozen value; every mistake is found before any file is read."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Options:
 
 
 class MisreadOptions(OptionError):
-    """Mistakes in the words; `options` holds what could be read, so that the inputs' own are told with them.
+    """Mistakes in the arguments; `options` holds those that could be read, so that mistakes in inputs are reported too.
 
-    WORKLOAD is left out where it or its sizes are in doubt.
+    WORKLOAD is empty if it or its sizes could not be read.
     """
 
     def __init__(self, mistakes: Sequence[Mistake], options: Options) -> None:
@@ -64,10 +64,7 @@ class _Option:
 
 _OPTIONS = {
     "--arch": _Option("ARCH", "the machine: a preset's name (see `polymap list`), or a .json or .toml file"),
-    "--objective": _Option(
-        "OBJECTIVE",
-        f"{', '.join(SINGLE_FORMS)}, or several of them (below); default: energy",
-    ),
+    "--objective": _Option("OBJECTIVE", "what is minimised, one or several of the objectives below (default energy)"),
     "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
@@ -142,8 +139,9 @@ WORKLOAD is one of
   kernel.c --size N=8 --size M=9                       a C loop nest
   'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
 """
-_OBJECTIVE_HELP = """\
-several objectives:
+_OBJECTIVE_HELP = f"""\
+objectives: {", ".join(SINGLE_FORMS)};
+several of them as
   pareto:energy,latency                                the exact front: every mapping that none beats in both
   lex:latency,energy                                   the least energy among the least latencies
   weighted:1*energy+0.5*latency                        a sum
@@ -183,7 +181,7 @@ def command_usage(name: str) -> str:
 
 
 def wanted_help(words: Sequence[str]) -> str | None:
-    """Return the help text that the words ask for, None where they ask for something else."""
+    """Return the help text that the arguments ask for, or None."""
     if not words or words[0] in ("--help", "-h", "help"):
         return usage()
     asks = any(word in ("--help", "-h") for word in words[1:])
@@ -191,7 +189,7 @@ def wanted_help(words: Sequence[str]) -> str | None:
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Return the options that the words say; raises OptionError with every mistake in them."""
+    """Return the options; raises OptionError with every mistake."""
     name, *rest = words
     if name not in _COMMANDS:
         kind = "option" if name.startswith("-") else "command"
@@ -285,7 +283,7 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
 
 
 def _check_verify(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
-    """Note what is missing of a certificate's file, and of the question that it is compared with."""
+    """Note a missing certificate file, and missing parts of the question that it is compared with."""
     compared = [option for option in ("--arch", "--objective", "--constraints", "--size") if option in given]
     if not options.proof and not mistakes:
         mistakes.append(Mistake("PM553", "verify needs a FILE", "The one that explore wrote with --certificate."))
@@ -318,7 +316,7 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads values of options; mistakes go to `problems`, the default is then returned."""
+    """Reads values of options; mistakes are collected, and the default is returned."""
 
     given: dict[str, tuple[str, ...]]
     mistakes: list[Mistake]
@@ -328,7 +326,7 @@ class _Reader:
             return None
         value = self.given[option][-1]
         if not value:
-            self._refuse(option, value, f"{_OPTIONS[option].value} is wanted.")
+            self._refuse(option, value, f"Expected {_OPTIONS[option].value}.")
         return value or None
 
     def choice(self, option: str, choices: tuple[str, ...]) -> str:
@@ -343,7 +341,7 @@ class _Reader:
             return default
         value = parse_integer(self.given[option][-1])
         if value is None or not least <= value <= most:
-            self._refuse(option, self.given[option][-1], f"An integer from {least} to {most} is wanted.")
+            self._refuse(option, self.given[option][-1], f"Expected an integer from {least} to {most}.")
             return default
         return value
 
@@ -352,7 +350,7 @@ class _Reader:
             return default
         value = _decimal(self.given[option][-1])
         if value is None or not 0 < value <= 10**9:
-            self._refuse(option, self.given[option][-1], "A number of seconds above 0 is wanted.")
+            self._refuse(option, self.given[option][-1], "Expected a number of seconds above 0.")
             return default
         return float(value)
 
@@ -366,7 +364,7 @@ class _Reader:
             value = parse_integer(digits)
             if value is None or value < 1:
                 found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
-                hint = "An integer >= 1 (at most 10^100) is wanted."
+                hint = "Expected an integer >= 1 (at most 10^100)."
                 self.mistakes.append(Mistake("PM558", f"the size of {name} is {found}", hint))
             elif name in sizes:
                 what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"
@@ -380,7 +378,7 @@ class _Reader:
 
 
 def _decimal(text: str) -> Fraction | None:
-    """Return the finite number that an ASCII text says, None for anything else."""
+    """Return the finite number that an ASCII text denotes, or None."""
     if not text.isascii() or "_" in text or text != text.strip():
         return None
     try:

@@ -1,7 +1,7 @@
-"""The command line: words in, exit code out. No traceback ever leaves it.
+"""The entry point: arguments in, exit code out, never a traceback.
 
 0 answered, 2 bad input, 3 no answer, 4 the output cannot be written, 130 interrupted; 1 an illegal mapping (check
-only), or a bug of polymap, which is said on stderr.
+only), or a bug of polymap, which is reported on stderr.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ NOT_WRITTEN = 4
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command that the words say (those of the process by default) and return its exit code.
+    """Run a command (by default the arguments of the process) and return its exit code.
 
-    SIGTERM ends it as Ctrl-C does.
+    SIGTERM interrupts it as Ctrl-C does.
     """
     raise_interrupts()
     return guarded(lambda: _run(tuple(sys.argv[1:] if words is None else words)))
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """Return the exit code of `run`, or the one that its exception means, having said on stderr what went wrong."""
+    """Return the exit code of `run`, or that of its exception, which is reported on stderr."""
     _prepare_streams()
     try:
         return run()
@@ -92,7 +92,7 @@ def _run(words: tuple[str, ...]) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """Say in one line what broke and where; the whole traceback only where the user asks for it."""
+    """Report a bug in one line; with the whole traceback only if the user asked for it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
     what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
@@ -106,7 +106,7 @@ def _bug(error: Exception) -> int:
 
 
 def _prepare_streams() -> None:
-    """Let any text be printed on any terminal."""
+    """Make stdout and stderr replace characters that the terminal cannot show."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""The six commands: read the inputs, call one room, give its answer as text or JSON."""
+"""The six commands: read the inputs, call one function, give its answer as text or JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NO_ANSWER = 3
 
 
 def run_command(options: Options) -> int:
-    """Run one command; return its exit code. Raises PolymapError for what the user must mend."""
+    """Run one command; return its exit code. Raises PolymapError for mistakes in the input."""
     check_outputs(options)
     commands: dict[str, Callable[[Options], int]] = {
         "explore": _explore,
@@ -74,7 +74,7 @@ def _explore(options: Options) -> int:
 
 
 def _certificate(options: Options, result: SearchResult, code: int) -> tuple[list[Document], int]:
-    """Return the certificate if one is asked for, and the exit code: an answer that has none is not what was asked."""
+    """Return the certificate if requested, and the exit code: without the requested certificate there is no answer."""
     if options.certificate is None or code != ANSWERED:
         return [], code
     try:
@@ -148,7 +148,7 @@ def _codegen(options: Options) -> int:
 
 
 def _write_code(options: Options, source: str, document: object, remark: str | None) -> None:
-    """Write the program (to stdout unless -o or JSON takes its place), the JSON, and what the run said."""
+    """Write the program (to stdout unless -o or JSON takes its place), the JSON, and the result of the run."""
     documents: list[Document] = []
     if options.json is not None:
         documents.append(Document(options.json, json_text(document)))
@@ -184,7 +184,7 @@ def _list(options: Options) -> int:
 
 
 def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
-    """Return what the command works on; raises InputError with the mistakes of all of it."""
+    """Return the inputs of the command; raises InputError with the mistakes of all of them."""
     inputs = Inputs(options)
     workload, arch, mapping = inputs.workload(), inputs.arch(), inputs.mapping()
     inputs.constraints()
@@ -195,7 +195,7 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
 
 
 def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[SearchResult | None, int]:
-    """Return the result and the exit code that it means; the best so far (or None) and 130 if interrupted."""
+    """Return the result and its exit code; if interrupted the best so far (or None) and 130."""
     with interrupts_wait():
         import_module("polymap.search.run.stages")  # what explore() needs
     progress = ProgressLine()
@@ -227,7 +227,7 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
 
 
 def _answer(options: Options, document: object, text: Callable[[], str], others: Sequence[Document] = ()) -> None:
-    """Give the answer where it was asked for: JSON to a file or stdout, text to stdout unless JSON goes there."""
+    """Write the answer: JSON to a file or stdout, text to stdout unless JSON goes there."""
     documents = list(others)
     if options.json is not None:
         documents.append(Document(options.json, json_text(document)))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while the command's modules are loaded. It imports nothing that is not loaded yet."""
+"""Handles Ctrl-C and SIGTERM while the command's modules load; imports nothing that is not loaded yet."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, and SIGTERM, which means the same: while modules are loaded they wait."""
+"""Handles Ctrl-C and SIGTERM alike; both are deferred while modules load."""
 
 from __future__ import annotations
 

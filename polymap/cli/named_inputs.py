@@ -1,4 +1,4 @@
-"""What the words of the command line name: workload, machine, mapping; the mistakes of all of them at once."""
+"""Reads the inputs that the command line names: workload, machine, mapping, constraints; all mistakes at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Naming = Callable[[], AbstractContextManager[None]]  # inside it every mistake n
 
 
 class Inputs:
-    """Reads inputs one after the other and keeps their mistakes, which `check` raises together."""
+    """Reads inputs one after the other and collects their mistakes, which `check` raises together."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -77,7 +77,7 @@ class Inputs:
         return self._constraints
 
     def objective(self) -> None:
-        """Note what is wrong with --objective; its levels are judged where the machine is known."""
+        """Note mistakes in --objective; its levels are checked if the machine is known."""
         plain = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
         arch, text = self._arch or plain, self._options.objective
         try:
@@ -86,7 +86,7 @@ class Inputs:
             self._mistakes += [each for each in error.mistakes if self._arch is not None or each.code != "PM502"]
 
     def check(self) -> None:
-        """Raise every mistake found so far, and what the inputs that could be read say against each other."""
+        """Raise every mistake found so far, and contradictions between the inputs that could be read."""
         self._collect(self._check_together)
         if self._mistakes:
             raise InputError(self._mistakes)
@@ -148,12 +148,12 @@ class Inputs:
         table = parse_json(text, where)
         self._naming["constraints"] = nullcontext if is_json else lambda: mistakes_in(where, text)
         if not is_table(table):
-            raise InputError(Mistake("PM112", f"{where} is {shown(table)}", "A table of constraints is wanted."))
+            raise InputError(Mistake("PM112", f"{where} is {shown(table)}", "Expected a table of constraints."))
         return table
 
 
 def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:
-    """Return what is wrong with the inputs that the options name, as far as they name them."""
+    """Return the mistakes in the inputs that the options name."""
     inputs = Inputs(options)
     if options.command not in ("verify", "list"):
         if options.workload:

@@ -1,4 +1,4 @@
-"""Where results leave: stdout, and files that are written whole or not at all."""
+"""Output to stdout, and to files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_writable(paths: Sequence[str]) -> None:
 
 
 def _obstacle(name: str) -> str | None:
-    """Return why a file of this name could not be written, as far as can be seen; None where nothing speaks against."""
+    """Return why a file of this name could not be written, as far as can be seen in advance, else None."""
     path = Path(name)
     if "\0" in name:
         return "its name holds a null byte"
@@ -94,7 +94,7 @@ def write_documents(documents: Sequence[Document]) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text to stdout and make sure that it arrived; raises OutputError, or BrokenPipeError as it is."""
+    """Print a text to stdout and flush it; raises OutputError, and lets BrokenPipeError through."""
     stream = sys.stdout
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where the shell closed it (>&-)
         raise OutputError(Mistake(STDOUT_FAILED, "stdout is closed"))
@@ -108,7 +108,7 @@ def print_text(text: str) -> None:
 
 
 def say(text: str, *, end: str = "\n") -> None:
-    """Print a remark to stderr, where there is one."""
+    """Print a remark to stderr, if the process has one."""
     stream = sys.stderr
     if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]  # as above (2>&-)
         with contextlib.suppress(OSError):

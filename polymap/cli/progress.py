@@ -1,4 +1,4 @@
-"""The search as it goes: a line on a terminal, and the best so far for who interrupts it."""
+"""Progress of a search: a line on the terminal, and the best so far after an interrupt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From counts to cost: energy, latency, utilization, capacity. Rationals all the way, floats rounded once."""
+"""From counts to cost: energy, latency, utilization, capacity (docs/counting.md). Rationals, rounded once to floats."""
 
 from __future__ import annotations
 

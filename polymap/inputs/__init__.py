@@ -1,4 +1,4 @@
-"""What users write, read strictly: files, JSON and TOML texts, names and numbers; every mistake with its place."""
+"""Strict readers of user input: files, JSON and TOML texts, names and numbers; every mistake with its position."""
 
 from polymap.faces import face
 

@@ -1,4 +1,4 @@
-"""JSON and TOML texts -> values, every number exact, and what is wrong with them told with field and line.
+"""Parses JSON and TOML with exact numbers; mistakes name the field and the line.
 
 Python's own parsers raise RecursionError, merge duplicate keys and take NaN; here size and depth are checked first.
 """
@@ -114,7 +114,7 @@ def parse_toml(text: str, where: str) -> object:
 
 @contextmanager
 def mistakes_in(name: str, text: str) -> Generator[None, None, None]:
-    """Let every mistake that is raised inside name the file, and the line of the field that it speaks of.
+    """Context manager: mistakes raised inside name the file and the line of the field that they concern.
 
     name: the file as messages show it (TOML where it ends so, else JSON); text: its valid content.
     """
@@ -125,7 +125,7 @@ def mistakes_in(name: str, text: str) -> Generator[None, None, None]:
 
 
 def located(mistakes: Sequence[Mistake], name: str, text: str) -> tuple[Mistake, ...]:
-    """Return the problems with the file's name and lines behind each: "('a.json', lines 2 and 5)"."""
+    """Return the mistakes, each followed by the file's name and lines: "('a.json', lines 2 and 5)"."""
     paths = [paths_in(mistake.what) for mistake in mistakes]
     wanted = [path[:length] for some in paths for path in some for length in range(1, len(path) + 1)]
     find: Callable[[str, Sequence[Path]], dict[Path, int]] = toml_lines if ".toml" in name.lower() else json_lines
@@ -137,7 +137,7 @@ def located(mistakes: Sequence[Mistake], name: str, text: str) -> tuple[Mistake,
 
 
 def _lines(paths: tuple[Path, ...], lines: dict[Path, int]) -> str:
-    """Return ", line 3" or ", lines 3 and 5"; the line of what is around a field that cannot be found."""
+    """Return ", line 3" or ", lines 3 and 5"; of a field that cannot be found, the line of the enclosing table."""
     numbers: dict[int, None] = {}
     for path in paths:
         shorter = [path[:length] for length in range(len(path), min(len(path), 2) - 1, -1)]
@@ -148,7 +148,7 @@ def _lines(paths: tuple[Path, ...], lines: dict[Path, int]) -> str:
 
 
 def _number_mistake(digits: str) -> Mistake | None:
-    """Return what is wrong with a number as it is written: not finite, or too long to be read."""
+    """Return the mistake in a number's text: not finite, or too long."""
     match = _DECIMAL.fullmatch(digits)
     if match is None:  # nan and inf in TOML
         return Mistake("PM108", f"{shown(digits)} is not a finite number", "Write a finite number.")
@@ -163,7 +163,7 @@ def _number_mistake(digits: str) -> Mistake | None:
 
 
 def _json_problems(text: str, where: str) -> list[Mistake]:
-    """Return the keys that stand twice and the numbers that cannot be read, each with field and line."""
+    """Return duplicate keys and invalid numbers, each with field and line."""
     found: list[Mistake] = []
     first: dict[tuple[int, str | int], Entry] = {}
     for entry in json_entries(text) if text.lstrip()[:1] in ("{", "[") else ():
@@ -193,7 +193,7 @@ def _toml_number_mistakes(text: str, where: str) -> list[Mistake]:
 
 
 def _toml_mistake(text: str, message: str, where: str) -> Mistake:
-    """Return why a text is no TOML; of a key that stands twice both places."""
+    """Return why a text is no TOML, with both positions of a duplicate key."""
     if text.lstrip().startswith("{"):
         return Mistake("PM106", f"{where} is not TOML: it looks like JSON", "Let the file's name end in .json.")
     place = _TOML_PLACE.fullmatch(message)
@@ -214,7 +214,7 @@ def _toml_mistake(text: str, message: str, where: str) -> Mistake:
 
 
 def _check_depth(token: re.Pattern[str], text: str, where: str) -> None:
-    """Raise InputError where the text is over 16 MiB or its brackets (not those in texts) nest over 100 deep."""
+    """Raise InputError if the text exceeds 16 MiB or its brackets (outside strings) nest more than 100 deep."""
     if len(text) > MAX_FILE_BYTES:
         raise InputError(Mistake("PM102", f"{where} is larger than 16 MiB", "Inputs are smaller."))
     depth = dots = 0  # dots: those of a chain of dotted keys
@@ -233,7 +233,7 @@ def _check_depth(token: re.Pattern[str], text: str, where: str) -> None:
 
 
 def _check_value_depth(value: object, where: str) -> None:
-    """Raise InputError where tables and lists nest over 100 deep (TOML's headers and quoted dotted keys can)."""
+    """Raise InputError if tables and lists nest more than 100 deep (possible with TOML headers and dotted keys)."""
     layer: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[object] = []

@@ -1,6 +1,6 @@
-"""The door for what users write: files, then (JSON and TOML: polymap.inputs.parsing) names and numbers by ASCII rules.
+"""Reads files, and the fields of parsed JSON and TOML tables: names and numbers by ASCII rules.
 
-To Python's own rules `True` is an integer and a ligature a name. Meaning is checked by the rooms below.
+Python itself accepts `True` as an integer and ligatures in names. Meaning is checked by the packages that use this one.
 
     mistakes: list[Mistake] = []
     fields = Fields.of(parse_json(read_text(path), path), "machine", mistakes, known=("size",), required=("size",))
@@ -61,24 +61,24 @@ def read_text(path: str | Path) -> str:
 
 
 def refuse_yaml(path: str | PurePath, what: str) -> None:
-    """Raise InputError where the file's name says that it is YAML, which is not read."""
+    """Raise InputError if the file's name ends as YAML, which is not supported."""
     if PurePath(path).suffix.lower() in (".yaml", ".yml"):
         hint = f"Write the {what} as JSON: the same tables and lists, in a file whose name ends in .json."
         raise InputError(Mistake("PM118", f"{shown(str(path))} is a YAML file, and YAML is not read", hint))
 
 
 def parse_integer(text: str) -> int | None:
-    """Return the integer that an ASCII text says (`8`, `-3`), or None: no underscores, spaces, points or words."""
+    """Return the integer that an ASCII text denotes (`8`, `-3`), else None: no underscores, spaces, points or words."""
     return int(text) if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS else None
 
 
 def is_long_integer(text: str) -> bool:
-    """Return whether an ASCII text says a positive integer that is too long to be read."""
+    """Return whether an ASCII text denotes a positive integer that is too long to be read."""
     return len(text) > MAX_DIGITS and _INTEGER.fullmatch(text) is not None and not text.startswith("-")
 
 
 def as_integer(value: object) -> int | None:
-    """Return an integer of Python or numpy as a Python one, or None for anything else, booleans included."""
+    """Return a Python or numpy integer as a Python integer, or None for anything else, including booleans."""
     if type(value).__name__ in ("bool", "bool_"):  # Python's or numpy's, which is an index until numpy 2.3
         return None
     if isinstance(value, int):
@@ -92,7 +92,7 @@ def as_integer(value: object) -> int | None:
 
 
 def as_fraction(value: object) -> Fraction | None:
-    """Return a finite number as the decimal that was written (0.1 is 1/10), or None for anything else."""
+    """Return a finite number as the decimal as written (0.1 is 1/10), or None for anything else."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, float):
@@ -122,7 +122,7 @@ def is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def kinds_found(kinds: Sequence[str], item: Mapping[str, object]) -> str:
-    """Return which of the fields that say what a node is it has: none of them, or several."""
+    """Return which of the fields that determine the kind of a node the table has (none or several: a mistake)."""
     if kinds:
         return f"has {' and '.join(shown(kind) for kind in kinds)}, which exclude each other"
     others = ", ".join(shown(key, longest=20) for key in list(item)[:5])
@@ -130,7 +130,7 @@ def kinds_found(kinds: Sequence[str], item: Mapping[str, object]) -> str:
 
 
 def shown(value: object, *, longest: int = 60) -> str:
-    """Return the value as it may stand in a message: quoted if text, short, on one line."""
+    """Return the value as messages show it: quoted if text, short, on one line."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -151,7 +151,7 @@ def shown(value: object, *, longest: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of one table, each read with its rule; mistakes go to `problems`, the default is then returned.
+    """The fields of one table, each read by its rule; mistakes are added to `mistakes`, and the default is returned.
 
     A reader with `null=True` takes null as its default. `where` names the table in messages ("nodes[3]").
     """
@@ -164,9 +164,9 @@ class Fields:
     def of(
         value: object, where: str, mistakes: list[Mistake], *, known: Sequence[str], required: Iterable[str] = ()
     ) -> Fields:
-        """Return the fields of `value`, having noted whether it is no table, what is unknown and what is missing."""
+        """Return the fields of `value`; notes a value that is no table, unknown and missing fields."""
         if not is_table(value):
-            mistakes.append(Mistake("PM112", f"{where} is {shown(value)}", "A table of fields is wanted."))
+            mistakes.append(Mistake("PM112", f"{where} is {shown(value)}", "Expected a table of fields."))
             return Fields({}, where, mistakes)
         unknown = [key for key in value if key not in known]
         for key in unknown[:20]:
@@ -180,11 +180,11 @@ class Fields:
         return Fields(value, where, mistakes)
 
     def has(self, name: str) -> bool:
-        """Return whether the field stands in the table (null counts)."""
+        """Return whether the table has the field (null counts)."""
         return name in self.table
 
     def refuse(self, code: str, name: str, wanted: str) -> None:
-        """Note that the field's value is not what is wanted."""
+        """Note that the field's value is not what is expected."""
         self.mistakes.append(Mistake(code, f"{self.where}: {name} is {shown(self.table[name])}", wanted))
 
     def integer(
@@ -194,15 +194,15 @@ class Fields:
         if self._absent(name, null=null):
             return default
         if (value := as_integer(self.table[name])) is None:
-            self.refuse("PM112", name, f"An integer >= {least} is wanted.")
+            self.refuse("PM112", name, f"Expected an integer >= {least}.")
             return default
         if value > most:
             at_most = f"<= {most}" if most < MAX_INTEGER else "at most 10^100"
             what = f"{self.where}: {name} is too large: {shown(value)}"
-            self.mistakes.append(Mistake("PM113", what, f"An integer >= {least} and {at_most} is wanted."))
+            self.mistakes.append(Mistake("PM113", what, f"Expected an integer >= {least} and {at_most}."))
             return default
         if value < least:
-            self.refuse("PM113", name, f"An integer >= {least} is wanted.")
+            self.refuse("PM113", name, f"Expected an integer >= {least}.")
             return default
         return value
 
@@ -210,14 +210,14 @@ class Fields:
         """Return a finite number >= 0 (> 0 if `positive`), exactly as written in decimal."""
         if self._absent(name, null=null):
             return default
-        wanted = f"A finite number {'> 0' if positive else '>= 0'} is wanted."
+        wanted = f"Expected a finite number {'> 0' if positive else '>= 0'}."
         value = as_fraction(self.table[name])
         if value is None:
             self.refuse("PM112", name, wanted)
             return default
         if value > MAX_INTEGER:
             what = f"{self.where}: {name} is too large: {shown(value)}"
-            self.mistakes.append(Mistake("PM113", what, "A number of at most 10^100 is wanted."))
+            self.mistakes.append(Mistake("PM113", what, "Expected a number of at most 10^100."))
             return default
         if value < 0 or (positive and value == 0):
             self.refuse("PM113", name, wanted)
@@ -226,12 +226,12 @@ class Fields:
 
     def flag(self, name: str, default: Default) -> bool | Default:
         """Return true or false."""
-        wanted = "true or false is wanted."
+        wanted = "Expected true or false."
         return self._read(name, default, lambda v: v if isinstance(v, bool) else None, "PM112", wanted)
 
     def text(self, name: str, default: Default) -> str | Default:
-        """Return any text that UTF-8 can write."""
-        return self._read(name, default, _as_text, "PM112", "A text is wanted.")
+        """Return any text that UTF-8 can encode."""
+        return self._read(name, default, _as_text, "PM112", "Expected a text.")
 
     def name(self, name: str, default: Default) -> str | Default:
         """Return a name: [A-Za-z_][A-Za-z0-9_]*, at most 64 characters."""
@@ -243,21 +243,21 @@ class Fields:
 
     def choice(self, name: str, default: Default, options: Sequence[str]) -> str | Default:
         """Return one of the options."""
-        wanted = f"One of {', '.join(options)} is wanted."
+        wanted = f"Expected one of {', '.join(options)}."
         return self._read(name, default, lambda v: v if isinstance(v, str) and v in options else None, "PM113", wanted)
 
     def items(self, name: str) -> Sequence[object]:
         """Return a list; () where it is absent or something else."""
-        return self._read(name, (), lambda v: v if is_list(v) else None, "PM112", "A list is wanted.")
+        return self._read(name, (), lambda v: v if is_list(v) else None, "PM112", "Expected a list.")
 
     def names(
         self, name: str, default: Default, *, roles: Sequence[str] = (), null: bool = False
     ) -> tuple[str, ...] | Default:
-        """Return a list of different names; the words in `roles` ("@input") are taken too."""
+        """Return a list of distinct names; the words in `roles` ("@input") are accepted too."""
         if self._absent(name, null=null):
             return default
         if not is_list(value := self.table[name]):
-            self.refuse("PM112", name, "A list of names is wanted.")
+            self.refuse("PM112", name, "Expected a list of names.")
             return default
         words = frozenset(roles)
         good: dict[str, None] = {}

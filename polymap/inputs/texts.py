@@ -1,6 +1,6 @@
-"""Why a text is no JSON, in words that help, and in which lines of a JSON or TOML text its fields stand.
+"""Explains why a text is no JSON, and finds the lines of fields in JSON and TOML texts.
 
-Used only when something is wrong: what is right is read by Python's own parsers (polymap.inputs.reading).
+Used only to report mistakes: Python's own parsers read valid texts (polymap.inputs.parsing).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLOSING = {"}": "{", "]": "["}
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """What is wrong with a text and how to mend it; `at`: the character where that shows."""
+    """A mistake in a text, how to correct it, and the character `at` which it shows."""
 
     what: str
     hint: str
@@ -33,19 +33,19 @@ class Mistake:
 
 
 def line_of(text: str, at: int) -> int:
-    """Return the line (from 1) in which the character stands."""
+    """Return the line of the character, from 1."""
     return text.count("\n", 0, at) + 1
 
 
 def column_of(text: str, at: int) -> int:
-    """Return the column (from 1) in which the character stands."""
+    """Return the column of the character, from 1."""
     return at - text.rfind("\n", 0, at)
 
 
 def json_mistake(text: str, message: str, at: int) -> Mistake:
-    """Return why a text is no JSON; message, at: what Python's reader said, and the character where it stopped."""
+    """Return why a text is no JSON; message, at: the error of Python's parser and the character where it stopped."""
     if not text.strip():
-        return Mistake("it is empty", "A JSON text is wanted.", 0)
+        return Mistake("it is empty", "Expected a JSON text.", 0)
     inside = _mistake_in_a_string(text, message, at)
     if inside is not None:
         return inside
@@ -70,7 +70,7 @@ def _mistake_in_a_string(text: str, message: str, at: int) -> Mistake | None:
 
 
 def _other_language(text: str, _message: str, at: int) -> Mistake | None:
-    """Say that the whole is YAML or TOML where its first line looks so and reading ended there."""
+    """Return a mistake that names YAML or TOML if the first line looks like it and parsing stopped there."""
     lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "%")))
     first = next(lines, "").strip()
     if at > len(text) - len(text.lstrip()) + len(first) + 1 and not text.lstrip().startswith("#"):
@@ -93,14 +93,14 @@ def _ends_early(text: str, _message: str, at: int) -> Mistake | None:
         return None
     opened = _open_brackets(text, at)
     if not opened:
-        return Mistake("it ends where a value is wanted", "Is the file cut off?", at)
+        return Mistake("it ends where a value is expected", "Is the file cut off?", at)
     most = opened[-1]
     what = f"it ends before its brackets are closed: the last open {text[most]} stands in line {line_of(text, most)}"
     return Mistake(what, f"{len(opened)} to close. Is the file cut off?", at)
 
 
 def _open_brackets(text: str, at: int) -> list[int]:
-    """Return where the brackets stand that are open at a character, outermost first."""
+    """Return the positions of the brackets that are open at a character, outermost first."""
     opened: list[int] = []
     for match in _TOKEN.finditer(text, 0, at):
         if match.group() in ("{", "["):
@@ -111,7 +111,7 @@ def _open_brackets(text: str, at: int) -> list[int]:
 
 
 def _bracket(text: str, message: str, at: int) -> Mistake | None:
-    """Judge a closing bracket that cannot stand here: after a comma, too many, or of the other kind."""
+    """Return the mistake of a closing bracket: after a comma, unmatched, or of the other kind."""
     if text[at] not in _CLOSING:
         return None
     before = len(text[:at].rstrip()) - 1
@@ -127,7 +127,7 @@ def _bracket(text: str, message: str, at: int) -> Mistake | None:
 
 
 def _word(text: str, _message: str, at: int) -> Mistake | None:
-    """Judge quotes of another kind, and words without quotes."""
+    """Return the mistake of other quotes, or of a word without quotes."""
     if text[at] in _QUOTES:
         return Mistake(f"the quote {text[at]} stands here", 'Texts and names stand in double quotes ("...").', at)
     match = _WORD.match(text, at)
@@ -143,7 +143,7 @@ def _word(text: str, _message: str, at: int) -> Mistake | None:
 
 
 def _number(text: str, _message: str, at: int) -> Mistake | None:
-    """Judge what follows a number without a space, and a number that begins with + or a point."""
+    """Return the mistake of text right behind a number, or of a number that begins with + or a point."""
     begin = at
     while begin > 0 and (text[begin - 1].isalnum() or text[begin - 1] in "+-._"):
         begin -= 1
@@ -157,7 +157,7 @@ def _number(text: str, _message: str, at: int) -> Mistake | None:
 def _separator(text: str, message: str, at: int) -> Mistake | None:
     after = len(text[:at].rstrip())
     if message.startswith("Extra data"):
-        return Mistake("more follows behind the end", "One value is wanted: one { ... }.", at)
+        return Mistake("more follows behind the end", "Expected one value: one { ... }.", at)
     if text[at] in ",:":
         return Mistake(f"a value or name is missing before {text[at]}", "Add it, or take the sign out.", at)
     if "',' delimiter" in message:
@@ -165,13 +165,13 @@ def _separator(text: str, message: str, at: int) -> Mistake | None:
     if "':' delimiter" in message:
         return Mistake("a colon is missing behind a name", 'An entry is written "name": value.', after)
     if "property name" in message:
-        return Mistake("a name in double quotes is wanted here", 'An entry is written "name": value.', at)
+        return Mistake("expected a name in double quotes here", 'An entry is written "name": value.', at)
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a table or list: its path, its line, its value's first token, and which table it stands in."""
+    """One entry of a table or list: its path, its line, its value's first token, and the table that contains it."""
 
     path: Path
     line: int
@@ -181,7 +181,7 @@ class Entry:
 
 @dataclass(slots=True)
 class _Frame:
-    """A table or list that is being read; key: the name that waits for its value, with its line."""
+    """A table or list that is being read; key: the name whose value comes next, with its line."""
 
     path: Path
     number: int
@@ -191,7 +191,7 @@ class _Frame:
 
 
 def json_entries(text: str) -> Iterator[Entry]:
-    """Yield the entries of a valid JSON text in its order, a key that stands twice both times."""
+    """Yield the entries of a valid JSON text in order, duplicate keys included."""
     frames: list[_Frame] = []
     line, at, tables = 1, 0, 0
     for match in _TOKEN.finditer(text):
@@ -221,7 +221,7 @@ def json_entries(text: str) -> Iterator[Entry]:
 
 
 def json_lines(text: str, wanted: Sequence[Path]) -> dict[Path, int]:
-    """Return in which lines of a valid JSON text the wanted fields stand; those that it lacks are left out.
+    """Return the lines of the given fields of a valid JSON text, without those that it lacks.
 
     A field of an answer of explore is also found inside its `mapping`.
     """
@@ -235,7 +235,7 @@ def json_lines(text: str, wanted: Sequence[Path]) -> dict[Path, int]:
 
 
 def toml_lines(text: str, wanted: Sequence[Path]) -> dict[Path, int]:
-    """Return in which lines the wanted fields of a TOML text stand, as far as headers and plain keys tell."""
+    """Return the lines of the given fields of a TOML text, as far as headers and plain keys determine them."""
     found: dict[Path, int] = {}
     counts: dict[str, int] = {}
     section: Path = ()
@@ -267,7 +267,7 @@ _NAMED_TABLES = {"size": "sizes", "bits": "bits", "type": "types", "role": "role
 
 
 def paths_in(what: str) -> tuple[Path, ...]:
-    """Return the fields of a document that a message speaks of: "nodes[0] (level 'D'): read_pj is -1" and the like."""
+    """Return the fields of a document that a message mentions: "nodes[0] (level 'D'): read_pj is -1" and the like."""
     whole = _TABLE.match(what)
     field = _FIELD.match(what, whole.end()) if whole else None
     if field:

@@ -1,4 +1,4 @@
-"""The mapping as data: a loop tree, outermost node first (design: counting, "A mapping is a loop tree")."""
+"""The mapping as data: a loop tree, outermost node first (docs/counting.md, "A mapping is a loop tree")."""
 
 from __future__ import annotations
 

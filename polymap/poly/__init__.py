@@ -1,4 +1,4 @@
-"""The door to isl: named constructors and operations, counting, budgets, error translation."""
+"""The only user of isl: named constructors and operations, counting, budgets, error translation."""
 
 from polymap.faces import face
 

@@ -1,8 +1,8 @@
-"""The one place where isl is started, limited and its errors are translated.
+"""Starts isl, limits it, and translates its errors.
 
-Every isl call of polymap runs inside `with budget():`. isl listens to no signal while it works, so one call is limited
-by a number of elementary operations (10^6 take one to five seconds), and the clock is read between the calls. What may
-need more is asked in a process that can be ended (`within`).
+Every isl call of polymap runs inside `with budget():`. isl does not react to signals while it works, so a call is
+limited by a number of elementary operations (10^6 take one to five seconds), and the clock is read between calls.
+Longer questions run in a process that can be killed (`within`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HINT = "Smaller sizes, fewer floors and modulos in subscripts, or a larger budg
 
 @dataclass(slots=True)
 class _Limits:
-    """What the outermost budget allows, and how many budgets are open."""
+    """The limits of the outermost budget, and the number of open budgets."""
 
     depth: int = 0
     thread: int = 0
@@ -54,11 +54,11 @@ def budget(
     seconds: float = DEFAULT_SECONDS,
     what: str = "this question about integer sets",
 ) -> Generator[None, None, None]:
-    """Allow the isl calls inside at most `operations` elementary operations together (UNLIMITED: any number), and the
-    whole block `seconds` of wall time, looked at wherever `check_clock` is called.
+    """Limit the isl calls inside to `operations` elementary operations in total (UNLIMITED: any number), and the block
+    to `seconds` of wall time, which `check_clock` checks.
 
     Budgets nest: the outermost one decides. An isl object is used by one thread at a time (the lock is held inside).
-    Raises BudgetError when either is used up and SolverError for any other complaint of isl.
+    Raises BudgetError when either is exhausted, and SolverError for any other error of isl.
     """
     with _LOCK:
         if _limits.depth == 0:
@@ -92,20 +92,20 @@ def check_clock() -> None:
 
 
 def out_of_time(what: str, seconds: float) -> BudgetError:
-    """Return the error of a question that takes more than its wall time."""
+    """Return the BudgetError of a question that takes more than its wall time."""
     return BudgetError(Mistake(_EXHAUSTED_CODE, f"{what} takes more than {seconds:.3g} s.", _HINT))
 
 
 def is_exhausted(error: BudgetError) -> bool:
-    """Return whether operations or time were used up: with more of them the question may have an answer."""
+    """Return whether operations or time were exhausted, so that a larger budget may give an answer."""
     return any(mistake.code == _EXHAUSTED_CODE for mistake in error.mistakes)
 
 
 def integer(number: isl.Val) -> int:
     """Return an integer isl value as a Python int.
 
-    A count that ran out of its budget halfway comes back as a number too small, without an error; but then isl refuses
-    to print it, and that is seen here.
+    A count that exhausts its budget is returned by isl as a number too small, without an error; but isl then fails to
+    print it, which is detected here.
     """
     check_clock()
     text = cast("str | None", number.to_str())
@@ -115,9 +115,9 @@ def integer(number: isl.Val) -> int:
 
 
 def has_run_out(error: isl.Error) -> bool:
-    """Return whether isl gave up because the operations are used up.
+    """Return whether isl failed because its operations are exhausted.
 
-    Some calls then fail with other words (a number that is read ends in a "syntax error"): isl prints nothing any more.
+    Some calls then fail with unrelated messages (such as "syntax error"), and isl prints nothing any more.
     """
     return _EXHAUSTED in str(error) or _prints_nothing()
 

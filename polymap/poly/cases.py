@@ -1,7 +1,7 @@
-"""Floors that tell only a sign, taken apart: isl works far better on a union of plain sets than on such floors.
+"""Floors that only encode a sign, replaced by unions of sets without floors, on which isl is much faster.
 
-floor(e / m) with |e| < m is -1 where e < 0 and 0 elsewhere; conditions with "or", and C's division of numbers of either
-sign, are written so (design: conditions stay one quasi-affine expression).
+floor(e / m) with |e| < m is -1 where e < 0 and 0 elsewhere. Conditions with "or", and C's division of numbers of either
+sign, are single quasi-affine expressions with such floors.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _split(piece: PieceOfCondition, extents: Mapping[str, int], limit: int) -> I
 
 
 def _sign_floor(expressions: tuple[Affine, ...], extents: Mapping[str, int]) -> Floor | None:
-    """Return an innermost floor that has one or two neighbouring values over the box, if there is one."""
+    """Return an innermost floor that takes one or two neighbouring values over the box, or None."""
     for expression in expressions:
         for _, atom in expression.terms:
             if isinstance(atom, Floor):

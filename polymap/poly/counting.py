@@ -1,4 +1,4 @@
-"""How many points a set has, exactly, as a Python integer."""
+"""The exact number of points of a set, as a Python integer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Questions about integer sets that may take long: asked here first, then in a process that can be ended.
+"""Long questions about integer sets: first in this process with a small budget, then in one that can be killed.
 
-isl can be neither interrupted nor forked. So a question gets a small budget in this process, which answers nearly all;
-what needs more is asked again in a fresh interpreter, without a limit on isl's operations, that is killed when the time
-is over. It knows nothing of the caller's main module, and ends by itself soon after its time, whoever started it.
+isl can be neither interrupted nor forked. A small budget in this process answers nearly all questions; the others are
+repeated in a new interpreter without a limit on isl's operations, which is killed when the time is over. It does not
+load the caller's main module, and ends by itself soon after its time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CODE = "import sys; sys.path[:] = {}; from polymap.poly.deadlines import serve;
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """What the other process answers instead of a result: the mistakes of a PolymapError with its class, or a text."""
+    """An error in the other process: the mistakes of a PolymapError with its class, or a text."""
 
     kind: type[PolymapError]
     mistakes: tuple[Mistake, ...]
@@ -42,8 +42,8 @@ def within(
 ) -> Result:
     """Return function(*args, **options), which must be importable by its name, its arguments and result picklable.
 
-    Inside a budget that one decides. Raises BudgetError (`is_exhausted`) where this takes more than `seconds` of wall
-    time, else what the function raises.
+    Inside an open budget, that budget applies instead. Raises BudgetError (`is_exhausted`) after `seconds` of wall
+    time, and whatever the function raises.
     """
     if is_open():
         return function(*args, **options)
@@ -64,8 +64,8 @@ def within(
 def at_first(
     seconds: float, what: str, function: Callable[Asked, Result], *args: Asked.args, **options: Asked.kwargs
 ) -> Result:
-    """Return function(*args, **options) if this process can tell with a small budget; BudgetError (`is_exhausted`)
-    where it cannot."""
+    """Return function(*args, **options), computed in this process with a small budget; BudgetError (`is_exhausted`) if
+    that does not suffice."""
     with budget(FIRST_OPERATIONS, seconds=seconds, what=what):
         return function(*args, **options)
 
@@ -73,7 +73,7 @@ def at_first(
 def in_a_process(
     seconds: float, what: str, function: Callable[Asked, Result], *args: Asked.args, **options: Asked.kwargs
 ) -> Result:
-    """Return function(*args, **options) as a fresh interpreter answers it, which is killed after `seconds`."""
+    """Return function(*args, **options), computed by a new interpreter that is killed after `seconds`."""
     if seconds <= 0 or not sys.executable:
         raise out_of_time(what, max(seconds, 0.0))
     try:
@@ -97,7 +97,7 @@ def in_a_process(
 
 
 def serve() -> None:
-    """Answer one question from standard input on standard output: the life of the other process."""
+    """Main function of the other process: answer one question from stdin on stdout."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints elsewhere
     seconds, what, function, args, options = pickle.load(sys.stdin.buffer)
@@ -119,7 +119,7 @@ def _send(out: BinaryIO, answer: object) -> None:
 
 
 def _end_after(seconds: float) -> None:
-    """Let this process not outlive its time by much if nobody is there to end it."""
+    """End this process soon after its time, even if its parent is gone."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

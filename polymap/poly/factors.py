@@ -1,4 +1,4 @@
-"""How many points a set has, in all or per value of some of its dims: dims that do not interact count as a product."""
+"""The number of points of a set, in total or per value of some dims, as a product over dims that do not interact."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def terms_of(points: isl.Set, positions: Sequence[int] = ()) -> list[Term]:
 
 
 def tally_of(points: isl.Set, positions: Sequence[int] = ()) -> Tally:
-    """Return how many points there are for each value of the dims at `positions`; values without points are left out.
+    """Return the number of points for each value of the dims at `positions`, values without points omitted.
 
-    As for `terms_of`.
+    Conditions and errors as for `terms_of`.
     """
     total: Tally = {}
     for term in terms_of(points, positions):
@@ -51,7 +51,7 @@ def tally_of(points: isl.Set, positions: Sequence[int] = ()) -> Tally:
 
 
 def _disjoint(points: isl.Set) -> Iterator[isl.BasicSet]:
-    """Yield disjoint parts in which every existential is a dim of its own (the function of the others that it is)."""
+    """Yield disjoint parts in which every existential variable is a dim (a function of the others)."""
     points = points.compute_divs()
     if points.n_basic_set() > 1:
         points = coalesced(points).make_disjoint().compute_divs()

@@ -1,6 +1,6 @@
 """Questions about relations between statement instances: signs and constants of distances, and flow of values.
 
-Call all of this inside `with budget():`.
+Call these functions inside `with budget():`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _signs_from(distances: isl.Set, position: int) -> Iterator[tuple[int, ...]]:
 
 
 def constants_of(distances: isl.Set) -> tuple[int | None, ...]:
-    """Return each dim's value where all points of a bounded, non-empty set have the same one, None elsewhere."""
+    """Return per dim the value that all points of a bounded, non-empty set have in common, or None."""
     return tuple(low if low == high else None for low, high in dim_bounds(distances))
 
 
@@ -53,8 +53,8 @@ def flow_of_values(
 ) -> tuple[isl.Map, ...]:
     """Return the relations { writer -> reader }: the last write before each read, of the element that it reads.
 
-    reads, writes: { instance -> element }, times: { instance -> its place in time }, one map per statement. A time is
-    before another if it is lexicographically smaller.
+    reads, writes: { instance -> element }, times: { instance -> time tuple }, one map per statement. Times are compared
+    lexicographically.
     """
     sink, source, schedule = _union(reads), _union(writes), _union(times)
     access = isl.UnionAccessInfo.from_sink(sink).set_must_source(source).set_schedule_map(schedule)
@@ -79,14 +79,14 @@ class Clock:
     times: tuple[Affine, ...]
 
     def tick(self, place: int) -> isl.Map:
-        """Return { instance -> what the clock shows at one place } (0 beyond its end)."""
+        """Return { instance -> value of the clock at one position } (0 beyond its end)."""
         return function(self.name, self.dims, [self.times[place] if place < len(self.times) else Affine()])
 
 
 def not_in_order(relation: isl.Map, source: Clock, sink: Clock) -> isl.Map | None:
     """Return a non-empty part of { x -> y } in which y runs before x or at the same time, or None if there is none.
 
-    Clocks of unequal length: the missing places are zero.
+    The shorter clock is extended by zeros.
     """
     for place in range(max(len(source.times), len(sink.times))):
         backwards = relation.intersect(later(source.tick(place), sink.tick(place)))
@@ -99,5 +99,5 @@ def not_in_order(relation: isl.Map, source: Clock, sink: Clock) -> isl.Map | Non
 
 
 def at_same_time(source: Clock, sink: Clock, place: int) -> isl.Map:
-    """Return { x -> y : both clocks show the same at one place }."""
+    """Return { x -> y : both clocks have equal values at one position }."""
     return same_value(source.tick(place), sink.tick(place))

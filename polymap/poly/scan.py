@@ -1,6 +1,7 @@
-"""The number of points of a bounded set without existentials: dim after dim, each between the bounds that the dims
-before it leave. What the dims so far mean to those to come is one number per constraint, and partial points for which
-these numbers are equal are counted together.
+"""The number of points of a bounded set without existential variables, by enumerating one dim after the other.
+
+The dims so far affect the following ones only through one partial sum per constraint; partial points with equal sums
+are counted together.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Bounds = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """rows: an equality is two of them. bounds: of each dim, wide enough (exact where a dim stands alone)."""
+    """rows: an equality is two rows. bounds: of each dim, not necessarily tight (exact for a dim in no constraint)."""
 
     rows: tuple[Row, ...]
     bounds: Bounds
@@ -50,7 +51,7 @@ class Constraints:
         return Constraints(tuple(rows), _bounds(piece, rows))
 
     def components(self) -> list[tuple[int, ...]]:
-        """Return the dims in groups that no constraint joins, each in order."""
+        """Return the connected components of the dims under the constraints, each in order."""
         group = list(range(len(self.bounds)))
         for row in self.rows:
             members = [position for position, number in enumerate(row[:-1]) if number]
@@ -65,7 +66,7 @@ class Constraints:
 
 
 def _bounds(piece: isl.BasicSet, rows: list[Row]) -> Bounds:
-    """Return bounds from the constraints one by one, again and again; isl's own where they give none."""
+    """Return bounds by propagating the constraints until nothing changes; isl's bounds where that gives none."""
     lows: list[int | None] = [None] * piece.dim(_SET)
     highs: list[int | None] = [None] * piece.dim(_SET)
     for _ in range(_ROUNDS):
@@ -133,9 +134,9 @@ def scan(constraints: Constraints, component: Sequence[int], wanted: Sequence[in
 
 @dataclass(slots=True)
 class _State:
-    """Partial points, the like ones joined. sums: per row still open, its value so far. values: of the dims wanted.
+    """Partial points, equivalent ones merged. sums: per open row, its value so far. values: of the dims in `wanted`.
 
-    weights: how many partial points each stands for (Python integers where 64 bits might not do).
+    weights: the number of partial points merged into each (Python integers where 64 bits might not suffice).
     """
 
     bounds: Bounds
@@ -161,7 +162,7 @@ class _State:
         return _State(bounds, dict(enumerate(rows)), tuple(wanted), sums, {}, np.array([1], dtype=kind))
 
     def best(self, left: Sequence[int]) -> int:
-        """Return the dim to list next: the one after which the fewest partial points stand (tried on some of them)."""
+        """Return the dim to enumerate next: the one that leaves the fewest partial points (estimated on a sample)."""
         sides = {position: self.bounds[position][1] - self.bounds[position][0] + 1 for position in left}
         if prod(sides.values()) * len(self.weights) <= _SMALL:
             return min(left, key=lambda position: (sides[position], position))
@@ -189,7 +190,7 @@ class _State:
         return some
 
     def list_dim(self, position: int, left: Sequence[int]) -> None:
-        """Let one more dim take every value that the open rows leave it."""
+        """Enumerate one more dim over all values that the open rows allow."""
         check_clock()
         low, high = self._range(position, left)
         sizes = np.maximum(high - low + 1, 0)
@@ -216,7 +217,7 @@ class _State:
         self._join()
 
     def _range(self, position: int, left: Sequence[int]) -> tuple[Integers, Integers]:
-        """Return, per partial point, the least and largest value of a dim; dims to come may have any of theirs."""
+        """Return, per partial point, the least and largest value of a dim, over all values of the dims to come."""
         least, most = self.bounds[position]
         low = np.full(len(self.weights), least, dtype=np.int64)
         high = np.full(len(self.weights), most, dtype=np.int64)
@@ -231,7 +232,7 @@ class _State:
         return low, high
 
     def _advance(self, number: int, amounts: Integers, left: Sequence[int]) -> None:
-        """Add to a row's sums; where the row holds whatever follows, any large enough sum is as good as another."""
+        """Add to a row's sums; sums large enough that the row holds whatever follows are made equal."""
         row = self.rows[number]
         enough = -sum(min(row[other] * end for end in self.bounds[other]) for other in left)
         self.sums[number] = np.minimum(self.sums[number] + amounts, enough)
@@ -242,7 +243,7 @@ class _State:
         self.values = {position: values[places] for position, values in self.values.items()}
 
     def _join(self) -> None:
-        """Count partial points together that no row and no wanted dim tells apart."""
+        """Merge partial points with equal sums and equal values of the wanted dims."""
         columns = [*self.sums.values(), *self.values.values()]
         if not columns:
             self.weights = np.array([self.weights.sum()], dtype=self.weights.dtype)

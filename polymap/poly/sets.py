@@ -1,7 +1,7 @@
 """Integer sets and maps from plain data: every isl object of polymap starts here, named, from `Affine` and integers.
 
-isl accepts misspelt names and wraps numbers silently (design: polyhedra), so nothing is built from text, and a dim is
-always found by its name. Call all of this inside `with budget():`.
+isl accepts misspelt names and silently wraps large numbers, so nothing is built from text, and a dim is always found by
+its name. Call these functions inside `with budget():`.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def _where(constraint: Affine, extents: Mapping[str, int], known: Mapping[str, i
 
 
 def coalesced(points: SetOrMap) -> SetOrMap:
-    """Return the same points in fewer pieces where isl finds such.
+    """Return the set in fewer pieces, if isl finds such.
 
-    isl's answer is compared with what it was given: it was seen to hold points that the set does not have.
+    isl's result is compared with the set: it was seen to contain additional points.
     """
     fewer = points.coalesce()
     return fewer if fewer.is_equal(points) else points
@@ -143,7 +143,7 @@ def differences(relation: isl.Map, first: isl.Map, second: isl.Map, names: Seque
 def dim_bounds(points: isl.Set) -> tuple[tuple[int, int], ...]:
     """Return the least and largest value of each dim of a bounded set that is not empty.
 
-    isl takes a bound from a disjunct that has no integer point if it has not found out: such are left out first.
+    Disjuncts without an integer point are removed first: isl may take a bound from one that it does not know as empty.
     """
     disjuncts = [isl.Set.from_basic_set(part) for part in points.get_basic_sets() if not part.is_empty()]
     return tuple(
@@ -158,8 +158,8 @@ def dim_bounds(points: isl.Set) -> tuple[tuple[int, int], ...]:
 def first_point(points: isl.Set) -> tuple[int, ...] | None:
     """Return the lexicographically smallest point of a bounded set, or None if it is empty.
 
-    On some sets with floors isl's lexmin fails ("affine expression involves some of the domain dimensions"); then any
-    point of a disjunct on which it fails takes the place of that disjunct's smallest.
+    On some sets with floors isl's lexmin fails ("affine expression involves some of the domain dimensions"); then all
+    points of such a disjunct are compared.
     """
     if points.is_empty():
         return None

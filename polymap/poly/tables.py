@@ -1,6 +1,6 @@
-"""Finite relations with named columns, as isl sets: what the counting of mappings is written in.
+"""Finite relations with named columns, as isl sets, in which the counts of mappings are computed.
 
-Call all of this inside `with budget():`.
+Call these functions inside `with budget():`.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Table:
         return self.keep(name for name in self.columns if name not in dropped)
 
     def rename(self, names: Mapping[str, str]) -> Table:
-        """Return the same rows under other names."""
+        """Return the table with columns renamed."""
         return Table(tuple(names.get(name, name) for name in self.columns), self.points)
 
     def join(self, other: Table) -> Table:
-        """Return the rows that agree on the columns that both have (the natural join)."""
+        """Return the natural join: the rows that agree on the common columns."""
         columns = (*self.columns, *(name for name in other.columns if name not in self.columns))
         return Table(columns, self._over(columns).intersect(other._over(columns)))
 
@@ -126,11 +126,11 @@ class Table:
         return found
 
     def tally(self, columns: Sequence[str] = ()) -> Tally:
-        """Return how many rows there are for each value of some columns (values without rows are left out)."""
+        """Return the number of rows per value of some columns, values without rows omitted."""
         return tally_of(self.points, tuple(self.columns.index(name) for name in columns))
 
     def terms(self, columns: Sequence[str]) -> list[tuple[int, list[tuple[Columns, Tally]]]]:
-        """Return the same as sums of products: per term a factor, and columns with a number per value of them."""
+        """Return the tally as a sum of products: per term a factor, and groups of columns with a number per value."""
         return [
             (term.scale, [(tuple(self.columns[at] for at in dims), tally) for dims, tally in term.parts])
             for term in terms_of(self.points, tuple(self.columns.index(name) for name in columns))
@@ -141,11 +141,11 @@ class Table:
         return self.tally().get((), 0)
 
     def _ordered(self, columns: Columns) -> Table:
-        """Return the same rows with their columns in another order."""
+        """Return the table with its columns in another order."""
         return self if columns == self.columns else Table(columns, self._over(columns))
 
     def _over(self, columns: Columns) -> isl.Set:
-        """Return the rows over these columns and more, which may have any value."""
+        """Return the table extended to these columns; added columns are unconstrained."""
         check_clock()
         if columns == self.columns:
             return self.points
@@ -178,5 +178,5 @@ class Table:
 
 
 def _joined(points: isl.Set) -> isl.Set:
-    """Return the same set in fewer pieces: what a difference costs grows with the product of the two numbers."""
+    """Return the set in fewer pieces: the cost of a difference grows with the product of both numbers of pieces."""
     return coalesced(points) if points.n_basic_set() > _MANY_PIECES else points

@@ -3,7 +3,7 @@
 For dividing tiles of one accumulation over a box without windows, for energy (without leakage) and traffic:LEVEL. The
 outer loop takes every placement (which levels hold which tensor). Inside, nodes of different tensors are first free of
 each other; where the least such tree has two that stand side by side in no order, the tree splits into the two orders.
-Slow and meant for tests: it confirms what the search proves (design: search, "CP-SAT on tile sizes").
+Slow and meant for tests: it confirms what the search proves.
 """
 
 from __future__ import annotations

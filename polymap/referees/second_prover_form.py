@@ -2,7 +2,7 @@
 
 For one accumulation over a box, each tensor read or written once, each of its axes along one dim (no windows). Unknown
 are, per storage node and dim, the trips of the temporal loops above the node (its "above" factor), and per fan-out and
-dim the trips of the spatial loops over it ("spread"). The rules are those of the design's counting, derived afresh:
+dim the trips of the spatial loops over it ("spread"). The rules are those of docs/counting.md, derived again:
 
     An instance of a node holds  prod over the tensor's dims of extent / (above x spread over the fan-outs above it).
     Over all instances and steps it is loaded D = size x prod over the other dims of (above x spread ...) elements.

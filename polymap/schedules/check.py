@@ -1,7 +1,8 @@
-"""Whether a loop tree can be read as a program (a mistake if not), and whether it keeps the machine's rules (data).
+"""Checks of a loop tree: is it a program at all (otherwise MappingError), and which rules of the machine does it break
+(violations, as data).
 
-The sentence that decides: "a tensor's nodes follow the machine's order of levels; spatial loops over the fan-outs above
-a level stand above its nodes; anything else is a spec error" (design: counting, "A mapping is a loop tree").
+A loop tree is a program if each tensor's nodes follow the machine's order of levels and the spatial loops over the
+fan-outs above a level stand above its nodes (docs/counting.md, "A mapping is a loop tree").
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def check_machine(workload: Workload, arch: Architecture) -> None:
 
 
 def check_mapping(workload: Workload, arch: Architecture, mapping: Mapping) -> None:
-    """Raise MappingError with every reason why the tree cannot be read as a program of the workload on the machine.
+    """Raise MappingError with every reason why the tree is no program of the workload on the machine.
 
     Unknown names, tiles below 1, dims that do not end at tile 1, levels out of order, a tensor twice in one level,
     spatial loops below the nodes that they place, ends other than one Compute per statement, loops that nothing uses.
@@ -64,7 +65,7 @@ def check_mapping(workload: Workload, arch: Architecture, mapping: Mapping) -> N
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """What stands on the way to a node.
+    """State of the walk from the root to a node.
 
     tiles: dim -> smallest tile so far. stored: tensor -> its innermost level so far. nodes: (level, where) of the
     Storage nodes passed. depth: Branches around.
@@ -82,7 +83,7 @@ class _Way:
 
 @dataclass(slots=True)
 class _Checker:
-    """Walks the tree and collects what is wrong with it. levels, tensors, dims, fanouts: their names, in order."""
+    """Walks the tree and collects its mistakes. levels, tensors, dims, fanouts: their names, in order."""
 
     workload: Workload
     arch: Architecture
@@ -231,7 +232,7 @@ class _Checker:
         return below
 
     def _check_use(self, dim: str, at: str, below: set[str]) -> None:
-        """A loop over a dim that only some statements have runs the others in its first iteration."""
+        """Statements without the dim of a loop run in its first iteration only."""
         if below and not any(dim in self.workload.statement(name).dims for name in below):
             dims = sorted({each for name in below for each in self.workload.statement(name).dims})
             what = f"{at} loops over {dim}, which no statement below it has"
@@ -247,7 +248,7 @@ class _Checker:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """The nodes from the root to one Compute, the Compute left out."""
+    """The nodes from the root to one Compute, without the Compute."""
 
     statement: Statement
     nodes: tuple[Storage | Temporal | Spatial, ...]
@@ -268,9 +269,9 @@ def _paths(
 
 
 def placement_violations(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
-    """Return what a readable tree breaks of the machine's fan-out sizes and dims, `holds` and `must_hold`.
+    """Return the violations of the machine's fan-out sizes and dims, `holds` and `must_hold` by a readable tree.
 
-    Each violation stands once, in the order of the tree and the machine.
+    Each violation occurs once, in the order of the tree and the machine.
     """
     found: dict[Violation, None] = {}
     for path in _paths(workload, mapping.nodes):
@@ -281,7 +282,7 @@ def placement_violations(workload: Workload, arch: Architecture, mapping: Mappin
 
 
 def idle_fanouts(workload: Workload, arch: Architecture) -> tuple[str, ...]:
-    """Return a sentence for each fan-out that no dim of the workload may be spread over, though dims are named."""
+    """Return a sentence for each fan-out whose `dims` name no dim of the workload, so that it stays idle."""
     known = {dim.name for dim in workload.dims}
     return tuple(
         f"the fan-out '{fanout.name}' may spread only {', '.join(fanout.dims)}, and the workload has "
@@ -292,7 +293,7 @@ def idle_fanouts(workload: Workload, arch: Architecture) -> tuple[str, ...]:
 
 
 def mapping_warnings(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[str, ...]:
-    """Return what is odd about a readable tree but no mistake: nodes of the outermost level inside a loop."""
+    """Return warnings about a readable tree: nodes of the outermost level inside a loop have no effect."""
     found: dict[str, None] = {}
     outermost = arch.levels[0].name
 
@@ -316,7 +317,7 @@ def mapping_warnings(workload: Workload, arch: Architecture, mapping: Mapping) -
 
 
 def _fanout_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
-    """Yield fan-outs with more iterations than instances, and dims spread where they may not be."""
+    """Yield fan-outs with more iterations than instances, and dims spread over fan-outs that exclude them."""
     tiles = workload.extents()
     used = {fanout.name: 1 for fanout in arch.fanouts}
     fanouts = {fanout.name: fanout for fanout in arch.fanouts}

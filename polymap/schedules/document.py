@@ -1,6 +1,6 @@
-"""Mappings as documents: the JSON of a loop tree read into `Mapping` and written back (design: interfaces, "JSON").
+"""Mappings as documents: the JSON of a loop tree read into `Mapping` and written back (docs/files.md).
 
-Whether the names exist and the tree can be read as a program is `check_mapping`'s to say.
+`check_mapping` checks that the names exist and that the tree is a program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def mapping_from_document(document: object, where: str = "mapping") -> Mapping:
     """Return the loop tree that a JSON table describes; `where` names it in messages.
 
     A table with the field `mapping` (what explore prints) is read as the mapping in it.
-    Raises MappingError with every mistake: no nodes, unknown and missing fields, names and tiles that are none.
+    Raises MappingError with every mistake: no nodes, unknown and missing fields, invalid names and tiles.
     """
     if is_table(document) and "nodes" not in document:
         if "mapping" in document:
@@ -45,7 +45,7 @@ def _from_answer(mapping: object, where: str) -> Mapping:
         raise MappingError(Mistake("PM452", what, "Search again with more time, or loosen what it must meet."))
     if not is_table(mapping) or "nodes" not in mapping:
         what = f"{where}: mapping is {shown(mapping)}"
-        raise MappingError(Mistake("PM112", what, "A table with the field 'nodes' is wanted."))
+        raise MappingError(Mistake("PM112", what, "Expected a table with the field 'nodes'."))
     return mapping_from_document(mapping, where)
 
 
@@ -69,7 +69,7 @@ def _node_to_document(node: MappingNode) -> dict[str, object]:
 
 
 class _Reader:
-    """Reads nodes and collects what is wrong with them."""
+    """Reads nodes and collects their mistakes."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         self._mistakes = mistakes
@@ -77,7 +77,7 @@ class _Reader:
 
     def sequence(self, items: object, where: str, depth: int) -> tuple[MappingNode, ...]:
         if not is_list(items):
-            self._mistakes.append(Mistake("PM112", f"{where} is {shown(items)}", "A list of nodes is wanted."))
+            self._mistakes.append(Mistake("PM112", f"{where} is {shown(items)}", "Expected a list of nodes."))
             return ()
         if depth > MAX_DEPTH:
             self._mistakes.append(Mistake("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))
@@ -91,7 +91,7 @@ class _Reader:
         return tuple(node for node in nodes if node is not None)
 
     def _node(self, item: object, where: str, depth: int) -> MappingNode | None:
-        """Return the node that a table describes, or None where it does not say what it is."""
+        """Return the node that a table describes, or None if its kind is unknown."""
         kinds = [kind for kind in _FIELDS if kind in item] if is_table(item) else []
         if len(kinds) != 1:
             found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item)

@@ -1,7 +1,6 @@
-"""Which orders, tilings, parallel loops and mappings respect the dependences; what breaks is shown with two instances.
+"""Legality of orders, tilings, parallel loops and mappings; every violation comes with two statement instances.
 
-Sign vectors (`signs`) decide orders without isl; here isl decides everything, and the tests hold them against each
-other.
+Sign vectors (`signs`) decide orders without isl; here isl decides everything, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ORDERS_IN_MESSAGES = 6
 
 
 class Parallel(Enum):
-    """Whether a loop's iterations may run side by side; REDUCTION: if what they accumulate is added up afterwards."""
+    """Whether a loop's iterations may run in parallel; REDUCTION: if their partial sums are added afterwards."""
 
     YES = "yes"
     REDUCTION = "reduction"
@@ -40,7 +39,7 @@ class Parallel(Enum):
 def legal_orders(workload: Workload, *, strict: bool = False) -> Iterator[tuple[str, ...]]:
     """Yield the legal orders of the outermost perfectly nested loops (`band`), in lexicographic order of position.
 
-    strict: keep the order of accumulations; else they may change where the workload is associative.
+    strict: keep the order of accumulations; otherwise they may be reordered if the workload is associative.
     """
     loops = band(workload)
     for permutation in legal_permutations(sign_vectors(workload, strict=strict), len(loops)):
@@ -48,13 +47,13 @@ def legal_orders(workload: Workload, *, strict: bool = False) -> Iterator[tuple[
 
 
 def order_is_legal(workload: Workload, order: Sequence[str], *, strict: bool = False) -> bool:
-    """Return whether the outermost perfectly nested loops may run in `order`: decided by sign vectors."""
+    """Return whether `order` is legal for the outermost perfectly nested loops: by sign vectors."""
     loops = band(workload)
     return permutation_is_legal(sign_vectors(workload, strict=strict), [loops.index(name) for name in order])
 
 
 def order_violation(workload: Workload, order: Sequence[str], *, strict: bool = False) -> Violation | None:
-    """Return why the outermost perfectly nested loops may not run in `order`, or None if they may: decided by isl."""
+    """Return the violation if `order` is illegal for the outermost perfectly nested loops, else None: by isl."""
     found = schedule_violations(workload, order_schedule(workload, tuple(order)), strict=strict)
     return found[0] if found else None
 
@@ -64,7 +63,7 @@ def dependence_violations(
 ) -> tuple[Violation, ...]:
     """Return one violation per dependence that the mapping breaks, each with two statement instances.
 
-    Instances in the same step on different coordinates of a fan-out are simultaneous: nothing may depend on another.
+    Instances in one step at different coordinates of a fan-out run simultaneously and must not depend on each other.
     The mapping must be one that `check_mapping` accepts.
     """
     if workload.associative and not strict and only_accumulates(workload):
@@ -107,12 +106,12 @@ def _schedule_violations(workload: Workload, schedule: Schedule, *, strict: bool
 
 
 def parallel_loops(workload: Workload) -> tuple[tuple[str, Parallel], ...]:
-    """Return, for every loop in the program's own order, whether its iterations may run side by side."""
+    """Return, for every loop in program order, whether its iterations may run in parallel."""
     return tuple((each.name, parallel_loop(workload, each.name)) for each in workload.dims)
 
 
 def parallel_loop(workload: Workload, name: str) -> Parallel:
-    """Return whether a loop of the program may run its iterations side by side, the loops outside it in order."""
+    """Return whether the iterations of a loop may run in parallel while the loops outside it run in order."""
     answer = Parallel.YES
     for dependence in dependences(workload):
         if name not in dependence.dims or not carried_by(dependence.signs, dependence.dims.index(name)):
@@ -124,7 +123,7 @@ def parallel_loop(workload: Workload, name: str) -> Parallel:
 
 
 def parallel_places(workload: Workload, schedule: Schedule) -> tuple[Parallel, ...]:
-    """Return, per place of a schedule that is legal, whether instances that differ in it first are independent."""
+    """Return, per position of a legal schedule, whether instances that first differ there are independent."""
     length = max(len(times) for times in schedule.values())
     answers = [Parallel.YES] * length
     with budget(PLACES_OPERATIONS, what="the parallel loops of a schedule"):
@@ -155,7 +154,7 @@ def _clock(workload: Workload, schedule: Schedule, statement: str) -> Clock:
 
 
 def _carrying_places(relation: Map, source: Clock, sink: Clock, length: int) -> Iterator[int]:
-    """Yield the places of a legal schedule at which some pair of the relation differs first."""
+    """Yield the positions of a legal schedule at which some pair of the relation first differs."""
     for place in range(length):
         if relation.is_empty():
             return

@@ -1,4 +1,4 @@
-"""What `polymap check` says of a workload: dependences, legal orders, parallel loops, what a mapping breaks."""
+"""The answer of `polymap check`: dependences, legal orders, parallel loops, violations of a mapping."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LIMIT_S = 30.0
 class Orders:
     """How many orders the outermost perfectly nested loops have.
 
-    strict: legal with the order of accumulations kept. relaxed: legal when they may change (where the workload is
-    associative). None: too many loops with dependences to count. legal_strict: the strict ones, outermost loop first,
-    in lexicographic order; None where `total` exceeds MAX_LISTED_ORDERS.
+    strict: legal without reordering accumulations. relaxed: legal with reordering (if the workload is associative).
+    None: too many loops with dependences to count. legal_strict: the strict ones, outermost loop first, in
+    lexicographic order; None where `total` exceeds MAX_LISTED_ORDERS.
     """
 
     total: int
@@ -49,7 +49,7 @@ class Checkup:
     """The answer of `polymap check`.
 
     loops: the outermost perfectly nested loops, as reports call them (`i#2`), outermost first. parallel: for each of
-    them True, "reduction" (if what it accumulates is added up afterwards) or False, the loops outside it in order.
+    them True, "reduction" (if partial sums are added afterwards) or False, with the loops outside it in order.
     violations: of the mapping; None if there was none.
     """
 
@@ -63,7 +63,7 @@ class Checkup:
 def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s: float = LIMIT_S) -> Checkup:
     """Return dependences, orders and parallel loops of the workload, and the dependences that the mapping breaks.
 
-    Raises MappingError for a mapping that is no program of the workload (no machine is asked about its levels), and
+    Raises MappingError for a mapping that is no program of the workload (its levels are not checked), and
     BudgetError where this takes more than the time limit.
     """
     return within(time_limit_s, "checking this program", _checkup, workload, mapping)
@@ -86,7 +86,7 @@ def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
 
 
 def orders_of(workload: Workload) -> Orders:
-    """Return how many orders the outermost perfectly nested loops have, and which are legal."""
+    """Return the number of orders of the outermost perfectly nested loops, and the legal ones."""
     labels = {each.name: each.label or each.name for each in workload.dims}
     loops = band(workload)
     total = factorial(len(loops))
@@ -111,13 +111,13 @@ def _parallel(workload: Workload, loop: str) -> bool | str:
 
 
 def check_readable(workload: Workload, mapping: Mapping) -> None:
-    """Raise MappingError where the tree's loops and computes are no program, whatever the machine."""
+    """Raise MappingError if the tree's loops and computes are no program on any machine."""
     anywhere = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
     check_mapping(workload, anywhere, Mapping(_loops_only(mapping.nodes)))
 
 
 def _loops_only(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
-    """Return the tree without what needs a machine: levels, tensors, fan-outs."""
+    """Return the tree's temporal structure: without storage nodes and fan-outs."""
     kept: list[MappingNode] = []
     for node in nodes:
         match node:

@@ -28,9 +28,9 @@ Schedule = Table[str, tuple[Affine, ...]]
 
 
 def schedule_of(workload: Workload, mapping: Mapping) -> dict[str, tuple[Affine, ...]]:
-    """Return statement name -> its place in time, compared lexicographically; missing places at the end are zero.
+    """Return statement name -> its time tuple, compared lexicographically; missing trailing entries are zero.
 
-    A loop above a branch over a dim that a statement does not have runs that statement in its first iteration.
+    A statement without the dim of a loop above a branch runs in the first iteration of that loop.
     """
     found: dict[str, tuple[Affine, ...]] = {}
     rests = {each.name: _Rest(dim(each.name), dim(each.name), each.extent) for each in workload.dims}
@@ -39,7 +39,7 @@ def schedule_of(workload: Workload, mapping: Mapping) -> dict[str, tuple[Affine,
 
 
 def original_schedule(workload: Workload) -> dict[str, tuple[Affine, ...]]:
-    """Return the order of the program itself: places and loop counters in turn."""
+    """Return the program's own schedule: textual positions and loop counters alternate."""
     return {
         statement.name: (
             *(
@@ -54,7 +54,7 @@ def original_schedule(workload: Workload) -> dict[str, tuple[Affine, ...]]:
 
 
 def order_schedule(workload: Workload, order: tuple[str, ...]) -> dict[str, tuple[Affine, ...]]:
-    """Return the schedule in which the outermost perfectly nested loops run in `order`, all else as in the program."""
+    """Return the program's schedule with its outermost perfectly nested loops in `order`."""
     schedule: dict[str, tuple[Affine, ...]] = {}
     for statement in workload.statements:
         inner = original_schedule(workload)[statement.name][2 * len(order) :]
@@ -64,7 +64,7 @@ def order_schedule(workload: Workload, order: tuple[str, ...]) -> dict[str, tupl
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What the loops above leave of an index, `value` < `tile`.
+    """The remainder of an index below the loops above it, `value` < `tile`.
 
     modulus: value is `index % modulus` (0: the whole index, None: it is more complicated). in_order: no spatial loop
     over the dim stands above, so instances with equal times above have equal `index // modulus`.

@@ -1,7 +1,7 @@
-"""Legality of loop orders by sign vectors: integers only, no isl, microseconds per question.
+"""Legality of loop orders by sign vectors: integers only, no isl, microseconds per order.
 
-The distance of each dependence, along the loops of a nest, has signs; an order of the loops is legal iff in every sign
-vector the first non-zero entry, read in that order, is positive (design: search, "Legality").
+The sign vectors of a dependence are the signs of its distances along the loops of the nest. An order of the loops is
+legal if and only if in every sign vector the first non-zero entry, in that order, is positive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_ENTANGLED_LOOPS = 20
 
 
 def only_accumulates(workload: Workload) -> bool:
-    """Return whether reordering can never matter: accumulations by one operator per tensor, none read anywhere."""
+    """Return whether any order is legal: every tensor is accumulated with one operator, and none of them is read."""
     operators: dict[str, Operator] = {}
     for statement in workload.statements:
         target = statement.target.tensor
@@ -31,7 +31,7 @@ def only_accumulates(workload: Workload) -> bool:
 
 
 def band(workload: Workload) -> tuple[str, ...]:
-    """Return the outermost perfectly nested loops, outermost first: those that stand around all statements."""
+    """Return the outermost perfectly nested loops (those around all statements), outermost first."""
     first, *others = workload.statements
     shared = first.dims
     for other in others:
@@ -66,8 +66,8 @@ def _vectors(workload: Workload, relaxed: int) -> tuple[tuple[int, ...], ...]:
 def sign_vectors(workload: Workload, *, strict: bool = False) -> tuple[tuple[int, ...], ...]:
     """Return the signs of all dependence distances along `band(workload)`, which for one statement are all its dims.
 
-    Accumulations are left out where the workload is associative, unless `strict`. Distances of zero along the whole
-    band are left out: they do not depend on the order of its loops. The signs are exact where loops are reordered.
+    Accumulations of associative workloads are omitted unless `strict`. Distances of zero along the whole band are
+    omitted: they do not depend on the order of its loops. The signs are exact where loops are reordered.
     """
     relaxed = workload.associative and not strict
     if relaxed and only_accumulates(workload):
@@ -106,7 +106,7 @@ def legal_permutations(vectors: Vectors, length: int) -> Iterator[tuple[int, ...
 def count_legal_permutations(vectors: Vectors, length: int) -> int:
     """Return how many permutations of 0 .. length - 1 are legal, without listing them.
 
-    Loops in which all vectors are zero stand anywhere: they only multiply. The others are counted over subsets
+    Loops in which all vectors are zero may stand anywhere and multiply the count. The others are counted over subsets
     (BudgetError beyond MAX_ENTANGLED_LOOPS of them).
     """
     entangled = [position for position in range(length) if any(vector[position] for vector in vectors)]
@@ -132,7 +132,7 @@ def count_legal_permutations(vectors: Vectors, length: int) -> int:
 
 
 def carried_by(vectors: Vectors, position: int) -> bool:
-    """Return whether some vector's first non-zero entry, in the order that it is written, is at `position`."""
+    """Return whether some vector's first non-zero entry is at `position`."""
     return any(vector[position] and not any(vector[:position]) for vector in vectors)
 
 

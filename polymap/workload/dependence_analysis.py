@@ -1,9 +1,9 @@
-"""Which statement instances must stay in order, and why: memory-based dependences, and value-based flow on request.
+"""Dependences of a program: memory-based, and value-based flow on request.
 
-A dependence is a relation { source[x] -> sink[y] }: both touch one element, at least one writes it, and the source runs
-first. Two accumulations with the same operator are of kind REDUCTION and nothing else: they may change places where
-the workload is associative. Memory-based dependences hold every such pair, not only neighbours in time, so nothing is
-lost when the accumulations are relaxed (design: polyhedra).
+A dependence is a relation { source[x] -> sink[y] }: both access one element, at least one writes it, and the source
+runs first. Two accumulations with one operator have a dependence of kind REDUCTION only; they may be reordered if the
+workload is associative. Memory-based dependences contain all such pairs, not only consecutive ones, so that dropping
+the reductions loses no other dependence.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def workload_from_document(document: object) -> Workload:
             fields.refuse("PM112", name, "Leave the field out for its default.")
     sizes = table.get("sizes", {})
     if not is_table(sizes):
-        fields.refuse("PM112", "sizes", "A table from dim to integer is wanted.")
+        fields.refuse("PM112", "sizes", "Expected a table from dim to integer.")
     constraints = _constraints(fields.items("constraints"), mistakes)
     if "einsum" not in table:
         raise WorkloadError(mistakes)
@@ -149,7 +149,7 @@ def _from_json_file(path: str) -> Workload:
 def _from_c_file(path: str, sizes: Mapping[str, object], mistakes: list[Mistake]) -> Workload:
     wrong = {name: size for name, size in sizes.items() if not isinstance(size, int) or isinstance(size, bool)}
     mistakes += [
-        Mistake("PM207", f"the size of {shown(name)} is {shown(size)}", "An integer is wanted.")
+        Mistake("PM207", f"the size of {shown(name)} is {shown(size)}", "Expected an integer.")
         for name, size in wrong.items()
     ]
     if mistakes:

@@ -112,7 +112,7 @@ def build(
     tensors = _tensors(names, reading, hulls, extras, mistakes)
     label = _label(extras.name, mistakes)
     if not isinstance(extras.associative, bool):
-        mistakes.append(Mistake("PM112", f"associative is {shown(extras.associative)}", "true or false is wanted."))
+        mistakes.append(Mistake("PM112", f"associative is {shown(extras.associative)}", "Expected true or false."))
     if mistakes:
         raise WorkloadError(_first(mistakes))
     statement = _statement(reading, tuple(extents), constraints)
@@ -145,7 +145,7 @@ def _merge(sizes: object, extents: Mapping[str, object], mistakes: list[Mistake]
     if sizes is None:
         return dict(extents)
     if not is_table(sizes):
-        mistakes.append(Mistake("PM112", f"sizes is {shown(sizes)}", "A table from dim to integer is wanted."))
+        mistakes.append(Mistake("PM112", f"sizes is {shown(sizes)}", "Expected a table from dim to integer."))
         return dict(extents)
     for name in extents:
         if name in sizes:
@@ -214,7 +214,7 @@ def _extent(dim: str, value: object, mistakes: list[Mistake]) -> int:
     extent = as_integer(value)
     if extent is None or not 1 <= extent <= MAX_INTEGER:
         large = "too large: " if extent is not None and extent > MAX_INTEGER else ""
-        hint = "An integer >= 1 (at most 10^100) is wanted."
+        hint = "Expected an integer >= 1 (at most 10^100)."
         mistakes.append(Mistake("PM207", f"the size of {dim[:64]} is {large}{shown(value)}", hint))
         return 1
     return extent
@@ -290,7 +290,7 @@ def _widths(names: tuple[str, ...], extras: Extras, mistakes: list[Mistake]) -> 
             whose = f"bits of {name}" if is_table(extras.bits) else "bits"
             large = "too large: " if width is not None and width > MAX_INTEGER else ""
             what = f"{whose} is {large}{shown(bits[name])}"
-            _note(Mistake("PM212", what, "An integer >= 1 (at most 10^100) is wanted."), mistakes)
+            _note(Mistake("PM212", what, "Expected an integer >= 1 (at most 10^100)."), mistakes)
             width = 8
         kind = types.get(name)
         if kind is None:
@@ -332,7 +332,7 @@ def _roles(names: tuple[str, ...], reading: Reading, value: object, mistakes: li
         reading.target.tensor: Role.OUTPUT,
     }
     if value is not None and not is_table(value):
-        mistakes.append(Mistake("PM112", f"roles is {shown(value)}", "A table from tensor to role is wanted."))
+        mistakes.append(Mistake("PM112", f"roles is {shown(value)}", "Expected a table from tensor to role."))
         return roles
     words = tuple(role.value for role in Role)
     for name, word in _per_tensor("roles", value, names, mistakes).items():
@@ -342,7 +342,7 @@ def _roles(names: tuple[str, ...], reading: Reading, value: object, mistakes: li
             roles[name] = Role(word)
         else:
             mistakes.append(
-                Mistake("PM213", f"the role of {name} is {shown(word)}", f"One of {', '.join(words)} is wanted.")
+                Mistake("PM213", f"the role of {name} is {shown(word)}", f"Expected one of {', '.join(words)}.")
             )
     return roles
 
@@ -350,7 +350,7 @@ def _roles(names: tuple[str, ...], reading: Reading, value: object, mistakes: li
 def _listed(field: str, value: object, names: tuple[str, ...], mistakes: list[Mistake]) -> tuple[str, ...]:
     """Return a list of tensor names, each checked."""
     if not is_list(value):
-        mistakes.append(Mistake("PM112", f"{field} is {shown(value)}", "A list of tensor names is wanted."))
+        mistakes.append(Mistake("PM112", f"{field} is {shown(value)}", "Expected a list of tensor names."))
         return ()
     good: list[str] = []
     for name in value:

@@ -147,7 +147,7 @@ def _inside(window: Affine, dims: tuple[str, str], axis: _Axis) -> tuple[Affine,
 
 def _flag(name: str, value: object, mistakes: list[Mistake]) -> bool:
     if not isinstance(value, bool):
-        mistakes.append(Mistake("PM112", f"{name} is {shown(value)}", "True or False is wanted."))
+        mistakes.append(Mistake("PM112", f"{name} is {shown(value)}", "Expected True or False."))
     return value is True
 
 
@@ -169,7 +169,7 @@ def _numbers(given: dict[str, object], aliases: Mapping[str, object], mistakes: 
         if number is None or number > MAX_INTEGER or (number < 1 and key not in "HWEF"):
             large = "too large: " if number is not None and number > MAX_INTEGER else ""
             what = f"{written.get(key, key)} is {large}{shown(value)}"
-            mistakes.append(Mistake("PM222", what, "An integer >= 1 (at most 10^100) is wanted."))
+            mistakes.append(Mistake("PM222", what, "Expected an integer >= 1 (at most 10^100)."))
         else:
             numbers[key] = number
     for size, out in (("H", "E"), ("W", "F")):
@@ -199,7 +199,7 @@ def _pair(name: str, value: object, least: int, mistakes: list[Mistake]) -> tupl
             return first, second
         case _:
             texts = f"({', '.join(shown(item) for item in items[:4])})" if is_list(value) else shown(value)
-            hint = f"An integer >= {least}, or a pair (vertical, horizontal) of them, is wanted."
+            hint = f"Expected an integer >= {least}, or a pair (vertical, horizontal) of them."
             mistakes.append(Mistake("PM222", f"{name} is {texts}", hint))
             return least, least
 

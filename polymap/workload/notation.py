@@ -53,7 +53,7 @@ def read_einsum(text: object, mistakes: list[Mistake]) -> Reading | None:
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         what = shown(text) if not isinstance(text, str) else f"{len(text):,} characters long"
         mistakes.append(
-            Mistake("PM201", f"the einsum is {what}", f"A text of at most {MAX_TEXT:,} characters is wanted.")
+            Mistake("PM201", f"the einsum is {what}", f"Expected a text of at most {MAX_TEXT:,} characters.")
         )
         return None
     tokens = [token for token in _tokens(text) if token.kind != "space"]
@@ -109,10 +109,10 @@ class _Reader:
     def einsum(self) -> Reading:
         target = self.access("The einsum starts with the output, as in C[m,n] += A[m,k] * B[k,n].")
         operator = self.operator()
-        reads = [self.access("An operand is wanted after the operator.")]
+        reads = [self.access("Expected an operand after the operator.")]
         while self.peek("*"):
             self.place += 1
-            reads.append(self.access("An operand is wanted after *."))
+            reads.append(self.access("Expected an operand after *."))
         if self.place < len(self.tokens):
             token = self.tokens[self.place]
             sums = "A sum of products is no einsum: write it as a C program."
@@ -121,7 +121,7 @@ class _Reader:
         return Reading(target, operator, tuple(reads), self.dims)
 
     def operator(self) -> Operator:
-        wanted = f"One of {', '.join(_OPERATORS)} is wanted after the output."
+        wanted = f"Expected one of {', '.join(_OPERATORS)} after the output."
         if self.place == len(self.tokens):
             raise self.stop("the einsum ends before its operator", wanted)
         token = self.tokens[self.place]

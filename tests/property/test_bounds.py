@@ -19,7 +19,7 @@ from polymap.costmodel.analysis.bounds import compulsory_traffic
 from polymap.costmodel.analysis.buffer_bound import least_traffic_bits
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import simulate
-from polymap.explore import explore
+from polymap.explore import explore, search
 from polymap.ir.loopnest import Operator, Workload, is_plain
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.ir.mapping import Mapping
@@ -31,7 +31,6 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.word_clashes import clashes
 from polymap.search.run import programs as fallback
 from polymap.search.run.programs import program_order
-from polymap.search.run.stages import search
 from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload

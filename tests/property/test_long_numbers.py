@@ -12,11 +12,11 @@ import pytest
 
 import polymap as pm
 from polymap.arithmetic import exact
+from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.dividing import engine
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.run.result import SearchResult
-from polymap.search.run.stages import search
 from tests.referee.problems import random_problem, scaled
 
 _PRIME = 10**30 + 57

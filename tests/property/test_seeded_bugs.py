@@ -92,10 +92,10 @@ BUGS = (
     Bug(
         "a window slides the other way",
         "dividing_tiles",
-        "shifts[window] += factor * loop.tile",
-        "shifts[window] -= factor * loop.tile",
+        "shifts[window] + loop.tile * factor",
+        "shifts[window] - loop.tile * factor",
     ),
-    Bug("a window wraps too far", "dividing_tiles", "loop.tile * (loop.trips - 1)", "loop.tile * loop.trips"),
+    Bug("a window wraps too far", "dividing_tiles", "loop.tile * factor * further", "loop.tile * factor * loop.trips"),
     Bug(
         "a relevant loop changes nothing",
         "dividing_tiles",
@@ -105,8 +105,8 @@ BUGS = (
     Bug(
         "no multicast counts as multicast",
         "dividing_tiles",
-        "        if machine.repeats[fanout]:\n            copies *= trips\n    shapes",
-        "        copies *= 1\n    shapes",
+        "            if machine.repeats[fanout]:\n                copies = copies * trips\n        united",
+        "            copies = copies * 1\n        united",
     ),
     Bug(
         "union siblings read apart",
@@ -117,32 +117,32 @@ BUGS = (
     Bug(
         "adders where there are none",
         "dividing_tiles",
-        "for fanout, trips in spot.idle if not machine.adds[fanout]",
-        "for fanout, trips in spot.idle if machine.adds[fanout]",
+        "            if not adds[fanout]:\n",
+        "            if adds[fanout]:\n",
     ),
     Bug(
         "every sibling takes the partial sum",
-        "dividing_tiles",
-        "fills += enter * offsets * spot.parents - entries",
-        "fills += enter * spot.instances - entries",
+        "accounting",
+        "(event * parent.instances,",
+        "(node.entries * node.instances,",
     ),
     Bug(
         "the busiest takes no partial sums",
-        "dividing_tiles",
-        "arrivals // spot.instances + first_fills",
-        "arrivals // spot.instances",
+        "accounting",
+        "moves_of_target(node.served, first,",
+        "moves_of_target(node.served, 0,",
     ),
     Bug(
         "initial values are not read",
-        "dividing_tiles",
-        "reads = arrivals - entries + fills",
-        "reads = arrivals - entries",
+        "accounting",
+        "arrivals - stays + fills",
+        "arrivals - stays",
     ),
     Bug(
-        "the compute unit reads once per tensor step",
+        "the compute unit reads in one step only",
         "dividing_tiles",
-        "copies * tensor.reads * spot.steps",
-        "copies * spot.steps // max(1, spot.parents)",
+        "copies * self._tensor.reads * view.steps",
+        "copies * self._tensor.reads",
     ),
     Bug(
         "the last tile is forgotten",
@@ -246,16 +246,17 @@ BUGS = (
     ),
     Bug(
         "entries count drains twice",
-        "partial_tiles",
-        "fills += self.events(tensor, parent, node)",
-        "fills += self.entries(tensor, parent, node)",
+        "accounting",
+        "counts.events(tensor, parent, node)",
+        "counts.entries(tensor, parent, node)",
     ),
     Bug(
         "every entry finds a partial sum",
-        "partial_tiles",
-        " - self.silent_events(tensor, parent, node)",
+        "accounting",
+        " - counts.silent_events(tensor, parent, node)",
         "",
     ),
+    Bug("a stay begins with nothing", "accounting", "return events - stays + above", "return events - stays"),
     Bug(
         "an arrival in the same step is forgotten",
         "refills",
@@ -284,9 +285,7 @@ BUGS = (
         "every if doubtful else (range(1),)",
         "(range(1),)",
     ),
-    Bug(
-        "those that come back find nothing", "busiest", "        - counter.come_back(tensor, parent, node, pins)\n", ""
-    ),
+    Bug("those that come back find nothing", "busiest", " - counter.come_back(tensor, parent, node, pins)", ""),
     Bug("siblings of a kind take what the first does", "shares", ".stop) for loop in", ".start + 1) for loop in"),
     Bug(
         "stays above bring partial sums of their own",

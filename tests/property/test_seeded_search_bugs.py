@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from polymap.arithmetic import exact
+from polymap.explore import search
 from polymap.ir.machine import Architecture
-from polymap.search.dividing import accounted as tally, engine, lagrange as prices
+from polymap.search.dividing import engine, lagrange, progress
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.magnitudes import most_costed
-from polymap.search.run.stages import search
 from tests.property import test_long_numbers
 from tests.referee.problems import Problem, random_problem, scaled
 from tests.unit.search import test_exact
@@ -49,8 +49,8 @@ BUGS = (
     Bug("every cost fits int64", exact.arithmetic_for, "bits = most.bit_length() + 1", "bits = 1"),
     Bug("what cannot be is a small number", exact.Arithmetic.never, "4 * self.limit", "self.limit >> 1"),
     Bug("the upper limb is kept modulo 2^16", _private(exact, "_limbs"), "_TOP * np.round(", "0 * np.round("),
-    Bug("priced costs wrap", _private(prices, "_unit"), "most * unit * 4 <=", "unit <="),
-    Bug("no structure is ever closed", _private(tally.Tally, "_replace"), "+= entries - 1", "+= entries"),
+    Bug("priced costs wrap", _private(lagrange, "_unit"), "most * unit * 4 <=", "unit <="),
+    Bug("no structure is ever closed", _private(progress.StructureFates, "_replace"), "+= entries - 1", "+= entries"),
     Bug(
         "nothing left to search is a proof",
         _private(engine, "_State").outcome,

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 import polymap as pm
+from polymap.explore import search
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.dividing.bounds import Multipliers, usable_bits
-from polymap.search.dividing.branch_and_bound import view_of
+from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.lagrange import traded_bound
 from polymap.search.dividing.node_costs import root_context
-from polymap.search.dividing.queue_steps import places_of, view_bound
+from polymap.search.dividing.queue_steps import least_value, places_of
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.float_bounds import Tradeoff, surely_below
 from polymap.search.objective.measure import Measure, measure_of
 from polymap.search.problem.goals import Goal, parse_objective
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import enumerate_structures
-from polymap.search.run.stages import search
 from tests.property.test_long_numbers import long_machine
 from tests.referee.problems import random_problem
 
@@ -90,8 +90,8 @@ def _bounds(problem: Problem, measure: Measure, rng: random.Random) -> Iterator[
             rooms = [usable_bits(tables, level) for level in levels]
             per_level = tuple(0 if room is None else prices[level] for level, room in enumerate(rooms))
             allowance = sum(price * (room or 0) for price, room in zip(per_level, rooms, strict=True))
-            view = view_of(tables, (Multipliers(per_level, unit, allowance, per_component),))
-            if view_bound(view) is not None:
+            view = bound_tables(tables, (Multipliers(per_level, unit, allowance, per_component),))
+            if least_value(view) is not None:
                 below = traded_bound(view, (Multipliers(per_level, unit, allowance, per_component),))
                 assert below is not None
                 yield float(below[0])

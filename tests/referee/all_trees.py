@@ -1,4 +1,4 @@
-"""The mapping space written out tree by tree, straight from its definition (design: counting, "The mapping space").
+"""The mapping space written out tree by tree, straight from its definition (docs/counting.md, "The mapping space").
 
 Slow and simple on purpose, it shares nothing with the counting and the search: it lists every order of the nodes, every
 block between them and every place of the spatial loops, and throws equal canonical trees away.

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import pytest
 
+from polymap.explore import search
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.run.stages import search
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, random_problem
 

@@ -16,12 +16,13 @@ import pytest
 
 from polymap import verify
 from polymap.costmodel.evaluation import evaluate
+from polymap.explore import search
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.referees.second_prover import second_proof
 from polymap.search.dividing import bounds as bound
-from polymap.search.dividing.branch_and_bound import view_of
+from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.node_costs import root_context
 from polymap.search.objective.measure import measure_of, objective_value
@@ -31,7 +32,6 @@ from polymap.search.problem.structures import enumerate_structures
 from polymap.search.resources.limits import OutOfTime
 from polymap.search.run.answer import number_of
 from polymap.search.run.result import SearchResult
-from polymap.search.run.stages import search
 from polymap.workload.einsums import einsum
 from tests.referee.problems import lengthened, scaled
 
@@ -166,11 +166,11 @@ def test_long_steps_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return len(looks) == 3
 
     tables = build_tables(problem, structure, measure, root_context(problem, structure), stop)
-    view_of(tables, ())
+    bound_tables(tables, ())
     assert looks == []
     monkeypatch.setattr(bound, "LONG_STEP", 0)
     with pytest.raises(OutOfTime):
-        view_of(tables, ())
+        bound_tables(tables, ())
     assert len(looks) == 3
 
 

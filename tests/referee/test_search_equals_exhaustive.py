@@ -16,11 +16,11 @@ from statistics import median
 import pytest
 
 from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive, scored_trees
-from polymap.search.run import phases as run
+from polymap.search.run import stages as run
 from polymap.search.run.result import SearchResult
-from polymap.search.run.stages import search
 from tests.referee.problems import LARGE, Problem, random_problem
 from tests.search_tally import Tally, check
 

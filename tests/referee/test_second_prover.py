@@ -10,13 +10,13 @@ import pytest
 from ortools.sat.python import cp_model
 
 from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.explore import search
 from polymap.ir.errors import OptionError, SolverError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.referees.second_prover import second_proof
 from polymap.referees.second_prover_form import Form
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.run.stages import search
 from polymap.workload.einsums import einsum
 from tests.referee.problems import Problem, random_problem
 

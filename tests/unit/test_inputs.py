@@ -352,25 +352,25 @@ def test_fields_tell_every_mistake_at_once() -> None:
     assert [str(problem) for problem in problems] == [
         "PM110 nodes[3] has an unknown field 'siez'\n      Did you mean 'size'?",
         "PM111 nodes[3] lacks the field 'needed'",
-        "PM112 nodes[3]: size is true\n      An integer >= 1 is wanted.",
-        "PM113 nodes[3]: pj is -1\n      A finite number >= 0 is wanted.",
-        "PM113 nodes[3]: rate is 0\n      A finite number > 0 is wanted.",
-        "PM113 nodes[3]: much is too large: a number over 1e300\n      A number of at most 10^100 is wanted.",
-        "PM112 nodes[3]: flag is 1\n      true or false is wanted.",
+        "PM112 nodes[3]: size is true\n      Expected an integer >= 1.",
+        "PM113 nodes[3]: pj is -1\n      Expected a finite number >= 0.",
+        "PM113 nodes[3]: rate is 0\n      Expected a finite number > 0.",
+        "PM113 nodes[3]: much is too large: a number over 1e300\n      Expected a number of at most 10^100.",
+        "PM112 nodes[3]: flag is 1\n      Expected true or false.",
         "PM114 nodes[3]: name is 'a b'\n      "
         "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters).",
         "PM115 nodes[3]: label is 'a\\nb'\n      A label is a text of at most 200 printable characters.",
-        "PM112 nodes[3]: text is '\\ud800'\n      A text is wanted.",
-        "PM113 nodes[3]: kind is 'unoin'\n      One of none, union is wanted.",
+        "PM112 nodes[3]: text is '\\ud800'\n      Expected a text.",
+        "PM113 nodes[3]: kind is 'unoin'\n      Expected one of none, union.",
         "PM116 nodes[3]: names lists 'A' twice",
         "PM114 nodes[3]: names[2] is 'a b'\n      "
         "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters).",
         "PM114 nodes[3]: names[3] is '@inptu'\n      Did you mean '@input'?",
-        "PM112 nodes[3]: list is a table\n      A list is wanted.",
-        "PM113 nodes[3]: count is 0\n      An integer >= 1 is wanted.",
-        "PM113 nodes[3]: few is too large: 3\n      An integer >= 1 and <= 2 is wanted.",
+        "PM112 nodes[3]: list is a table\n      Expected a list.",
+        "PM113 nodes[3]: count is 0\n      Expected an integer >= 1.",
+        "PM113 nodes[3]: few is too large: 3\n      Expected an integer >= 1 and <= 2.",
         "PM113 nodes[3]: huge is too large: an integer of about 102 digits\n      "
-        "An integer >= 1 and at most 10^100 is wanted.",
+        "Expected an integer >= 1 and at most 10^100.",
     ]
 
 
@@ -378,7 +378,7 @@ def test_what_is_no_table_has_no_fields() -> None:
     problems: list[Mistake] = []
     fields = Fields.of([1], "the machine", problems, known=("a",), required=("a",))
     assert fields.integer("a", 4) == 4
-    assert [str(problem) for problem in problems] == ["PM112 the machine is a list\n      A table of fields is wanted."]
+    assert [str(problem) for problem in problems] == ["PM112 the machine is a list\n      Expected a table of fields."]
 
 
 def test_very_many_unknown_fields_are_counted_not_listed() -> None:

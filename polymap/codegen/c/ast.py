@@ -1,7 +1,7 @@
-"""The C program as data: expressions, statements, functions. Frozen; printed by emit_c, which decides nothing.
+"""The C program as frozen data: expressions, statements, functions; `printer` only prints it.
 
-A Copy moves one element between two buffers; a Count advances one word counter. They stand side by side in the loops
-that lowering builds, so a test can take any one Copy away and see the run go wrong.
+A Copy moves one element between two buffers; a Count advances one word counter. Lowering puts them side by side into
+its loops, so that a test can remove any single Copy and see the run fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Int:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A variable, or text that is a C expression of its own."""
+    """A variable, or the text of any C expression."""
 
     text: str
 
@@ -123,7 +123,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment; the text holds no user-given characters but letters, digits and underscores of names."""
+    """A comment; of the user's text it contains only letters, digits and underscores of names."""
 
     text: str
 
@@ -170,7 +170,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Lines printed as they are: the parts that are the same in every program."""
+    """Lines printed as they are: the parts that all programs have in common."""
 
     lines: str
 

@@ -1,4 +1,4 @@
-"""The parts that are the same in every faithful program: includes, messages, main."""
+"""The parts that all faithful programs have in common: includes, messages, main."""
 
 from __future__ import annotations
 

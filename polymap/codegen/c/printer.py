@@ -1,4 +1,4 @@
-"""Print a program of ast nodes as C99. Decides nothing: every choice was made in lowering."""
+"""Prints a program of `ast` nodes as C99. Every choice was made in lowering."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _loop(loop: For, depth: int) -> list[str]:
 
 
 def expression(value: Expr, outer: int = 0) -> str:
-    """Return the text of an expression, in parentheses where it binds weaker than `outer`."""
+    """Return the text of an expression, in parentheses if it binds weaker than `outer`."""
     match value:
         case Int(number):
             return str(number) if number >= 0 or not outer else f"({number})"

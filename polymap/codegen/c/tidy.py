@@ -1,4 +1,4 @@
-"""Small rewrites of lowered code: which names are used, and dropping constants that nothing uses."""
+"""Small rewrites of lowered code: names in use, removal of unused constants."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def names_in(block: Block) -> frozenset[str]:
-    """Return every identifier in an expression of the block, without the variables of its own loops."""
+    """Return the identifiers in the expressions of the block, except the variables of its own loops."""
     return frozenset(name for statement in block for name in _statement_names(statement))
 
 
 def prune(block: Block) -> Block:
-    """Return the block without constants that nothing after them uses."""
+    """Return the block without constants that are not used after their declaration."""
     kept: list[Stmt] = []
     used: set[str] = set()
     for statement in reversed(block):
@@ -55,7 +55,7 @@ def prune(block: Block) -> Block:
 
 
 def inlined(block: Block) -> Block:
-    """Return the block with constants that only rename a variable or a number replaced by that."""
+    """Return the block with constants that equal a variable or a number replaced by it."""
     return _inlined(block, {})
 
 
@@ -115,7 +115,7 @@ def _swapped(value: Expr, known: dict[str, Expr]) -> Expr:
 
 
 def function(name: str, clock: tuple[str, ...], body: Block, remark: str = "") -> tuple[Function, Run]:
-    """Return a function over those clock indices that its body uses, and the call of it."""
+    """Return a function of the clock indices that its body uses, and its call."""
     body = prune(inlined(body))
     used = names_in(body)
     parameters = tuple(index for index in clock if index in used)

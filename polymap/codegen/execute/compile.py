@@ -1,4 +1,4 @@
-"""The system's C compiler and the programs it makes: started from argument lists, within limits, never by a shell."""
+"""Runs the system's C compiler and its programs: from argument lists, within limits, never through a shell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMPILE_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a compiled program may use at most; memory_bytes None: as much as there is."""
+    """Limits of a compiled program; memory_bytes None: unlimited."""
 
     seconds: float = 600.0
     memory_bytes: int | None = 4096 * _MEBIBYTE
@@ -44,7 +44,7 @@ def compile_c(
 ) -> Path:
     """Return the path of the program compiled from `source` inside a private directory.
 
-    Raises CompilerError with the compiler's own words where it refuses.
+    Raises CompilerError with the compiler's message if it fails.
     """
     text, program = directory / "program.c", directory / "program"
     text.write_text(source, encoding="ascii")
@@ -68,14 +68,14 @@ def compile_c(
 
 
 def _plain_english() -> dict[str, str]:
-    """Return the environment, with messages in ASCII."""
+    """Return the environment with a locale in which messages are ASCII."""
     return {**os.environ, "LC_ALL": "C"}
 
 
 def execute(program: Path, arguments: tuple[str, ...], limits: Limits) -> tuple[str, float]:
     """Return what the program printed, and the seconds it took.
 
-    Raises CompilerError where it ends badly or exceeds a limit.
+    Raises CompilerError if it fails or exceeds a limit.
     """
     printed = program.with_suffix(".out")
     start = time.perf_counter()
@@ -110,7 +110,7 @@ def _ended(how: str) -> Mistake:
 
 
 def _limit(pid: int, limits: Limits) -> None:
-    """Set limits on a running process where the system can (Linux); the time limit holds everywhere."""
+    """Set limits on a running process if the system supports it (Linux); the time limit holds on all systems."""
     try:
         import resource
     except ImportError:

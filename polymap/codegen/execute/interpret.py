@@ -1,4 +1,4 @@
-"""Statements run by numpy and plain Python, for the reference: blocks of one statement, or a whole program in order."""
+"""Interprets statements with numpy and plain Python: one statement in blocks, or a program in order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UFUNCS: dict[Operator, np.ufunc] = {
 
 
 class UndefinedValueError(ArithmeticError):
-    """C does not define what the program computes."""
+    """The program's result is undefined in C."""
 
 
 def evaluate_blocks(workload: Workload, statement: Statement, arrays: Data) -> None:
@@ -108,7 +108,7 @@ def _flat(workload: Workload, access: Access, points: Points) -> NDArray[np.int6
 
 
 def _round(value: Values) -> Values:
-    """Return the nearest whole numbers, halves away from zero as in C."""
+    """Return the nearest integers, halves rounded away from zero as in C."""
     return np.copysign(np.floor(np.abs(value) + 0.5), value)
 
 
@@ -175,7 +175,7 @@ def _value(expression: Expression, reads: list[Values], points: Points) -> objec
 
 
 def _function(operation: str) -> Callable[..., object]:
-    """Return numpy's function for an operation; most have C's name."""
+    """Return numpy's function for an operation; most have the name of the C function."""
     if operation not in _OPERATIONS and not hasattr(np, operation):
         operation = operation.removesuffix("f")
     return _OPERATIONS[operation] if operation in _OPERATIONS else getattr(np, operation)
@@ -193,9 +193,9 @@ def _literal(text: str) -> object:
 
 
 def convert(value: Values, kind: str) -> Values:
-    """Return the values in an element type, as C converts them.
+    """Return the values converted to an element type as in C.
 
-    Raises UndefinedValueError where C does not define the result: a fraction beyond the range of an integer type.
+    Raises UndefinedValueError if the result is undefined in C: a fraction beyond the range of an integer type.
     """
     if value.dtype.kind == "f" and kind not in FLOATS:
         low, high = limits(kind)
@@ -224,7 +224,7 @@ def interpret(workload: Workload, arrays: Data) -> None:
 
 
 def _only_accumulates(workload: Workload, tensor: str) -> bool:
-    """Return whether a tensor starts from the neutral element: it is never read, and written by one accumulation."""
+    """Return whether a tensor starts from the neutral element: never read, and written by one accumulation only."""
     operators = {statement.operator for statement in workload.statements if statement.target.tensor == tensor}
     read = any(access.tensor == tensor for statement in workload.statements for access in statement.reads)
     return not read and len(operators) == 1 and Operator.ASSIGN not in operators

@@ -1,4 +1,4 @@
-"""What a workload computes, by numpy alone: shares nothing with the lowering but the loop nest itself.
+"""The result of a workload computed with numpy; shares nothing with the lowering except the loop nest.
 
 Sums of products over a box are einsums over strided views, one per offset of the window dims; every other single
 statement walks its domain in blocks; programs of several statements are interpreted in textual order.
@@ -23,10 +23,10 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The written tensors as they must come out.
+    """The expected written tensors.
 
-    magnitudes: per element, the sum of the magnitudes that went into it (floats only). additions: how many there were
-    at most. is_sum: the program is one accumulation of products; then both bound the error of sums in any order.
+    magnitudes: per element, the sum of the magnitudes of its terms (floats only). additions: a bound on the number of
+    terms. is_sum: the program is one accumulation of products; then both bound the error of sums in any order.
     """
 
     values: Data
@@ -36,9 +36,9 @@ class Reference:
 
 
 def reference(workload: Workload, data: Data) -> Reference:
-    """Return what the workload makes of `data` (every read tensor and initial one; int64, or float64 arrays).
+    """Return the result of the workload on `data` (every read or initial tensor; int64 or float64 arrays).
 
-    The elements of a C program are those of its own types. Raises UndefinedValueError where C defines no result.
+    A C program computes in its own types. Raises UndefinedValueError if its result is undefined in C.
     """
     if workload.original is not None:
         return Reference(interpreted(workload, data), {}, additions=0, is_sum=False)
@@ -53,7 +53,7 @@ def reference(workload: Workload, data: Data) -> Reference:
 
 
 def interpreted(workload: Workload, data: Data) -> Data:
-    """Return what a C program makes of `data`, every value computed in its C type."""
+    """Return the result of a C program on `data`, every value computed in its C type."""
     arrays: Data = {}
     for tensor in workload.tensors:
         values = data.get(tensor.name, np.zeros(tensor.shape, dtype=np.int64))
@@ -64,9 +64,9 @@ def interpreted(workload: Workload, data: Data) -> Data:
 
 
 def sum_magnitudes(workload: Workload, data: Data) -> tuple[Data, int] | None:
-    """Return what bounds the rounding errors of one accumulation of products: magnitudes, and how many are added.
+    """Return the magnitudes and the number of terms that bound the rounding errors of one accumulation of products.
 
-    None where the program is anything else.
+    None for any other program.
     """
     operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
     if len(workload.statements) != 1 or not operations <= {"*", "neg"}:
@@ -86,13 +86,13 @@ def operations_of(expression: Expression) -> Iterator[str]:
 
 
 def _additions(workload: Workload, statement: Statement) -> int:
-    """Return a bound on the terms that reach one element: dims that stand alone in an axis of the target tell apart."""
+    """Return a bound on the number of terms of one element: dims alone in an axis of the target select the element."""
     alone = {form.dims[0] for form in statement.target.index if len(form.dims) == 1 and form.is_linear}
     return math.prod(workload.extents()[dim] for dim in statement.dims if dim not in alone)
 
 
 def _of_magnitudes(workload: Workload) -> Workload:
-    """Return the program that, run on absolute values, bounds the magnitude of all that goes into each element."""
+    """Return the program that, run on absolute values, bounds the sum of the magnitudes of each element's terms."""
     statements = tuple(
         replace(
             statement,
@@ -209,7 +209,7 @@ def _fits_float64(workload: Workload, statement: Statement, factors: list[Values
 def _view(
     workload: Workload, access: Access, array: Values, swept: tuple[str, ...], at: dict[str, int]
 ) -> tuple[Values, tuple[str, ...]]:
-    """Return a view of the elements that an access touches, one axis per swept dim that it has, and these dims."""
+    """Return a strided view of the elements of an access, with one axis per swept dim that it has, and these dims."""
     extents, tensor = workload.extents(), workload.tensor(access.tensor)
     start = 0
     strides: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Generated C, compiled and run: does it compute what it should, and what did it count."""
+"""Compiles and runs generated C, compares its result with the reference and its counters with the expected traffic."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ _NATIVE_FLAGS = ("-std=c99", "-O3", "-march=native", "-fopenmp", "-Wall", "-Wext
 
 @dataclass(frozen=True, slots=True)
 class CRun(Shown):
-    """What a compiled mapping did.
+    """The run of a compiled mapping.
 
-    matches_reference: every element of every written tensor is right. counts_match: its own counters equal the
-    expected traffic, row by row (None where the program does not count). counted: the rows, outermost level first.
+    matches_reference: every element of every written tensor equals the reference (floats: within rounding).
+    counts_match: its own counters equal the expected traffic, row by row (None where the program does not count).
+    counted: the rows, outermost level first.
     """
 
     matches_reference: bool
@@ -59,7 +60,7 @@ class CRun(Shown):
 def generate_c(workload: Workload, arch: Architecture, mapping: Mapping, form: Form = Form.FAITHFUL) -> str:
     """Return the C99 text of a mapping as a program.
 
-    Raises MappingError where the mapping cannot be read as a program, BudgetError where it would be too large.
+    Raises MappingError if the mapping is no program, BudgetError if the program would be too large.
     """
     check_mapping(workload, arch, mapping)
     return emit(lower(workload, arch, mapping, form))
@@ -75,10 +76,10 @@ def run_c(
     expected: tuple[Traffic, ...] | None = None,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> CRun:
-    """Return what the compiled mapping did on random tensors: compared with the reference, and with expected counts.
+    """Return the run of the compiled mapping on random tensors, compared with the reference and the expected counts.
 
     expected: the rows that its counters must equal; those of the cost model if not given.
-    Raises CompilerError where there is no compiler, or the program ends badly or exceeds the limits.
+    Raises CompilerError if there is no compiler, or the program fails or exceeds the limits.
     """
     source = generate_c(workload, arch, mapping, form)
     ordered = keeps_order(workload, mapping)
@@ -93,7 +94,7 @@ def run_c(
 
 
 def keeps_order(workload: Workload, mapping: Mapping) -> bool:
-    """Return whether every accumulation of fractions is certainly taken in the order of the program."""
+    """Return whether every accumulation of floats certainly happens in the order of the program."""
     types = element_types(workload)
     accumulated = (each.target.tensor for each in workload.statements if each.operator in _ROUNDED)
     if not any(types[name].is_float for name in accumulated):
@@ -102,7 +103,7 @@ def keeps_order(workload: Workload, mapping: Mapping) -> bool:
 
 
 def _is_spread(nodes: tuple[MappingNode, ...]) -> bool:
-    """Return whether siblings share the work: sums that they hold at the same time are added in another order."""
+    """Return whether instances share the work, so that their partial sums are added in another order."""
     branches = (child for node in nodes if isinstance(node, Branch) for child in node.children)
     return any(isinstance(node, Spatial) for node in nodes) or any(map(_is_spread, branches))
 
@@ -123,9 +124,9 @@ def run_source(
     limits: Limits = _DEFAULT_LIMITS,
     in_order: bool = True,
 ) -> CRun:
-    """Return what a C text of the workload did on random tensors; counts_match is None.
+    """Return the run of a C text of the workload on random tensors; counts_match is None.
 
-    in_order: it adds fractions in the order of the program, so that those of a C program must agree bit for bit.
+    in_order: floats are added in the order of the program, so that results of a C program must agree bit for bit.
     """
     if workload.original is not None:
         flags = (*flags, *ORIGINAL_FLAGS[1:])
@@ -143,7 +144,7 @@ def run_program(
     limits: Limits = _DEFAULT_LIMITS,
     in_order: bool = True,
 ) -> CRun:
-    """Return what a compiled program did on random tensors, its files beside it; counts_match is None."""
+    """Return the run of a compiled program on random tensors, with files in its directory; counts_match is None."""
     types = element_types(workload)
     data = random_data(workload, types, seed, in_order=in_order)
     with program.with_name("input").open("wb") as file:
@@ -164,9 +165,9 @@ def run_program(
 
 
 def run_original(workload: Workload, directory: Path, limits: Limits = _DEFAULT_LIMITS) -> Data:
-    """Return what a C program's own text, compiled by itself, makes of the values in the directory's file `input`.
+    """Return the result of a C program's own text, compiled separately, on the values in the directory's file `input`.
 
-    Raises CompilerError where it ends badly on them.
+    Raises CompilerError if it fails on them.
     """
     inside = directory / "original"
     inside.mkdir(mode=0o700)
@@ -199,7 +200,7 @@ def original_source(workload: Workload) -> str:
 
 
 def _tolerances(workload: Workload, types: dict[str, ElementType], data: Data, wanted: Data) -> Data:
-    """Return tensor name -> by how much its fractions may differ when sums are taken in another order.
+    """Return tensor name -> by how much its floats may differ if sums are taken in another order.
 
     One accumulation of products: the bound on sums in any order (Higham 2002, section 3.1). Any other program: a
     hundred roundings of its largest value, which is a rule of thumb.
@@ -218,7 +219,7 @@ def _tolerances(workload: Workload, types: dict[str, ElementType], data: Data, w
 
 
 def agree(found: Values, wanted: Values, tolerance: Values | None) -> bool:
-    """Return whether all elements are equal (no number is no number), or within the tolerance."""
+    """Return whether all elements are equal (NaN equals NaN) or within the tolerance."""
     same = (found == wanted) | ((found != found) & (wanted != wanted))
     if tolerance is not None:
         same |= np.abs(found - wanted) <= tolerance
@@ -226,9 +227,9 @@ def agree(found: Values, wanted: Values, tolerance: Values | None) -> bool:
 
 
 def random_data(workload: Workload, types: dict[str, ElementType], seed: int, *, in_order: bool = True) -> Data:
-    """Return values for every tensor that holds some at the start: int64, or float64 that the C type holds exactly.
+    """Return random values for every tensor with values at the start: int64, or float64 that the C type holds exactly.
 
-    in_order: else the fractions have few digits, so that sums of products are mostly exact in every order.
+    in_order: otherwise floats have few digits, so that most sums of products are exact in every order.
     """
     generator = np.random.default_rng(seed)
     data: Data = {}
@@ -248,7 +249,7 @@ def random_data(workload: Workload, types: dict[str, ElementType], seed: int, *,
 
 
 def _trial_range(workload: Workload) -> tuple[float, float]:
-    """Return the range of trial values: away from zero and positive where a program divides or calls functions."""
+    """Return the range of random values: positive and away from zero if the program divides or calls functions."""
     plain = {"+", "-", "*", "neg", "max", "min", "?:", "<", "<=", "==", "!=", "&&", "||", "!", "abs", "fabs"}
     operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
     return (-1.0, 1.0) if operations <= plain else (0.5, 1.5)
@@ -297,7 +298,7 @@ def _equal(found: Values, name: str, expected: Reference, kind: ElementType) -> 
 def rounding_bound(additions: int, dtype: type[np.float32 | np.float64]) -> float:
     """Return the relative error of a sum of so many products in any order (Higham 2002, section 3.1).
 
-    Where the worst case says nothing any more (n u >= 1/2), the probable one: 8 sqrt(n) u.
+    If the worst case is void (n u >= 1/2), the probable error: 8 sqrt(n) u.
     """
     unit = float(np.finfo(dtype).eps) / 2
     worst = (additions + 2) * unit
@@ -305,7 +306,7 @@ def rounding_bound(additions: int, dtype: type[np.float32 | np.float64]) -> floa
 
 
 def _counted(workload: Workload, arch: Architecture, printed: str) -> tuple[tuple[Traffic, ...], int, int]:
-    """Return the rows that the program printed, in order, and its steps and instances."""
+    """Return the printed counters as rows, in order, and the numbers of steps and instances."""
     lines = printed.splitlines()
     rows: dict[tuple[int, int], tuple[int, ...]] = {}
     for line in lines[1:-1]:

@@ -1,4 +1,4 @@
-"""The end of every generated program: values in and out, and the counters on paper."""
+"""The last part of every generated program: reads and writes values, prints the counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KINDS = ("reads", "writes", "fills", "drains")
 
 
 def has_floors(workload: Workload) -> bool:
-    """Return whether a division rounded down occurs in the program."""
+    """Return whether the program contains a floor division."""
     return any(not form.is_linear for form in forms_of(workload))
 
 
@@ -56,7 +56,7 @@ def main_text(layout: Layout, *, counted: bool) -> str:
 
 
 def _rows(layout: Layout) -> dict[str, str]:
-    """Return row name -> what main prints before its counters: level and tensor, numbered and named."""
+    """Return row name -> the text that main prints before its counters: numbers and names of level and tensor."""
     return {buffer.row: buffer.label for buffer in layout.buffers}
 
 

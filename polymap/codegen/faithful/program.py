@@ -1,8 +1,8 @@
 """The faithful program: the machine's behaviour step by step, every word that moves counted where it moves.
 
-One function per place and kind of move, called in each step in which the place's tile can have changed: leaves from
-the innermost place outwards, loads and enters from the outermost inwards, then the statement. `advanced` is the
-outermost part of the clock that moved since the last step.
+There is one function per storage node and kind of move, called in each step in which the node's tile can have changed:
+leaves from the innermost node outwards, loads and enters from the outermost inwards, then the statement. `advanced` is
+the outermost component of the clock that changed since the last step.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _LARGEST_PROGRAM_BYTES = 2**31 - 2**24
 
 @dataclass(slots=True)
 class _Parts:
-    """What has been lowered so far."""
+    """The parts of the program lowered so far."""
 
     layout: Layout
     needs: Needs = field(default_factory=Needs)
@@ -81,7 +81,7 @@ class _Parts:
 def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> Program:
     """Return the faithful program of a mapping.
 
-    Raises BudgetError where it would not fit into memory or into 32-bit indices.
+    Raises BudgetError if it would not fit into memory or into 32-bit indices.
     """
     layout = layout_of(read_nest(workload, arch, mapping))
     parts = _Parts(layout)
@@ -191,7 +191,7 @@ def _leave(parts: _Parts, place: Place, more: int) -> Run:
 
 
 def _parting(place: Place, use: Use) -> int:
-    """Return the clock depth of the branch at which the place and the statement go different ways."""
+    """Return the clock depth of the branch at which the storage node and the statement diverge."""
     for i, (mine, other) in enumerate(zip(place.path, use.path, strict=False)):
         if mine != other:
             return place.branch_depths[i]
@@ -199,7 +199,7 @@ def _parting(place: Place, use: Use) -> int:
 
 
 def _relevant_depth(workload: Workload, place: Place) -> int:
-    """Return the depth of the innermost part of the clock above the place that can change a tile; -1 for none."""
+    """Return the depth of the innermost clock component above the node that can change its tile; -1 for none."""
     extents = workload.extents()
     relevant: set[str] = set()
     for use, access in place.accesses():

@@ -1,8 +1,8 @@
-"""What happens at a place when its tile changes: what is given up leaves, what is new is loaded or enters.
+"""The change of a node's tile: old elements leave, new elements are loaded or enter.
 
-Every change has a number (epoch). While the new tile is walked, elements that are present (their key names the
-instance's last epoch) are given the new epoch: they stay. What is not present is loaded or enters; what was held and
-has not been given the new epoch leaves.
+Every change has a number (epoch). The program visits the new tile: elements that are present (their key has the
+instance's last epoch) get the new epoch and stay; the others are loaded or enter. Elements that were held and did not
+get the new epoch leave.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _key(epoch: Expr, element: Expr) -> Expr:
 
 
 def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
-    """Return the function that gives every instance of a read-only place its tile of this step, and its call."""
+    """Return the function that loads the tile of this step into every instance of a read-only node, and its call."""
 
     def visit(ask: Ask) -> Block:
         missing = If(Binary("!=", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), ask(_CELL, _ORIGIN))
@@ -79,9 +79,9 @@ def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functio
 
 
 def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
-    """Return the function in which instances of a written place give up what is not in their new tile, and its call.
+    """Return the function that drains elements of a written node that are not in the new tile, and its call.
 
-    Its parameter `more` is 0 where the tile is empty for everyone: in another branch, or at the end of the run.
+    Its parameter `more` is 0 if the tile is empty for all instances: in another branch, or at the end of the run.
     """
     parent = layout.parent(buffer)
     stays = If(Binary("==", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), (_touch(buffer),))
@@ -112,7 +112,7 @@ def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
 
 
 def _give_up(buffer: Buffer, drain: Block) -> Block:
-    """Return the loop over what an instance held: what has the new epoch stays on the list, the rest is drained."""
+    """Return the loop over the elements that an instance held: those with the new epoch stay listed, others drain."""
     count = buffer.array("count", _INSTANCE)
     kept = add(_FIRST, Name("kept"))
     keep: Block = (
@@ -137,7 +137,7 @@ def _give_up(buffer: Buffer, drain: Block) -> Block:
 
 
 def enter_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
-    """Return the function in which elements enter a written place after the leaves of the step, and its call."""
+    """Return the function in which elements enter a written node after the leaves of the step, and its call."""
     if layout.rules[buffer.place.tensor] is Rule.SUMS:
         body = _enter_sums(layout, buffer)
     else:
@@ -146,7 +146,7 @@ def enter_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
 
 
 def _enter_sums(layout: Layout, buffer: Buffer) -> Block:
-    """In instance order: a partial sum of the parent moves here; an element without one starts as zero."""
+    """In instance order: the parent's partial sum moves here; an element without one starts as zero."""
     parent, there = layout.parent(buffer), Name("there")
     moves: Block = (
         Copy(buffer.value(_CELL), parent.value(there)),
@@ -174,7 +174,7 @@ def _enter_sums(layout: Layout, buffer: Buffer) -> Block:
 
 
 def _enter_plain(layout: Layout, needs: Needs, buffer: Buffer) -> Block:
-    """What is new is loaded, unless the first access of its stay overwrites it."""
+    """New elements are loaded, unless their first access overwrites them."""
     clean = Assign(buffer.partial(_CELL), "=", Int(0))
     targets = [use.statement for use in buffer.place.uses if use.statement.target.tensor == buffer.place.tensor]
     overwrites = any(statement.operator is Operator.ASSIGN for statement in targets)
@@ -194,7 +194,7 @@ def _enter_plain(layout: Layout, needs: Needs, buffer: Buffer) -> Block:
 
 
 def _walk(layout: Layout, buffer: Buffer, clock: Clock, read: Block, overwritten: Block) -> Block:
-    """Return loops over all touches of the instance in scope in the order of the clock; reads first in every step."""
+    """Return loops over all accesses of the instance in scope in the order of the clock; in every step reads first."""
     match clock:
         case ClockLoop(loop, above, inner):
             layers, stop = clock_bound(layout.frame, loop, above, temporal(above))
@@ -284,7 +284,7 @@ def _touch(buffer: Buffer) -> Assign:
 
 
 def _hold(buffer: Buffer) -> Block:
-    """Return what notes an element as held by its instance from now on."""
+    """Return statements that record an element as held by its instance."""
     end = Name("end")
     return (
         _touch(buffer),

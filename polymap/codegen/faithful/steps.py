@@ -1,4 +1,4 @@
-"""One step of a statement: operands are read at their innermost places, computed with, and accumulated."""
+"""One step of a statement: operands are read from their innermost nodes, the value is computed and accumulated."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Step:
         return f"active{self.number}"
 
     def point(self, dims: tuple[str, ...]) -> tuple[list[Layer], Values]:
-        """Return the layers in which a compute instance has its statement instance, and the values of dims."""
+        """Return the loops and conditions around a compute instance's statement instance, and the values of dims."""
         return point_layers(self.layout.frame, self.use, frozenset(loop.name for loop in self.use.loops), dims)
 
 
@@ -147,7 +147,7 @@ def step_functions(step: Step, needs: Needs) -> tuple[list[Function], list[Run]]
 
 
 def working_function(step: Step) -> tuple[Function, Run]:
-    """Return the function that sets `working` where some compute instance has work in this step, and its call."""
+    """Return the function that sets `working` if some compute instance has work in this step, and its call."""
     layers, _ = step.point(())
     found = wrap([*instance_layers(step.loops), *layers], (Assign(Name("working"), "=", Int(1)),))
     body: Block = (Assign(Name("working"), "=", Int(0)), *found)

@@ -1,9 +1,9 @@
-"""Merged reads and merged arrivals: what siblings below one parent instance ask of it and bring to it in one step.
+"""Merged reads and merged arrivals of the instances below one parent instance in one step.
 
-Reads: siblings along `none` fan-outs are apart; the loads of siblings along `union` fan-outs become one message; of the
-messages along `identical` fan-outs those with equal sets of elements are sent once. A message is copied from the
-parent onto the tensor's bus, and from there to whoever asked.
-Arrivals: what siblings along fan-outs with reduction bring of one element is added on the bus and arrives once.
+Reads: nothing is shared along `none` fan-outs; along `union` fan-outs loads become one message; along `identical`
+fan-outs messages with equal sets of elements are sent once. A message is copied from the parent to the tensor's bus,
+and from there to every instance that requested it.
+Arrivals: partial sums of one element along fan-outs with reduction are added on the bus and arrive once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ AT = "parent_at"
 
 @dataclass(slots=True)
 class Needs:
-    """What the transfers lowered so far need besides the buffers: buses per tensor, scratch lists, messages."""
+    """Memory that the transfers lowered so far need besides the buffers: buses per tensor, scratch lists, messages."""
 
     buses: dict[str, int] = field(default_factory=dict[str, int])
     wanted: int = 0
@@ -65,7 +65,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """Who is served by a parent: a place's instances or a statement's. loops: its instance loops, in order;
+    """The instances that a parent serves: of a storage node or of a statement. loops: its instance loops, in order;
     slots: at most so many elements per instance and step; target: the array that a load is copied to."""
 
     loops: tuple[Loop, ...]
@@ -109,8 +109,8 @@ def merged_reads(
 ) -> Block:
     """Return the loops in which the children of every parent instance load, per the fan-outs' multicast.
 
-    visit: given how to ask for an element, the statements of one child instance (its loop variables in scope).
-    counts: what the child counts per element that it gets.
+    visit: from the statements that request an element, the statements of one child instance (with its loop variables in
+    scope). counts: counters of the child that advance per element.
     """
     above, between = _shared(parent, child)
     policies = [layout.nest.arch.fanouts[loop.fanout or 0].multicast for loop in between]
@@ -180,9 +180,9 @@ def _unite(marks: str) -> Block:
 
 
 def arrival(layout: Layout, parent: Buffer, operator: Operator, cell: Expr, value: Expr) -> Block:
-    """Return what happens where a value is accumulated into a parent's copy: one write, and one read if it is not zero.
+    """Return the statements that accumulate a value into a parent's copy: one write, and one read if it is not zero.
 
-    An array of the plain rule always holds a value, and is dirty from then on.
+    An array of the plain rule always holds a value, and becomes dirty.
     """
     copy, partial = parent.value(cell), parent.partial(cell)
     kind = layout.types[parent.place.tensor]

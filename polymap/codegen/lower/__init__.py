@@ -1,4 +1,4 @@
-"""What a loop tree is in C: loops, places, buffers, elements."""
+"""Lowers a loop tree to the parts of a C program: loops, storage nodes, buffers, elements."""
 
 from polymap.faces import face
 

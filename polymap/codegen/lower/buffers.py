@@ -1,9 +1,9 @@
-"""What each place is in C: its arrays, the slot of an element, its counters, and whether its tensor is accumulated.
+"""Storage nodes in C: arrays, the slot of an element, counters, and whether the tensor is accumulated.
 
-The outermost place of a tensor is a plain array of all elements. Every other place has, per instance, `slots` cells
+The outermost node of a tensor is a plain array of all elements. Every other node has, per instance, `slots` cells
 (window.moduli) with a value and a key: the number of the tile change (epoch) at which the element last belonged to the
-tile, and the element. An element is present when its key names the instance's last epoch. Places of written tensors
-also know which copies are partial sums, and list the slots held with the parent's slot of each.
+tile, and the element. An element is present if its key has the instance's last epoch. Nodes of written tensors also
+record which copies are partial sums, and list the held slots with the parent's slot of each.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
 
 
 class Rule(Enum):
-    """How a tensor's copies move (design: counting): read only; partial sums; or loaded, dirtied and drained."""
+    """How a tensor's copies move (docs/counting.md): read only; partial sums; or loaded, written and drained."""
 
     READ_ONLY = "read only"
     SUMS = "partial sums"
@@ -90,7 +90,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All buffers of a nest, and what the lowering asks about tensors."""
+    """All buffers of a nest, and properties of its tensors."""
 
     nest: Nest
     frame: Frame
@@ -146,7 +146,7 @@ def counter(what: str, buffer: Buffer) -> str:
 def layout_of(nest: Nest) -> Layout:
     """Return the buffers of a nest.
 
-    Raises BudgetError where an array or an index would be too large for the generated program.
+    Raises BudgetError if an array or an index would be too large for the generated program.
     """
     workload = nest.workload
     _check_indices(workload)
@@ -157,7 +157,7 @@ def layout_of(nest: Nest) -> Layout:
 
 
 def _check_indices(workload: Workload) -> None:
-    """Generated code computes indices in 32 bits."""
+    """Raise BudgetError for an index that does not fit 32 bits, in which generated code computes indices."""
     extents = workload.extents()
     largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms_of(workload))], default=0)
     if largest > _LARGEST_INDEX:
@@ -188,7 +188,7 @@ def _values(expression: Expression) -> Iterator[Affine]:
 
 
 def _magnitude(form: Affine, extents: dict[str, int]) -> int:
-    """Return a bound on all values on the way to that of the form."""
+    """Return a bound on all intermediate values of the form."""
     size = abs(form.constant)
     for coefficient, atom in form.terms:
         inner = extents[atom] if isinstance(atom, str) else _magnitude(atom.argument, extents) + atom.divisor

@@ -1,8 +1,7 @@
-"""What the elements of a tensor are in C: their type, the values they are tried with, and safe names.
+"""Elements of tensors in C: their types, the range of random values, and safe names.
 
-A C program's elements have the types of its text. Elsewhere integers of `bits` bits are stored in the smallest C type
-that holds them; written tensors are accumulated in 32 bits, or in 64 where 32 could overflow; float types stay what
-they are.
+Elements of a C program have the types of its text. In other workloads integers of `bits` bits are stored in the
+smallest C type that holds them, and accumulated in 32 bits, or in 64 if 32 could overflow; float types are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _LARGEST_SUM_BITS = 62
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """The C type of a tensor's elements and the range (inclusive) of the values that it is tried with.
+    """The C type of a tensor's elements and the inclusive range of its random values.
 
     sum_type: the C type in which accumulations onto an element compute. wraps: integers wrap around, in any order.
     """
@@ -56,7 +55,7 @@ class ElementType:
 
 
 def has_values_at_start(workload: Workload, tensor: Tensor) -> bool:
-    """Return whether what a tensor holds before the program starts shows in what it reads or leaves behind.
+    """Return whether a tensor's values before the start affect the result.
 
     An array of a C program keeps the elements that the program does not write.
     """
@@ -97,7 +96,7 @@ def c_type_of(kind: str) -> str:
 
 
 def value_type(workload: Workload, statement: Statement) -> str:
-    """Return the element type of what a statement of a C program computes, before it reaches its target."""
+    """Return the element type of the value of a C program's statement, before the conversion to its target."""
     kinds = [workload.tensor(access.tensor).element_type or "" for access in statement.reads]
     return type_of(statement.expression, kinds)
 
@@ -111,7 +110,7 @@ class Registers:
 
 
 def registers(workload: Workload, types: dict[str, ElementType], statement: Statement) -> Registers:
-    """Return the types of a statement's operands and result: C's own, or the target's in other workloads."""
+    """Return the types of a statement's operands and result: of C programs by C's rules, else the target's."""
     target = types[statement.target.tensor].c_type
     if workload.original is None:
         return Registers((target,) * len(statement.reads), target)
@@ -120,7 +119,7 @@ def registers(workload: Workload, types: dict[str, ElementType], statement: Stat
 
 
 def _trial_bits(workload: Workload) -> int:
-    """Return how many bits the values may have that integers are tried with, so that no 64-bit sum overflows."""
+    """Return how many bits random integers may have so that no 64-bit sum overflows."""
     bits = _LARGEST_TRIAL_BITS
     for statement in workload.statements:
         additions = math.prod(workload.extents()[dim] for dim in statement.dims)
@@ -157,7 +156,7 @@ def _accumulated(workload: Workload, name: str, declared: dict[str, ElementType]
 
 
 def _bound(workload: Workload, statement: Statement) -> int:
-    """Return a bound on the sum of all that the statement can add to one element, from the types' full ranges."""
+    """Return a bound on the sum of all terms of one element, from the full ranges of the types."""
     extents = workload.extents()
     product = 1
     for access in statement.reads:

@@ -1,7 +1,7 @@
-"""The loop tree read once for code generation: loops with trip counts, the places where tensors live, the clock.
+"""The loop tree as code generation sees it: loops with trip counts, places, uses and the clock.
 
 A *place* is one tensor at one Storage node. Its *fixed* loops are the temporal ones above it and the spatial ones over
-fan-outs above its level; every other loop runs through its tile. A *use* is one statement below it with all its loops.
+fan-outs above its level; all other loops run inside its tile. A *use* is one statement below it with all its loops.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from polymap.ir import (
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of more than one nominal iteration. depth: its place on the clock (spatial loops: of the next inner one).
+    """A loop of more than one nominal iteration. depth: its position in the clock (spatial: of the next inner loop).
 
     fanout: index among the machine's fan-outs, or None for a temporal loop.
     """
@@ -118,7 +118,7 @@ class ClockLoop:
 
 @dataclass(frozen=True, slots=True)
 class ClockBranch:
-    """Children that run one after the other; depth: the branch's own place on the clock; above: the loops around it."""
+    """Children that run one after the other; depth: the branch's position in the clock; above: the loops around it."""
 
     depth: int
     above: tuple[Loop, ...]
@@ -161,7 +161,7 @@ class Nest:
 
 
 def clock_below(nest: Nest, place: Place) -> Clock:
-    """Return the part of the clock that runs below a place."""
+    """Return the part of the clock below a place."""
     clock = nest.clock
     while True:
         if isinstance(clock, ClockLoop) and clock.loop.depth < place.depth:
@@ -256,7 +256,7 @@ class _Position:
 
 
 def read_nest(workload: Workload, arch: Architecture, mapping: Mapping) -> Nest:
-    """Return the mapping read for code generation; assumes one that can be read as a program (schedules.check)."""
+    """Return the nest of a mapping that is a program (schedules.check)."""
     reader = _Reader(workload, arch)
     clock = reader.walk(mapping.nodes, workload.extents(), (), _Position())
     uses = tuple(reader.uses)

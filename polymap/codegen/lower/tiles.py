@@ -1,9 +1,8 @@
 """Loops over the exact tile of an instance, and over statement instances, as C statements.
 
-Along one dim the loops over it write the index as digits: the outer ones come first, each covers `tile` indices, and
-the last iteration of any of them may be cut short. A digit is fixed (a variable in scope) or free (a loop is made).
-Free digits after the last fixed one are one run of consecutive indices. The same element may be visited several times
-(windows); whoever uses these loops looks whether it has been seen.
+The loops over a dim write its index as digits, outermost first: each covers `tile` indices, and the last iteration may
+be shorter. A digit is fixed (a variable in scope) or free (a new loop). Free digits after the last fixed one are one
+run of consecutive indices. An element of a window may be visited several times; users of these loops must check it.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from polymap.ir import Affine, Floor
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What follows runs only where the condition holds."""
+    """The inner layers run only if the condition holds."""
 
     condition: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What follows runs for every value of a new variable."""
+    """The inner layers run for every value of a new variable."""
 
     name: str
     start: Expr
@@ -120,7 +119,7 @@ class _Digits:
 class Frame:
     """The C variables of dims: `d0`, `d1`, ... in the workload's order, and their extents.
 
-    exact: loops in scope that never run past the end of the enclosing tile, whatever loop runs around them.
+    exact: loops in scope that never run past the end of the enclosing tile.
     """
 
     names: dict[str, str]
@@ -139,7 +138,7 @@ def temporal(loops: tuple[Loop, ...]) -> frozenset[str]:
 def clock_bound(frame: Frame, loop: Loop, above: tuple[Loop, ...], known: frozenset[str]) -> tuple[list[Layer], Expr]:
     """Return declarations and the trip count of a loop, from the `known` loops above it.
 
-    It is that of the first iteration of all others: of the sibling with the most work.
+    The trip count is that in the first iteration of all other loops: of the instance with the most work.
     """
     digits = frame.digits(loop.dim)
     layers: list[Layer] = []
@@ -157,7 +156,7 @@ def clock_bound(frame: Frame, loop: Loop, above: tuple[Loop, ...], known: frozen
 def point_layers(frame: Frame, use: Use, fixed: frozenset[str], wanted: tuple[str, ...]) -> tuple[list[Layer], Values]:
     """Return the layers that visit every index of the `wanted` dims (then of constrained ones) below the fixed loops.
 
-    Nothing is visited where the fixed digits leave no statement instance (the instance is idle).
+    Nothing is visited if the fixed digits leave no statement instance (the instance is idle).
     """
     statement = use.statement
     constrained = {dim for constraint in statement.constraints for dim in constraint.dims}

@@ -1,4 +1,4 @@
-"""How many slots a buffer needs along each axis so that no two elements of one tile share a slot.
+"""The number of slots per axis that a buffer needs so that no two elements of one tile share a slot.
 
 An element with index x goes to slot x % m. That is safe when no two indices of one tile differ by a multiple of m, so m
 is the smallest number that divides none of the differences that occur: a lattice storage mapping, exact for windows,

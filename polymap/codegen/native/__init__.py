@@ -1,4 +1,4 @@
-"""The program to use, without counters."""
+"""Programs for use, without counters."""
 
 from polymap.faces import face
 

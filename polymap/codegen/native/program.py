@@ -84,7 +84,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """What the lowering of a nest needs to know: which loops sink inside, which may run in parallel, what is staged."""
+    """Decisions of the lowering: loops that sink to the inside, parallel loops, staged tiles."""
 
     layout: Layout
     frame: Frame
@@ -124,7 +124,7 @@ def _opening(native: Native) -> list[Text | Array]:
 
 
 def _exact(use: Use, sunk: frozenset[str]) -> list[Loop]:
-    """Return the loops that are opened after every loop around them on the same dim."""
+    """Return the loops that are opened after every loop around them over their dim."""
     exact: list[Loop] = []
     for dim in use.statement.dims:
         below_sunk = False
@@ -216,9 +216,9 @@ def _lanes(native: Native, use: Use) -> Block:
 
 
 def _is_disjoint(native: Native, loop: Loop) -> bool:
-    """Return whether different iterations of a loop touch different elements of every written tensor.
+    """Return whether different iterations of a loop access different elements of every written tensor.
 
-    They do where one axis of every access to it is the same multiple of the loop's dim, plus the same constant.
+    They do if one axis of all accesses to it is the loop's dim times one factor plus one constant.
     """
     uses = [use for use in native.layout.nest.uses if loop in use.loops]
     written = {use.statement.target.tensor for use in uses}

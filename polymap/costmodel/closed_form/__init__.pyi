@@ -1,3 +1,15 @@
+from polymap.costmodel.closed_form.accounting import (
+    AlikeNode as AlikeNode,
+    Moves as Moves,
+    Row as Row,
+    fills_of_target as fills_of_target,
+    initial_of as initial_of,
+    moves_of_operand as moves_of_operand,
+    moves_of_target as moves_of_target,
+    partial_sums as partial_sums,
+    rows_of as rows_of,
+    rows_where_alike as rows_where_alike,
+)
 from polymap.costmodel.closed_form.carries import (
     NO_PINS as NO_PINS,
     Axes as Axes,
@@ -25,6 +37,7 @@ from polymap.costmodel.closed_form.digits import (
     kept_indices as kept_indices,
     siblings as siblings,
 )
+from polymap.costmodel.closed_form.dividing_tiles import DividingTiles as DividingTiles
 from polymap.costmodel.closed_form.groups import (
     TensorModel as TensorModel,
     Window as Window,

@@ -11,7 +11,14 @@ from itertools import product
 from math import prod
 
 from polymap.arithmetic import too_large
-from polymap.costmodel.closed_form.accounting import Busiest, Row
+from polymap.costmodel.closed_form.accounting import (
+    Busiest,
+    Row,
+    fills_of_target,
+    initial_of,
+    moves_of_operand,
+    moves_of_target,
+)
 from polymap.costmodel.closed_form.carries import Pins, Scene, Siblings
 from polymap.costmodel.closed_form.digits import Clock, Part, Track, left, runs, siblings as all_siblings
 from polymap.costmodel.closed_form.groups import TensorModel
@@ -23,7 +30,7 @@ from polymap.costmodel.closed_form.shares import Shares, shares_of
 _MAX_CANDIDATES = 500
 
 
-def busiest_of_levels(counter: Counter, rows: list[Row], left_out: Collection[int] = ()) -> tuple[Busiest, ...]:
+def busiest_of_levels(counter: Counter, rows: list[Row[int]], left_out: Collection[int] = ()) -> tuple[Busiest, ...]:
     """Return the busiest instance per level, outermost first, of a mapping with these rows. left_out: levels of which
     it is not wanted, and may be 0."""
     nest = counter.nest
@@ -47,7 +54,7 @@ def busiest_of_levels(counter: Counter, rows: list[Row], left_out: Collection[in
     return tuple(found)
 
 
-def _only(counter: Counter, rows: list[Row], level: int) -> Busiest:
+def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest:
     """Return what the only instance of a level reads and writes."""
     bits = [tensor.bits for tensor in counter.model.tensors]
     read = sum(row.reads * bits[row.tensor] for row in rows if row.level == level)
@@ -55,28 +62,30 @@ def _only(counter: Counter, rows: list[Row], level: int) -> Busiest:
     return Busiest(read, written, read + written)
 
 
-def _all_alike(counter: Counter, rows: list[Row]) -> tuple[Busiest, ...]:
+def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest, ...]:
     """Return the same where all instances have the same tiles, so that they differ only in the partial sums they take.
 
     The first of each set of siblings with the same elements takes all of them.
     """
     use = [[0, 0] for _ in counter.machine.level_names]
     fans = [fans for _, fans in counter.machine.levels.values()]
-    last: Row | None = None
+    last: Row[int] | None = None
     first_fills = 0
     for row in rows:
         tensor = counter.model.tensors[row.tensor]
         instances = _trips(counter, tensor, 0, fans[row.level], (0, 1, 2))
         reads, writes = row.reads // instances, row.writes // instances
         if tensor.written and last is None:
-            first_fills = row.tile if tensor.initial and not tensor.overwritten else 0
+            first_fills = initial_of(tensor, row.tile, 0)
         elif tensor.written and last is not None:
             above, here = fans[last.level], fans[row.level]
             stays = last.drains if last.level else last.tile
             parents = _trips(counter, tensor, 0, above, (0, 1, 2))
             events = (row.fills + stays - last.fills) if last.level else row.fills + stays - first_fills
             offsets = _trips(counter, tensor, above, here, (1, 2))
-            first_fills = (events // parents - stays // parents + first_fills) // offsets if row.fills else 0
+            first_fills = (
+                fills_of_target(events // parents, stays // parents, first_fills) // offsets if row.fills else 0
+            )
             reads = writes = (row.reads - row.fills) // instances + first_fills
         last = row if tensor.written else last
         use[row.level][0] += reads * tensor.bits
@@ -118,7 +127,7 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
     instance with shorter tiles changes them at no other steps. Where all tiles of a dim divide, all do the same but for
     the partial sums they take.
     """
-    loops: list[Loop] = []
+    loops: list[Loop[int]] = []
     digits: list[tuple[range, ...]] = []
     for dim, chain in enumerate(counter.nest.chains):
         doubtful = _may_be_busier(counter, dim)
@@ -171,15 +180,16 @@ class Instances:
         pins = {position: digits.start for position, digits in kind.items()}
         if not tensor.written:
             fills = counter.fills(tensor, nodes[number - 1], node, pins) if number else 0
-            return counter.messages(tensor, node, below, pins), fills
+            moves = moves_of_operand(counter.messages(tensor, node, below, pins), fills, 0)
+            return moves.reads, moves.writes
         arrivals = counter.arrivals(tensor, node, below, pins)
         if number and counter.is_lopsided(tensor, node):
             fills = self._shares_of(tensor, number, pins).most(kind)
         else:
             fills = fills_of(counter, tensor, nodes, number, pins)
-        if number == 0:
-            return arrivals - counter.tile(tensor, node) + fills, arrivals
-        return arrivals + fills, arrivals + fills
+        stays = 0 if number else counter.tile(tensor, node)
+        moves = moves_of_target(arrivals, fills, stays, outermost=not number, none=0)
+        return moves.reads, moves.writes
 
     def _shares_of(self, tensor: TensorModel, number: int, pins: Pins) -> Shares:
         told = [loop.position for loop in self._counter.nest.loops if tensor.kinds[loop.dim] == 1]
@@ -197,7 +207,7 @@ def fills_of(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], num
     sibling enters whenever the element is new to all; at other events it stays, and later ones come back from idling.
     """
     if number == 0:
-        return _first_entries(counter, tensor, nodes, pins) if tensor.initial and not tensor.overwritten else 0
+        return initial_of(tensor, _first_entries(counter, tensor, nodes, pins), 0)
     parent, node = nodes[number - 1], nodes[number]
     if not counter.refills(tensor, node):
         return 0
@@ -208,13 +218,8 @@ def fills_of(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], num
         stays = _first_entries(counter, tensor, nodes, pins)
     else:
         stays = counter.entries(tensor, nodes[number - 2], parent, pins)
-    events = counter.events(tensor, parent, node, pins)
-    return (
-        events
-        - counter.come_back(tensor, parent, node, pins)
-        - stays
-        + fills_of(counter, tensor, nodes, number - 1, pins)
-    )
+    events = counter.events(tensor, parent, node, pins) - counter.come_back(tensor, parent, node, pins)
+    return fills_of_target(events, stays, fills_of(counter, tensor, nodes, number - 1, pins))
 
 
 def _first_entries(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], pins: Pins) -> int:
@@ -222,7 +227,7 @@ def _first_entries(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...
     return counter.fills(tensor, nodes[0], nodes[0], pins)
 
 
-def _idle_siblings(counter: Counter, tensor: TensorModel, parent: Node, node: Node) -> list[Loop]:
+def _idle_siblings(counter: Counter, tensor: TensorModel, parent: Node, node: Node) -> list[Loop[int]]:
     """Return the sibling loops over dims that the tensor lacks, in instance order."""
     found = [
         loop for loop in counter.nest.loops if parent.fans <= loop.fanout < node.fans and not tensor.kinds[loop.dim]
@@ -231,7 +236,7 @@ def _idle_siblings(counter: Counter, tensor: TensorModel, parent: Node, node: No
 
 
 def _come_back(
-    counter: Counter, tensor: TensorModel, parent: Node, node: Node, siblings: list[Loop], pins: Pins
+    counter: Counter, tensor: TensorModel, parent: Node, node: Node, siblings: list[Loop[int]], pins: Pins
 ) -> int:
     """Return how often elements come back to one sibling other than the first, as the first of those that come back.
 
@@ -258,7 +263,7 @@ def _come_back(
     return sum(times for times, back, silent in found if not silent and is_first(back))
 
 
-def _kinds_of_siblings(counter: Counter, scene: Scene, dim: int, siblings: list[Loop]) -> list[tuple[int, ...]]:
+def _kinds_of_siblings(counter: Counter, scene: Scene, dim: int, siblings: list[Loop[int]]) -> list[tuple[int, ...]]:
     """Return the digits of the first sibling of each kind along one dim, in instance order."""
     chain = scene.chains[dim]
     loops = counter.nest.chains[dim][: len(chain)]

@@ -77,7 +77,7 @@ class EvenSingle:
 
     __slots__ = ("_times", "whole")
 
-    def __init__(self, extent: int, loops: tuple[Loop, ...], chain: Chain) -> None:
+    def __init__(self, extent: int, loops: tuple[Loop[int], ...], chain: Chain) -> None:
         pinned = prod(loop.trips for loop, link in zip(loops, chain, strict=False) if link[1] is Part.PINNED)
         self.whole = extent // pinned
         self._times = sum(part is Part.TIME for _, part, _ in chain)
@@ -94,7 +94,7 @@ class EvenIdle:
 
     __slots__ = ("_places", "whole")
 
-    def __init__(self, loops: tuple[Loop, ...], chain: Chain) -> None:
+    def __init__(self, loops: tuple[Loop[int], ...], chain: Chain) -> None:
         self._places = [1]
         for loop, (_, part, _) in zip(loops, chain, strict=False):
             if part is Part.EACH:
@@ -281,7 +281,7 @@ def _parts(machine: MachineModel, parent: Node, node: Node, siblings: Siblings) 
     return tuple(parts)
 
 
-def _chain(loops: tuple[Loop, ...], node: Node, parts: tuple[Part, ...], pins: Pins, pinned: int) -> Chain:
+def _chain(loops: tuple[Loop[int], ...], node: Node, parts: tuple[Part, ...], pins: Pins, pinned: int) -> Chain:
     """Return what the loops of one dim are to the node, without the FREE ones inside all others (their digits span
     what the others leave). pinned: pins count for loops over so many fan-outs, the outermost first."""
     links: list[Link] = []

@@ -1,12 +1,13 @@
 """The closed form where every tile divides the enclosing one: all instances do the same, one formula per carry.
 
-docs/closed_form.md derives what is computed here; the words (carry, kept, events, arrivals) are explained there.
+docs/closed_form.md derives what is computed here; the words (carry, kept, events, arrivals) are explained there. The
+numbers are Python integers, or expressions in the tiles (`polymap.costmodel.symbolic`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import prod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from polymap.arithmetic import (
     Placed,
@@ -17,62 +18,96 @@ from polymap.arithmetic import (
     too_large,
     translated_sum,
 )
-from polymap.costmodel.closed_form.accounting import Busiest, Row
+from polymap.costmodel.closed_form.accounting import AlikeNode, Amount, Busiest, Row, rows_where_alike
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Nest, Node
 
-Steps = list[tuple[int, int]]
+
+class Sized(Protocol):
+    """A set of integers."""
+
+    @property
+    def size(self) -> Any: ...
 
 
-class Spot:
+TileSet = TypeVar("TileSet", bound=Sized)
+Steps = list[tuple[Amount, Amount]]  # (stride, count) per progression {0, stride, ..., (count - 1) * stride}
+
+
+class Progressions(Protocol[Amount, TileSet]):
+    """Sums of progressions over one type of numbers, as sets of integers of which 0 is the least."""
+
+    @property
+    def one(self) -> Amount: ...
+
+    def tile(self, steps: Steps[Amount]) -> TileSet:
+        """Return the sum of progressions; strides of any sign."""
+        ...
+
+    def overlap(self, tile: TileSet, shift: Amount) -> Amount:
+        """Return how many elements a set has in common with itself moved by `shift`."""
+        ...
+
+    def spread_size(self, tile: TileSet, steps: Steps[Amount]) -> Amount:
+        """Return the elements of the sum of a set and of progressions."""
+        ...
+
+    def new_size(self, tile: TileSet, shift: Amount, steps: Steps[Amount]) -> Amount:
+        """Return the same of what the set has that it lacked one shift ago."""
+        ...
+
+    def differs(self, one: Amount, other: Amount) -> bool: ...
+
+
+class NodeView(Generic[Amount]):
     """One node of one tensor among the loops: what is fixed, what is free, and how its siblings differ.
 
-    above: the temporal loops above, outermost first. steps: the product of their trips. tile: elements along singles.
-    free: per window the progressions of its tile. parents, instances: how many instances the parent and the node have.
-    apart: product of the trips of sibling loops over singles. idle: (fan-out, trips) of sibling loops over dims that
-    the tensor lacks. spread: per window (fan-out, stride, trips) of its sibling loops.
+    above: the temporal loops above, outermost first, each with the product of the trips outside of it. steps: the
+    product of all their trips. tile: elements along singles. free: per window the progressions of its tile.
+    instances: how many the node has. apart: product of the trips of sibling loops over singles. idle: (fan-out, trips)
+    of sibling loops over dims that the tensor lacks. spread: per window (fan-out, stride, trips) of its sibling loops.
     """
 
-    __slots__ = ("above", "apart", "free", "idle", "instances", "parents", "spread", "steps", "tile")
+    __slots__ = ("above", "apart", "free", "idle", "instances", "is_compute", "level", "spread", "steps", "tile")
 
-    def __init__(self, tensor: TensorModel, loops: tuple[Loop, ...], parent: Node, node: Node) -> None:
-        kinds = tensor.kinds
-        self.above: list[Loop] = []
-        self.steps = self.tile = self.parents = self.instances = self.apart = 1
-        self.free: list[Steps] = [[] for _ in tensor.windows]
-        self.spread: list[list[tuple[int, int, int]]] = [[] for _ in tensor.windows]
-        self.idle: list[tuple[int, int]] = []
+    def __init__(
+        self, one: Amount, tensor: TensorModel, loops: Sequence[Loop[Amount]], parent: Node, node: Node
+    ) -> None:
+        kinds, position, fans, outer_fans = tensor.kinds, node.position, node.fans, parent.fans
+        steps = tile = instances = apart = one
+        self.level, self.is_compute = node.level, node.level < 0
+        self.above: list[tuple[Loop[Amount], Amount]] = []
+        self.free: list[Steps[Amount]] = [[] for _ in tensor.windows]
+        self.spread: list[list[tuple[int, Amount, Amount]]] = [[] for _ in tensor.windows]
+        self.idle: list[tuple[int, Amount]] = []
         for loop in loops:
-            fanout, trips = loop.fanout, loop.trips
+            dim, _, trips, fanout, _ = loop
             if fanout == TEMPORAL:
-                if loop.position < node.position:
-                    self.above.append(loop)
-                    self.steps *= trips
+                if loop.position < position:
+                    self.above.append((loop, steps))
+                    steps = steps * trips
                     continue
-            elif fanout < node.fans:
-                self.instances *= trips
-                if fanout < parent.fans:
-                    self.parents *= trips
-                elif kinds[loop.dim] == 1:
-                    self.apart *= trips
-                elif kinds[loop.dim] == 0:
+            elif fanout < fans:
+                instances = instances * trips
+                if fanout < outer_fans:
+                    pass
+                elif kinds[dim] == 1:
+                    apart = apart * trips
+                elif kinds[dim] == 0:
                     self.idle.append((fanout, trips))
                 else:
-                    window, factor = _window(tensor, loop.dim)
-                    self.spread[window].append((fanout, factor * loop.tile, trips))
+                    window, factor = window_of(tensor, dim)
+                    self.spread[window].append((fanout, loop.tile * factor, trips))
                 continue
-            if kinds[loop.dim] == 1:
-                self.tile *= trips
-            elif kinds[loop.dim] == 2:
-                window, factor = _window(tensor, loop.dim)
-                self.free[window].append((factor * loop.tile, trips))
-
-    def shapes(self) -> list[Shape]:
-        """Return the tile along each window, its least element taken as 0."""
-        return [progressions(steps)[1] for steps in self.free]
+            if kinds[dim] == 1:
+                tile = tile * trips
+            elif kinds[dim] == 2:
+                window, factor = window_of(tensor, dim)
+                self.free[window].append((loop.tile * factor, trips))
+        self.steps, self.tile, self.instances, self.apart = steps, tile, instances, apart
 
 
-def _window(tensor: TensorModel, dim: int) -> tuple[int, int]:
+def window_of(tensor: TensorModel, dim: int) -> tuple[int, int]:
     """Return (number of the window that has the dim, the dim's coefficient in it)."""
     for number, window in enumerate(tensor.windows):
         for member, factor in window.terms:
@@ -81,153 +116,228 @@ def _window(tensor: TensorModel, dim: int) -> tuple[int, int]:
     raise AssertionError("the dim is in a window")
 
 
-Busy = tuple[int, int]  # elements that the busiest instance reads and writes; the same instance for all tensors
+class DividingTiles(Generic[Amount, TileSet]):
+    """Counts the nodes of one tensor. Sums of tiles out of reach raise BudgetError."""
+
+    __slots__ = ("_entries", "_machine", "_sums", "_tensor", "_tiles", "views")
+
+    def __init__(
+        self,
+        sums: Progressions[Amount, TileSet],
+        machine: MachineModel,
+        tensor: TensorModel,
+        loops: Sequence[Loop[Amount]],
+        nodes: Sequence[Node],
+    ) -> None:
+        self._sums, self._machine, self._tensor = sums, machine, tensor
+        self.views = [
+            NodeView(sums.one, tensor, loops, parent, node)
+            for parent, node in zip((nodes[0], *nodes), nodes, strict=False)
+        ]
+        self._tiles: dict[int, list[TileSet]] = {}
+        self._entries: dict[int, Amount] = {}
+
+    def tiles(self, number: int) -> list[TileSet]:
+        """Return the tile of node `number` along each window."""
+        found = self._tiles.get(number)
+        if found is None:
+            found = self._tiles[number] = [self._sums.tile(steps) for steps in self.views[number].free]
+        return found
+
+    def tile(self, number: int) -> Amount:
+        """Return the elements of the tile of node `number`."""
+        total = self.views[number].tile
+        for tile in self.tiles(number):
+            total = total * tile.size
+        return total
+
+    def entries(self, number: int) -> Amount:
+        """Return how many elements enter one instance of node `number` in all."""
+        found = self._entries.get(number)
+        if found is None:
+            found = self._entries[number] = self._whole_less_kept(number)
+        return found
+
+    def _whole_less_kept(self, number: int) -> Amount:
+        """Return the elements of the tiles of all steps less what each carry keeps."""
+        view, tiles, overlap_of = self.views[number], self.tiles(number), self._sums.overlap
+        whole = view.steps
+        for tile in tiles:
+            whole = whole * tile.size
+        for kept, shifts in self._carries(view):
+            for tile, shift in zip(tiles, shifts, strict=True):
+                kept = kept * overlap_of(tile, shift)
+                if kept == 0:
+                    break
+            whole = whole - kept
+        return view.tile * whole
+
+    def _carries(self, view: NodeView[Amount]) -> Iterator[tuple[Amount, list[Amount]]]:
+        """Yield (how often, shift of each window's tile) per carry that keeps the singles, innermost first."""
+        tensor, one = self._tensor, self._sums.one
+        wraps = [one - one for _ in tensor.windows]
+        for loop, outer in reversed(view.above):
+            kind, further = tensor.kinds[loop.dim], loop.trips - one
+            if kind == 1:
+                break  # from here on outwards, every carry moves the singles
+            shifts = [wrap * -1 for wrap in wraps]
+            if kind == 2:
+                window, factor = window_of(tensor, loop.dim)
+                shifts[window] = shifts[window] + loop.tile * factor
+                wraps[window] = wraps[window] + loop.tile * factor * further
+            yield outer * further, shifts
+
+    def loads(self, number: int) -> Amount:
+        """Return the elements that one instance of the parent of node `number` reads for what the node loads."""
+        view, machine, sums = self.views[number], self._machine, self._sums
+        copies = view.apart
+        for fanout, trips in view.idle:
+            if machine.repeats[fanout]:
+                copies = copies * trips
+        united: list[Steps[Amount]] = []
+        for spread in view.spread:
+            alike: Steps[Amount] = []
+            together: Steps[Amount] = []
+            for fanout, stride, trips in spread:
+                if machine.repeats[fanout]:
+                    copies = copies * trips
+                elif machine.unites[fanout]:
+                    together.append((stride, trips))
+                else:
+                    alike.append((stride, trips))
+            if alike:
+                copies = copies * sums.tile(alike).size
+            united.append(together)
+        if view.is_compute:
+            for together in united:
+                copies = copies * sums.tile(together).size
+            return copies * self._tensor.reads * view.steps
+        return copies * (self._united_entries(number, united) if any(united) else self.entries(number))
+
+    def _united_entries(self, number: int, united: list[Steps[Amount]]) -> Amount:
+        """Return the elements of all loads, each the union over siblings displaced by `united`."""
+        view, tiles, sums = self.views[number], self.tiles(number), self._sums
+        spread = [sums.spread_size(tile, steps) for tile, steps in zip(tiles, united, strict=True)]
+        whole = _product(view.steps, spread)
+        for kept, shifts in self._carries(view):
+            for tile, steps, size, shift in zip(tiles, united, spread, shifts, strict=True):
+                kept = kept * (size - sums.new_size(tile, shift, steps))
+            whole = whole - kept
+        return view.tile * whole
+
+    def arrivals(self, number: int) -> Amount:
+        """Return how many drains of node `number` reach one parent instance, siblings added on the way where there are
+        adders."""
+        view, adds = self.views[number], self._machine.adds
+        total = view.apart
+        for fanout, trips in view.idle:
+            if not adds[fanout]:
+                total = total * trips
+        for spread in view.spread:
+            added: Steps[Amount] = []
+            for fanout, stride, trips in spread:
+                if view.is_compute and adds[fanout]:
+                    added.append((stride, trips))
+                else:
+                    total = total * trips
+            if added:
+                total = total * self._sums.tile(added).size
+        return total * (view.steps if view.is_compute else self.entries(number))
+
+    def shares(self, number: int) -> Amount:
+        """Return how many siblings of node `number` hold different elements; along windows all are taken to."""
+        view = self.views[number]
+        apart = view.apart
+        for spread in view.spread:
+            for _, _, trips in spread:
+                apart = apart * trips
+        return apart
+
+    def holds_apart(self, number: int) -> bool:
+        """Return whether no siblings of node `number` hold an element through different offsets of a window."""
+        view, sums = self.views[number], self._sums
+        for tile, spread in zip(self.tiles(number), view.spread, strict=True):
+            steps = [(stride, trips) for _, stride, trips in spread]
+            if steps and sums.differs(
+                sums.spread_size(tile, steps), _product(tile.size, [trips for _, trips in steps])
+            ):
+                return False
+        return True
+
+    def is_lopsided(self, number: int) -> bool:
+        """Return whether siblings at node `number` or further out may share an element of a window, so that they take
+        different shares of the partial sums that come back."""
+        return any(spread for view in self.views[1 : number + 1] for spread in view.spread)
+
+    def nodes(self) -> list[AlikeNode[Amount]]:
+        """Return what each holder of the tensor does."""
+        served = self.arrivals if self._tensor.written else self.loads
+        return [
+            AlikeNode(
+                view.level,
+                view.instances,
+                self.shares(number),
+                self.tile(number),
+                self.entries(number) if number else self.tile(number),
+                served(number + 1),
+            )
+            for number, view in enumerate(self.views[:-1])
+        ]
 
 
-def count_uniform(model: WorkloadModel, machine: MachineModel, nest: Nest) -> tuple[list[Row], tuple[Busiest, ...]]:
-    """Return the rows of all tensors and the busiest instance per level.
+def _product(first: Any, factors: Iterable[Any]) -> Any:
+    for factor in factors:
+        first = first * factor
+    return first
 
-    Raises BudgetError where a tile is out of reach.
+
+class IntegerProgressions:
+    """Sums of progressions of Python integers; raises BudgetError where a set has too many gaps."""
+
+    __slots__ = ()
+    one = 1
+
+    def tile(self, steps: Steps[int]) -> Shape:
+        """Return the sum of progressions."""
+        return progressions(steps)[1]
+
+    def overlap(self, tile: Shape, shift: int) -> int:
+        """Return how many elements a set has in common with itself moved by `shift`."""
+        return overlap(tile, tile, shift)
+
+    def spread_size(self, tile: Shape, steps: Steps[int]) -> int:
+        """Return the elements of the sum of a set and of progressions."""
+        return translated_sum(Placed(0, tile), steps).size
+
+    def new_size(self, tile: Shape, shift: int, steps: Steps[int]) -> int:
+        """Return the same of what the set has that it lacked one shift ago."""
+        now = Placed(0, tile)
+        new = difference(now, Placed(-shift, tile)) if abs(shift) <= tile.span else now
+        return 0 if new is None else translated_sum(new, steps).size
+
+    def differs(self, one: int, other: int) -> bool:
+        """Return whether two integers differ."""
+        return one != other
+
+
+_INTEGERS = IntegerProgressions()
+
+
+def count_dividing(
+    model: WorkloadModel, machine: MachineModel, nest: Nest
+) -> tuple[list[Row[int]], tuple[Busiest, ...]]:
+    """Return the rows of all tensors and the busiest instance per level, the same one for all tensors.
+
+    Raises BudgetError where a tile is out of reach, or siblings take different shares of partial sums.
     """
-    rows: list[Row] = []
+    rows: list[Row[int]] = []
     use = [[0, 0] for _ in machine.level_names]
     for tensor, nodes in zip(model.tensors, nest.holders, strict=True):
-        spots = [
-            Spot(tensor, nest.loops, parent, node) for parent, node in zip((nodes[0], *nodes), nodes, strict=False)
-        ]
-        count = _written if tensor.written else _read
-        for row, (reads, writes) in count(machine, tensor, nodes, spots):
+        counted = DividingTiles(_INTEGERS, machine, tensor, nest.loops, nodes)
+        for number, (row, (reads, writes)) in enumerate(rows_where_alike(tensor, counted.nodes())):
+            if tensor.written and row.fills and counted.is_lopsided(number):
+                raise too_large()
             rows.append(row)
             use[row.level][0] += reads * tensor.bits
             use[row.level][1] += writes * tensor.bits
     return rows, tuple(Busiest(read, written, read + written) for read, written in use)
-
-
-def _read(
-    machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]
-) -> Iterator[tuple[Row, Busy]]:
-    """Yield the rows of a read-only tensor: fills per instance, and one message per distinct load above them."""
-    fills = 0
-    for node, spot, below, node_below in zip(nodes, spots, spots[1:], nodes[1:], strict=False):
-        tile = spot.tile * prod(shape.size for shape in spot.shapes())
-        reads = _messages(machine, tensor, below, compute=node_below.level < 0)
-        row = Row(node.level, tensor.index, reads, fills, fills, 0, tile)
-        yield row, (reads // spot.instances, fills // spot.instances)
-        if node_below.level >= 0:
-            fills = _entries(tensor, below, below.shapes()) * below.instances
-
-
-def _entries(tensor: TensorModel, spot: Spot, shapes: list[Shape]) -> int:
-    """Return how many elements enter one instance in all: whole tiles less what each carry keeps."""
-    kept = sum(
-        outer * prod(overlap(shape, shape, shift) for shape, shift in zip(shapes, shifts, strict=True))
-        for outer, shifts in _carries(tensor, spot)
-    )
-    return spot.tile * (spot.steps * prod(shape.size for shape in shapes) - kept)
-
-
-def _carries(tensor: TensorModel, spot: Spot) -> list[tuple[int, list[int]]]:
-    """Return (how often, shift of each window's tile) per carry at which the singles stand still, innermost first."""
-    carries: list[tuple[int, list[int]]] = []
-    wraps = [0] * len(tensor.windows)
-    outer = spot.steps
-    for loop in reversed(spot.above):
-        outer //= loop.trips
-        kind = tensor.kinds[loop.dim]
-        if kind == 1:
-            break  # from here on outwards, every carry moves the singles
-        shifts = [-wrap for wrap in wraps]
-        if kind == 2:
-            window, factor = _window(tensor, loop.dim)
-            shifts[window] += factor * loop.tile
-            wraps[window] += factor * loop.tile * (loop.trips - 1)
-        carries.append((outer * (loop.trips - 1), shifts))
-    return carries
-
-
-def _messages(machine: MachineModel, tensor: TensorModel, spot: Spot, *, compute: bool) -> int:
-    """Return the elements that all parent instances read for what `spot` loads."""
-    copies = spot.parents * spot.apart
-    for fanout, trips in spot.idle:
-        if machine.repeats[fanout]:
-            copies *= trips
-    shapes = [] if compute else spot.shapes()
-    united: list[Steps] = []
-    for spread in spot.spread:
-        alike: Steps = []
-        together: Steps = []
-        for fanout, stride, trips in spread:
-            if machine.repeats[fanout]:
-                copies *= trips
-            elif machine.unites[fanout]:
-                together.append((stride, trips))
-            else:
-                alike.append((stride, trips))
-        copies *= progressions(alike)[1].size
-        united.append(together)
-    if compute:
-        return copies * tensor.reads * spot.steps * prod(progressions(together)[1].size for together in united)
-    if not any(united):
-        return copies * _entries(tensor, spot, shapes)
-    return copies * _united_entries(tensor, spot, shapes, united)
-
-
-def _united_entries(tensor: TensorModel, spot: Spot, shapes: list[Shape], united: list[Steps]) -> int:
-    """Return the elements of all loads, each the union over siblings displaced by `united`."""
-    whole = [translated_sum(Placed(0, shape), steps) for shape, steps in zip(shapes, united, strict=True)]
-    kept = 0
-    for outer, shifts in _carries(tensor, spot):
-        still = 1
-        for shape, steps, total, shift in zip(shapes, united, whole, shifts, strict=True):
-            # the tile before was displaced by -shift against the one now
-            new = difference(Placed(0, shape), Placed(-shift, shape)) if abs(shift) <= shape.span else Placed(0, shape)
-            if new is not None:
-                loaded = translated_sum(new, steps)
-                still *= total.size - loaded.size
-            else:
-                still *= total.size
-        kept += outer * still
-    return spot.tile * (spot.steps * prod(total.size for total in whole) - kept)
-
-
-def _written(
-    machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]
-) -> Iterator[tuple[Row, Busy]]:
-    """Yield the rows of a written tensor from entries, entry events and arrivals (docs/closed_form.md)."""
-    fills = first_fills = 0  # of all instances; of the one that is first among its siblings everywhere
-    entries = 0
-    lopsided = False
-    for number, (node, spot, below) in enumerate(zip(nodes, spots, spots[1:], strict=False)):
-        shapes = spot.shapes()
-        tile = spot.tile * prod(shape.size for shape in shapes)
-        if number == 0:
-            entries = tile
-            fills = first_fills = tile if tensor.initial and not tensor.overwritten else 0
-        else:
-            enter = _entries(tensor, spot, shapes)
-            lopsided = lopsided or any(spot.spread)
-            offsets = spot.apart * prod(trips for spread in spot.spread for _, _, trips in spread)
-            first_fills = (enter * offsets - entries // spot.parents + first_fills) // offsets
-            fills += enter * offsets * spot.parents - entries
-            entries = enter * spot.instances
-            if lopsided and fills:  # siblings may share an element of a window, or take different shares
-                raise too_large()
-        arrivals = _arrivals(machine, tensor, below, compute=number + 2 == len(nodes))
-        if number == 0:
-            reads = arrivals - entries + fills
-            yield Row(node.level, tensor.index, reads, arrivals, 0, 0, tile), (reads, arrivals)
-        else:
-            moved, busy = arrivals + fills, arrivals // spot.instances + first_fills
-            yield Row(node.level, tensor.index, moved, moved, fills, entries, tile), (busy, busy)
-
-
-def _arrivals(machine: MachineModel, tensor: TensorModel, spot: Spot, *, compute: bool) -> int:
-    """Return how many drains reach the parent instances, siblings added on the way where there are adders."""
-    total = spot.parents * spot.apart * prod(trips for fanout, trips in spot.idle if not machine.adds[fanout])
-    if not compute:
-        spread = prod(trips for spread in spot.spread for _, _, trips in spread)
-        return total * spread * _entries(tensor, spot, spot.shapes())
-    for spread in spot.spread:
-        total *= prod(trips for fanout, _, trips in spread if not machine.adds[fanout])
-        total *= progressions((stride, trips) for fanout, stride, trips in spread if machine.adds[fanout])[1].size
-    return total * spot.steps

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from polymap.costmodel.closed_form.groups import WorkloadModel
 from polymap.ir import Architecture, Branch, Compute, Fanout, Mapping, Spatial, Storage, Temporal
 
 TEMPORAL = -1
 
+Size = TypeVar("Size")
+
 _MAX_LOOPS = 100
 
 
-class Loop(NamedTuple):
+class Loop(NamedTuple, Generic[Size]):
     """One loop of more than one iteration. trips: nominal. fanout: index among the machine's, or TEMPORAL.
 
     position: in the tree.
     """
 
     dim: int
-    tile: int
-    trips: int
+    tile: Size
+    trips: Size
     fanout: int
     position: int
 
@@ -58,8 +60,8 @@ class Nest:
     first, the compute unit last.
     """
 
-    loops: tuple[Loop, ...]
-    chains: tuple[tuple[Loop, ...], ...]
+    loops: tuple[Loop[int], ...]
+    chains: tuple[tuple[Loop[int], ...], ...]
     even: tuple[bool, ...]
     holders: tuple[tuple[Node, ...], ...]
 
@@ -85,8 +87,8 @@ def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Ne
     numbers = {name: number for number, name in enumerate(model.dims)}
     tensors = {tensor.name: tensor.index for tensor in model.tensors}
     tiles = list(model.extents)
-    chains: list[list[Loop]] = [[] for _ in tiles]
-    loops: list[Loop] = []
+    chains: list[list[Loop[int]]] = [[] for _ in tiles]
+    loops: list[Loop[int]] = []
     holders: list[list[Node]] = [[Node(0, -1, 0)] for _ in tensors]
     even = [True] * len(tiles)
     for position, node in enumerate(mapping.nodes):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from math import prod
 
 from polymap.arithmetic import too_large
-from polymap.costmodel.closed_form.accounting import Row
+from polymap.costmodel.closed_form.accounting import Row, rows_of
 from polymap.costmodel.closed_form.carries import (
     NO_PINS,
     Chains,
@@ -158,43 +156,19 @@ class Counter:
             total *= places(links, len(links), extent)
         return total
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Row[int]]:
         """Return the rows of all tensors."""
-        found: list[Row] = []
+        found: list[Row[int]] = []
         for tensor, nodes in zip(self.model.tensors, self.nest.holders, strict=True):
-            found += self.written_rows(tensor, nodes) if tensor.written else self._read_rows(tensor, nodes)
+            found += rows_of(self, tensor, nodes, 0)
         return found
-
-    def _read_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row]:
-        fills = 0
-        for node, below in pairwise(nodes):
-            reads = self.messages(tensor, node, below)
-            yield Row(node.level, tensor.index, reads, fills, fills, 0, self.tile(tensor, node))
-            if below.level >= 0:
-                fills = self.fills(tensor, node, below)
 
     def refills(self, tensor: TensorModel, node: Node) -> int:
         """Return how many partial sums all instances of a node of a written tensor take from their parents."""
         if (tensor.index, node.level) not in self._refills:
             nodes = self.nest.holders[tensor.index]
-            self._refills |= {(row.tensor, row.level): row.fills for row in self.written_rows(tensor, nodes)}
+            self._refills |= {(row.tensor, row.level): row.fills for row in rows_of(self, tensor, nodes, 0)}
         return self._refills[tensor.index, node.level]
-
-    def written_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row]:
-        """Yield the rows of the target from entries, entry events and arrivals (docs/closed_form.md)."""
-        entries = fills = 0
-        for number, (node, below) in enumerate(pairwise(nodes)):
-            tile = self.tile(tensor, node)
-            arrivals = self.arrivals(tensor, node, below)
-            if number == 0:
-                entries = tile
-                fills = tile if tensor.initial and not tensor.overwritten else 0
-                yield Row(node.level, tensor.index, arrivals - entries + fills, arrivals, 0, 0, tile)
-            else:
-                parent = nodes[number - 1]
-                fills += self.events(tensor, parent, node) - self.silent_events(tensor, parent, node) - entries
-                entries = self.entries(tensor, parent, node)
-                yield Row(node.level, tensor.index, arrivals + fills, arrivals + fills, fills, entries, tile)
 
 
 def _kept(scene: Scene, clock: Clock) -> int:

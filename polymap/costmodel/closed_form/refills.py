@@ -93,7 +93,7 @@ def _tables(scene: Scene, nest: Nest) -> list[WindowTable]:
     ]
 
 
-def _carries(scene: Scene, judged: list[int]) -> Iterator[tuple[Loop, int, list[Cut]]]:
+def _carries(scene: Scene, judged: list[int]) -> Iterator[tuple[Loop[int], int, list[Cut]]]:
     """Yield (loop, how often everything but windows and judged dims stays, cut of each dim) per carry."""
     outside = [0] * len(scene.chains)
     for loop in scene.above:

@@ -32,7 +32,7 @@ class Shares(NamedTuple):
     """The partial sums that each instance of a node takes. amounts: an axis per loop of `loops`. An instance with
     another digit than 0 of any other spatial loop along which the tensor lacks a dim takes none."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[Loop[int], ...]
     amounts: Amounts
 
     def most(self, digits: Mapping[int, range]) -> int:
@@ -149,7 +149,7 @@ class _Count:
         order = _order(self._counter.nest.loops, self._nodes[number:], above.fans)
         return [factor.view(scene.chains, order) for factor in self._factors]
 
-    def _carries(self, node: Node) -> list[Loop]:
+    def _carries(self, node: Node) -> list[Loop[int]]:
         return [loop for loop in self._counter.nest.loops if loop.fanout == TEMPORAL and loop.position < node.position]
 
     def _chain(self, dim: int, node: Node) -> Chain:
@@ -173,7 +173,7 @@ class _Count:
             return kept_indices(extent, chain, len(chain), Clock.OWN)
         return places(chain, sum(part is Part.TIME for _, part, _ in chain), extent)
 
-    def _kept(self, dim: int, node: Node, carry: Loop) -> int:
+    def _kept(self, dim: int, node: Node, carry: Loop[int]) -> int:
         """Return the elements along a dim that stay at a carry, or its steps where the tensor lacks it."""
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
         outside = sum(
@@ -191,7 +191,7 @@ class _Count:
         return reduce(np.multiply.outer, found, start)
 
 
-def _order(loops: Sequence[Loop], nodes: Sequence[Node], fans: int) -> list[Loop]:
+def _order(loops: Sequence[Loop[int]], nodes: Sequence[Node], fans: int) -> list[Loop[int]]:
     """Return the loops whose digits say, the most significant first, which of the instances below `fans` fan-outs takes
     an element first: the siblings of the outermost node in order, then the steps below each, and so on inwards."""
     found = _siblings_between(loops, fans, nodes[0].fans)
@@ -201,7 +201,7 @@ def _order(loops: Sequence[Loop], nodes: Sequence[Node], fans: int) -> list[Loop
     return found
 
 
-def _siblings_between(loops: Sequence[Loop], low: int, high: int) -> list[Loop]:
+def _siblings_between(loops: Sequence[Loop[int]], low: int, high: int) -> list[Loop[int]]:
     found = [loop for loop in loops if low <= loop.fanout < high]
     return sorted(found, key=lambda loop: (loop.fanout, loop.position))
 
@@ -224,7 +224,7 @@ class _Factor:
     """A window, or a dim that the tensor lacks. loops: the spatial ones above the node, in instance order; instances:
     how many digits they have; instance: per point of the box, that in which it is."""
 
-    def __init__(self, counter: Counter, terms: tuple[tuple[int, int], ...], path: Sequence[Loop]) -> None:
+    def __init__(self, counter: Counter, terms: tuple[tuple[int, int], ...], path: Sequence[Loop[int]]) -> None:
         dims = [dim for dim, _ in terms]
         self._terms, self._nest, self._extents = terms, counter.nest, counter.model.extents
         self.path = path
@@ -240,7 +240,7 @@ class _Factor:
                 self._digits[loop.position], rest = np.divmod(rest, loop.tile)
         self.instance = self.code(self.loops)
 
-    def code(self, loops: Sequence[Loop]) -> Integers:
+    def code(self, loops: Sequence[Loop[int]]) -> Integers:
         """Return the number of each point's digits of these loops, the first loop the most significant."""
         code = np.zeros(prod(self._extents[dim] for dim, _ in self._terms), dtype=np.int64)
         for loop in loops:
@@ -248,7 +248,7 @@ class _Factor:
                 code = code * loop.trips + self._digits[loop.position]
         return code
 
-    def view(self, chains: Sequence[Chain], order: Sequence[Loop]) -> _View:
+    def view(self, chains: Sequence[Chain], order: Sequence[Loop[int]]) -> _View:
         axes = tuple(
             Axis(factor, self._extents[dim], chains[dim], self._nest.chains[dim]) for dim, factor in self._terms
         )
@@ -274,7 +274,7 @@ class _View:
         _, first = np.unique(self._step * (self._aparts * self._elements) + self._held, return_index=True)
         return self._by_instance(first)
 
-    def kept(self, carry: Loop) -> Integers:
+    def kept(self, carry: Loop[int]) -> Integers:
         """Return the same of those at a carry that any of the compared siblings held before."""
         now, before = self._at(carry)[:2]
         groups, first = np.unique(now.groups, return_index=True)
@@ -283,7 +283,7 @@ class _View:
     def _by_instance(self, points: Integers) -> Integers:
         return np.bincount(self._instance[points], minlength=self._factor.instances)
 
-    def _at(self, carry: Loop) -> tuple[_Rows, _Rows, Callable[[], tuple[Integers, Booleans]]]:
+    def _at(self, carry: Loop[int]) -> tuple[_Rows, _Rows, Callable[[], tuple[Integers, Booleans]]]:
         """Return the points in the steps at a carry and before it, and what tells the past of their groups."""
         before, now, since = self._table.steps(carry.position, moved=carry.dim in self._dims)
         numbers = np.full((2, self._table.shape[0]), -1, dtype=np.int64)
@@ -296,7 +296,7 @@ class _View:
             rows.append(_Rows(points, groups, size))
         return rows[0], rows[1], lambda: self._table.past(before, since)
 
-    def kinds(self, carry: Loop, *, with_past: bool) -> _Kinds:
+    def kinds(self, carry: Loop[int], *, with_past: bool) -> _Kinds:
         now, before, past = self._at(carry)
         groups, at = np.unique(now.groups, return_index=True)
         kept = before.has(groups)

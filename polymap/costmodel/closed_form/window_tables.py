@@ -47,7 +47,7 @@ class Axis(NamedTuple):
     factor: int
     extent: int
     chain: Chain
-    loops: tuple[Loop, ...]
+    loops: tuple[Loop[int], ...]
 
 
 class Points(NamedTuple):

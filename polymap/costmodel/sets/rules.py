@@ -1,4 +1,4 @@
-"""The three rules by which elements move (design: counting), each written with tables."""
+"""The three rules by which elements move (docs/counting.md), each written with tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulator's memories hold, and the three rules by which elements move (design: counting).
+"""What the simulator's memories hold, and the three rules by which elements move (docs/counting.md).
 
 Every rule answers the same four questions for one tensor: what leaves a place, what enters it, what one step's compute
 reads and writes, and what is held. Elements move one by one; every move is entered in the ledger.

@@ -1,5 +1,5 @@
 """The loop tree as the simulator walks it: places that hold tensors, and every statement instance with its time and
-position (design: counting, "A mapping is a loop tree").
+position (docs/counting.md, "A mapping is a loop tree").
 
 Nothing is summarised here: an index becomes its digits, the digits become the clock and the fan-out coordinates.
 """

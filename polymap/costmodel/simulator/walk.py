@@ -1,7 +1,7 @@
-"""The referee: every step of a mapping walked, every element moved one by one, straight from the design.
+"""The referee: every step of a mapping walked, every element moved one by one, straight from docs/counting.md.
 
-Nothing here is clever, and nothing is shared with the closed form or with the counting by sets. What the text of the
-design leaves open is decided here, and written down:
+Nothing here is clever, and nothing is shared with the closed form or with the counting by sets. What that text
+leaves open is decided here:
 - A place inside a Branch has no tile while another child runs.
 - An array follows the rules of partial sums if the program accumulates into it with one operator and never reads it;
   every other written array follows the plain rule, where an idle instance holds nothing either.

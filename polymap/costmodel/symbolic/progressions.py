@@ -218,3 +218,34 @@ def new_part(region: Region, shape: Shape, shift: Expr) -> Shape | None:
 def differs(region: Region, one: Expr, other: Expr) -> bool:
     """Return whether two expressions differ."""
     return region.holds(Ne(cancel(one - other), ZERO))
+
+
+class ExpressionProgressions:
+    """Sums of progressions of expressions; what is compared becomes a condition of the region."""
+
+    __slots__ = ("_region",)
+    one = ONE
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+
+    def tile(self, steps: Steps) -> Shape:
+        """Return the sum of progressions. Raises BudgetError where they interleave."""
+        return shape_of(self._region, steps)
+
+    def overlap(self, tile: Shape, shift: Expr) -> Expr:
+        """Return how many elements a set has in common with itself moved by `shift`."""
+        return overlap(self._region, tile, shift)
+
+    def spread_size(self, tile: Shape, steps: Steps) -> Expr:
+        """Return the elements of the sum of a set and of progressions."""
+        return self.tile([*tile.steps, *steps]).size
+
+    def new_size(self, tile: Shape, shift: Expr, steps: Steps) -> Expr:
+        """Return the same of what the set has that it lacked one shift ago."""
+        new = new_part(self._region, tile, shift)
+        return ZERO if new is None else self.spread_size(new, steps)
+
+    def differs(self, one: Expr, other: Expr) -> bool:
+        """Return whether two expressions differ."""
+        return differs(self._region, one, other)

@@ -113,10 +113,10 @@ class ManyScene:
     def _permits(self) -> Ask:
         return Ask(stops=self._judge in (always, none_starts), starts=self._judge in (always, none_stops))
 
-    def _stays(self, carry: Loop, cuts: tuple[Cuts, ...], ask: Ask) -> list[Value]:
+    def _stays(self, carry: Loop[int], cuts: tuple[Cuts, ...], ask: Ask) -> list[Value]:
         return [self._stay(number, carry, cuts, ask) for number in range(len(self.axes))]
 
-    def _stay(self, number: int, carry: Loop, cuts: tuple[Cuts, ...], ask: Ask) -> Value:
+    def _stay(self, number: int, carry: Loop[int], cuts: tuple[Cuts, ...], ask: Ask) -> Value:
         axes = self.axes[number]
         if not is_spread(axes):
             ask = ask._replace(stops=True, starts=True)  # there is one sibling, and the element stays
@@ -130,7 +130,7 @@ class ManyScene:
     def _cuts_of_windows(self, cuts: list[Cut]) -> tuple[Cuts, ...]:
         return tuple(tuple(cuts[dim] for dim, _ in window.terms) for window in self.tensor.windows)
 
-    def _carries(self) -> Iterator[tuple[list[Value], tuple[Cuts, ...], Loop]]:
+    def _carries(self) -> Iterator[tuple[list[Value], tuple[Cuts, ...], Loop[int]]]:
         outside = [0] * len(self._extents)
         for loop in self.above:
             outside[loop.dim] += 1
@@ -181,7 +181,7 @@ class ManyScene:
     def _judged_dims(self) -> list[int]:
         return [dim for dim, kind in enumerate(self.tensor.kinds) if not kind and self._is_judged(self._chains[dim])]
 
-    def _still_elsewhere(self) -> Iterator[tuple[Loop, list[Cut], dict[int, Value]]]:
+    def _still_elsewhere(self) -> Iterator[tuple[Loop[int], list[Cut], dict[int, Value]]]:
         """Yield (carry, cuts, factors of the dims outside of windows) of the carries at which elements stay."""
         outside = [0] * len(self._extents)
         for loop in self.above:
@@ -204,7 +204,7 @@ class ManyScene:
         self,
         values: dict[int, Value],
         cuts: list[Cut],
-        carry: Loop,
+        carry: Loop[int],
         asked: dict[int, History | None],
         place: int,
         latest: int | None,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,12 +43,19 @@ class TrafficArrays:
     fills: IntegerArray
     drains: IntegerArray
 
+    def __eq__(self, other: object) -> bool:
+        return _are_equal(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.level, self.tensor, len(self.reads)))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostArrays:
     """The figures of `Cost`, each an array with one entry per mapping, in the order of the rows.
 
-    Integers are int64, and Python integers (dtype object) in a column where one is too large for that.
+    Integers are int64, and Python integers (dtype object) in a column where one is too large for that. Two are equal
+    where all entries are.
     """
 
     legal: NDArray[np.bool_]
@@ -60,6 +67,26 @@ class CostArrays:
     compute_cycles: IntegerArray
     latency_cycles: IntegerArray
     utilization: NDArray[np.float64]
+
+    def __eq__(self, other: object) -> bool:
+        return _are_equal(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.traffic, len(self.legal)))
+
+
+def _are_equal(one: object, other: object) -> bool:
+    """Whether two values, or tuples and classes of values, are of one type and equal, arrays entry by entry."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, TrafficArrays | CostArrays):
+        return all(_are_equal(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
+    if isinstance(one, tuple):
+        mine, theirs = cast("tuple[object, ...]", one), cast("tuple[object, ...]", other)
+        return len(mine) == len(theirs) and all(map(_are_equal, mine, theirs))
+    if isinstance(one, np.ndarray):
+        return np.array_equal(cast("IntegerArray", one), cast("IntegerArray", other))
+    return one == other
 
 
 def evaluate_many(workload: Workload, arch: Architecture, tree: Mapping, tiles: ArrayLike) -> CostArrays:

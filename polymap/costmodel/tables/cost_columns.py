@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.closed_form import MachineModel, WorkloadModel, machine_model, workload_model
+from polymap.costmodel.closed_form import MachineModel, Row, WorkloadModel, machine_model, workload_model
 from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
-from polymap.costmodel.tables.loops import ArrayRow, Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
+from polymap.costmodel.tables.loops import Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
 from polymap.costmodel.tables.partial_tiles import PartialPlan
 from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
 from polymap.schedules.space import any_order_is_legal
@@ -138,7 +138,7 @@ class Batch:
             readable &= end == 1
         return columns, readable
 
-    def _figures(self, columns: Columns, steps: Integers, rows: list[ArrayRow], busy: dict[int, Busy]) -> BatchFigures:
+    def _figures(self, columns: Columns, steps: Integers, rows: list[Row[Many]], busy: dict[int, Busy]) -> BatchFigures:
         model, arch, prices = self._model, self._arch, self._prices
         instances = prod(model.extents)
         compute = -(-steps // arch.compute.per_cycle) if arch.compute.per_cycle > 1 else steps
@@ -183,7 +183,7 @@ def _total(values: Iterable[Many]) -> Many:
     return total
 
 
-def _energy(prices: Prices, level: int, latency: Integers, rows: list[ArrayRow]) -> Many:
+def _energy(prices: Prices, level: int, latency: Integers, rows: list[Row[Many]]) -> Many:
     """Return a level's energy, as a multiple of 1 / unit: int64 where it fits, else Python integers."""
     exact = _python_integers if prices.most >= _INT64 else _as_they_are
     total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0

@@ -10,8 +10,17 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, TensorModel, WorkloadModel
-from polymap.costmodel.tables.loops import ArrayRow, Busy, Columns, Integers, Many, Place, Shape
+from polymap.costmodel.closed_form import (
+    TEMPORAL,
+    AlikeNode,
+    MachineModel,
+    Node,
+    Row,
+    TensorModel,
+    WorkloadModel,
+    rows_where_alike,
+)
+from polymap.costmodel.tables.loops import Busy, Columns, Integers, Many, Place, Shape
 from polymap.costmodel.tables.windows import Tiles, is_simple, sum_size, tiles_of
 
 
@@ -179,52 +188,23 @@ def _window(tensor: TensorModel, dim: int) -> tuple[int, int]:
 
 def count_arrays(
     model: WorkloadModel, machine: MachineModel, shape: Shape, columns: Columns
-) -> tuple[list[ArrayRow], dict[int, Busy]]:
+) -> tuple[list[Row[Many]], dict[int, Busy]]:
     """Return the rows of all tensors, in the order of `Counts.traffic`, and the busiest instance per level; only
     mappings that divide are right."""
-    rows: list[ArrayRow] = []
+    rows: list[Row[Many]] = []
     busy: dict[int, Busy] = {}
     for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
         spots = [
             Spot(columns, tensor, shape, parent, node) for parent, node in zip((nodes[0], *nodes), nodes, strict=False)
         ]
-        for row, reads, writes in (_written if tensor.written else _read)(machine, tensor, nodes, spots):
+        served = [spot.arrivals(machine) if tensor.written else spot.messages(machine) for spot in spots[1:]]
+        alike = [
+            AlikeNode(node.level, spot.instances, spot.here, spot.tile, spot.entries, below)
+            for node, spot, below in zip(nodes, spots, served, strict=False)
+        ]
+        for row, (reads, writes) in rows_where_alike(tensor, alike):
             rows.append(row)
             last = busy.get(row.level, Busy())
             read, written = reads * tensor.bits + last.read, writes * tensor.bits + last.written
             busy[row.level] = Busy(read, written, read + written)
     return sorted(rows, key=lambda row: (row.level, row.tensor)), busy
-
-
-Used = tuple[ArrayRow, Many, Many]  # with what the busiest instance reads and writes
-
-
-def _read(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]) -> list[Used]:
-    rows: list[Used] = []
-    for number, (node, spot, below) in enumerate(zip(nodes, spots, spots[1:], strict=False)):
-        reads = below.messages(machine)
-        enters: Many = spot.entries if number else 0
-        fills = enters * spot.instances
-        row = ArrayRow(node.level, tensor.index, reads * spot.instances, fills, fills, 0, spot.tile)
-        rows.append((row, reads, enters))
-    return rows
-
-
-def _written(machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...], spots: list[Spot]) -> list[Used]:
-    rows: list[Used] = []
-    outermost = spots[0]
-    fills = first_fills = outermost.tile if tensor.initial and not tensor.overwritten else 0
-    for number, (node, spot, below) in enumerate(zip(nodes, spots, spots[1:], strict=False)):
-        arrive = below.arrivals(machine)
-        if number == 0:
-            reads = arrive - outermost.tile + fills
-            rows.append((ArrayRow(0, tensor.index, reads, arrive, 0, 0, spot.tile), reads, arrive))
-            continue
-        parent = spots[number - 1]
-        # Of the partial sums below one parent instance, each sibling with other elements has its share.
-        first_fills = spot.entries - (parent.entries - first_fills) // spot.here
-        fills = (spot.entries * spot.here - parent.entries) * parent.instances + fills
-        moved, busy = arrive * spot.instances + fills, arrive + first_fills
-        drains = spot.entries * spot.instances
-        rows.append((ArrayRow(node.level, tensor.index, moved, moved, fills, drains, spot.tile), busy, busy))
-    return rows

@@ -22,18 +22,6 @@ def quotient(dividend: Many, divisor: Integers) -> Integers:
     return (dividend / divisor).astype(np.int64)
 
 
-class ArrayRow(NamedTuple):
-    """One tensor at one level: sums over instances, and the elements that one instance holds at most."""
-
-    level: int
-    tensor: int
-    reads: Many
-    writes: Many
-    fills: Many
-    drains: Many
-    tile: Many
-
-
 class Busy(NamedTuple):
     """The most that one instance of a level reads, writes, and moves in all, in bits."""
 

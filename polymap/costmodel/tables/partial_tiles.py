@@ -9,26 +9,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, Pins, TensorModel, WorkloadModel
+from polymap.costmodel.closed_form import (
+    TEMPORAL,
+    MachineModel,
+    Moves,
+    Node,
+    Pins,
+    Row,
+    TensorModel,
+    WorkloadModel,
+    fills_of_target,
+    initial_of,
+    moves_of_operand,
+    moves_of_target,
+    rows_of,
+)
 from polymap.costmodel.tables.digits import most_runs
-from polymap.costmodel.tables.loops import ArrayRow, Booleans, Busy, Integers, Many, Shape
+from polymap.costmodel.tables.loops import Booleans, Busy, Integers, Many, Shape
 from polymap.costmodel.tables.plans import Plans
 from polymap.costmodel.tables.rows import Rows
-from polymap.costmodel.tables.sums import Nested, Terms, nested, times, worked_out
+from polymap.costmodel.tables.sums import NO_TERMS, Nested, Terms, nested, worked_out
 
 _MAX_CANDIDATES = 16
-
-
-class PlannedRow(NamedTuple):
-    """One tensor at one level, as in `Row`."""
-
-    level: int
-    tensor: int
-    reads: Nested
-    writes: Nested
-    fills: Nested
-    drains: Nested
-    tile: Nested
 
 
 class Candidate(NamedTuple):
@@ -50,9 +52,9 @@ class PartialPlan:
         self._bits = [tensor.bits for tensor in model.tensors]
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
         self._doubts: list[tuple[Nested, frozenset[int] | None]] = []  # sums that must be 0 where such a dim is uneven
-        self._rows: list[PlannedRow] = []
+        self._rows: list[Row[Nested]] = []
         for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
-            self._rows += self._written_rows(tensor, nodes) if tensor.written else self._read_rows(tensor, nodes)
+            self._rows += self._rows_of(tensor, nodes)
             self._unites_unevenly(machine, tensor, nodes)
         self._rows.sort(key=lambda row: (row.level, row.tensor))
         self._steps = nested(self._plans.steps())
@@ -61,40 +63,12 @@ class PartialPlan:
         self._busy = {level: self._candidates(model, shape, level, fans[level]) for level in metered if fans[level]}
         self._doubts += [(nested(terms), None) for terms in self._plans.doubts]
 
-    def _read_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[PlannedRow]:
-        fills = nested([])
-        for node, below in pairwise(nodes):
-            reads = nested(self._plans.messages(tensor, node, below))
-            tile = nested(self._plans.tile(tensor, node))
-            yield PlannedRow(node.level, tensor.index, reads, fills, fills, nested([]), tile)
-            if below.level >= 0:
-                fills = nested(self._plans.fills(tensor, node, below))
-
-    def _written_rows(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[PlannedRow]:
-        """Yield the rows of the target from entries, entry events and arrivals (docs/closed_form.md)."""
-        plans = self._plans
-        entries: Terms = []
-        fills: Terms = []
-        for number, (node, below) in enumerate(pairwise(nodes)):
-            tile = plans.tile(tensor, node)
-            arrivals = plans.arrivals(tensor, node, below)
-            drains: Terms = []
-            if number == 0:
-                entries = tile
-                fills = tile if tensor.initial and not tensor.overwritten else []
-                reads, writes, filled = [*arrivals, *times(entries, -1), *fills], arrivals, []
-            else:
-                parent = nodes[number - 1]
-                silent = plans.silent_events(tensor, parent, node)
-                fills = [*fills, *plans.events(tensor, parent, node), *times([*entries, *silent], -1)]
-                drains = entries = plans.entries(tensor, parent, node)
-                reads = writes = [*arrivals, *fills]
-                filled = fills
-                if node.level in self._metered:
-                    self._doubt_delicate(tensor, node, fills)
-            yield PlannedRow(
-                node.level, tensor.index, *(nested(each) for each in (reads, writes, filled, drains, tile))
-            )
+    def _rows_of(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row[Nested]]:
+        """Yield the rows of a tensor, and note what would make them wrong."""
+        for node, row in zip(nodes, rows_of(self._plans, tensor, nodes, NO_TERMS), strict=False):
+            if tensor.written and node.level and node.level in self._metered:
+                self._doubt_delicate(tensor, node, row.fills)
+            yield Row(row.level, row.tensor, *(nested(each) for each in row[2:]))
 
     def _doubt_delicate(self, tensor: TensorModel, node: Node, fills: Terms) -> None:
         """Note that no partial sum may come back where siblings take unequal shares of them: where they may hold an
@@ -130,12 +104,10 @@ class PartialPlan:
         ]
         found: list[Candidate] = []
         for pins in self._kinds_of_instances([tensor for tensor, _, _ in here], fans):
-            reads: Terms = []
-            writes: Terms = []
+            reads = writes = NO_TERMS
             for tensor, number, nodes in here:
-                read, written = self._accesses(tensor, nodes, number, pins)
-                reads += times(read, tensor.bits)
-                writes += times(written, tensor.bits)
+                moves = self._accesses(tensor, nodes, number, pins)
+                reads, writes = reads + moves.reads * tensor.bits, writes + moves.writes * tensor.bits
             found.append(Candidate(nested(self._plans.works(pins)), nested(reads), nested(writes)))
         return found
 
@@ -166,39 +138,38 @@ class PartialPlan:
             kinds = [range(1)] * len(loops)
         return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]
 
-    def _accesses(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> tuple[Terms, Terms]:
-        """Return what the instance with these digits reads and writes of a tensor at its node `number`."""
+    def _accesses(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> Moves[Terms]:
+        """Return what the instance with these digits moves of a tensor at its node `number`, not the outermost one."""
         plans, node, below = self._plans, nodes[number], nodes[number + 1]
         if not tensor.written:
-            return plans.messages(tensor, node, below, pins), plans.fills(tensor, nodes[number - 1], node, pins)
-        moved = [*plans.arrivals(tensor, node, below, pins), *self._fills_of(tensor, nodes, number, pins)]
-        return moved, moved
+            loads = plans.messages(tensor, node, below, pins)
+            return moves_of_operand(loads, plans.fills(tensor, nodes[number - 1], node, pins), NO_TERMS)
+        fills = self._fills_of(tensor, nodes, number, pins)
+        arrivals = plans.arrivals(tensor, node, below, pins)
+        return moves_of_target(arrivals, fills, NO_TERMS, outermost=False, none=NO_TERMS)
 
     def _fills_of(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> Terms:
         """Return how many partial sums the instance with these digits takes from its parent (`busiest.fills_of`)."""
         plans = self._plans
         touched = plans.fills(tensor, nodes[0], nodes[0], pins)
         if number == 0:
-            return touched if tensor.initial and not tensor.overwritten else []
+            return initial_of(tensor, touched, NO_TERMS)
         parent, node = nodes[number - 1], nodes[number]
         moved = [loop for loop in plans.idle_siblings(tensor, parent, node) if pins[loop.position]]
         if moved:
-            return plans.first_back(tensor, (parent, node), pins, moved[0]) if len(moved) == 1 else []
+            return plans.first_back(tensor, (parent, node), pins, moved[0]) if len(moved) == 1 else NO_TERMS
         stays = touched if number == 1 else plans.entries(tensor, nodes[number - 2], parent, pins)
-        return [
-            *plans.events(tensor, parent, node, pins),
-            *times([*plans.come_back(tensor, parent, node, pins), *stays], -1),
-            *self._fills_of(tensor, nodes, number - 1, pins),
-        ]
+        events = plans.events(tensor, parent, node, pins) - plans.come_back(tensor, parent, node, pins)
+        return fills_of_target(events, stays, self._fills_of(tensor, nodes, number - 1, pins))
 
     def rows_of(self, tiles: list[Integers]) -> Rows:
         """Return the rows of a table of tiles, none larger than the enclosing one."""
         return Rows(tiles, len(self._plans.factors.known))
 
-    def count(self, rows: Rows, even: dict[int, Booleans]) -> tuple[list[ArrayRow], dict[int, Busy], Integers]:
+    def count(self, rows: Rows, even: dict[int, Booleans]) -> tuple[list[Row[Many]], dict[int, Busy], Integers]:
         """Return the counts, the busiest instances and the steps for the rows that `rows` is at, and note in it those
         for which they do not hold. even: per dim, where all its tiles divide."""
-        found = [ArrayRow(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
+        found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
         busy = {level: self._only(found, level) for level in self._alone}
         for level, candidates in self._busy.items():
             best = Busy()
@@ -219,7 +190,7 @@ class PartialPlan:
     def _value(self, plan: Nested, rows: Rows) -> Many:
         return worked_out(plan, rows, self._plans.factors.known)
 
-    def _only(self, rows: list[ArrayRow], level: int) -> Busy:
+    def _only(self, rows: list[Row[Many]], level: int) -> Busy:
         """Return what the only instance of a level reads and writes."""
         read: Many = 0
         written: Many = 0

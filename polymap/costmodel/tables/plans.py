@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 from polymap.costmodel.closed_form import (
@@ -41,7 +41,7 @@ from polymap.costmodel.tables.factors import (
 from polymap.costmodel.tables.loops import Shape
 from polymap.costmodel.tables.rows import Factor
 from polymap.costmodel.tables.shared_windows import is_spread
-from polymap.costmodel.tables.sums import Factors, Terms, times
+from polymap.costmodel.tables.sums import NO_TERMS, Factors, Terms
 
 
 class Plans:
@@ -76,30 +76,31 @@ class Plans:
 
     def _entering(self, scene: ManyScene, clock: Clock) -> Terms:
         whole = self.factors.term([*scene.whole(), *(WindowAll(axes) for axes in scene.axes)])
-        return [whole, *times(self._staying(scene, clock), -1)]
+        return Terms([whole]) - self._staying(scene, clock)
 
     def _staying(self, scene: ManyScene, clock: Clock) -> Terms:
         """Return the elements that stay from step to step, over all carries and instances."""
-        return [
-            self.factors.term(
-                [*kept, *(WindowKept(axes, cut, clock) for axes, cut in zip(scene.axes, cuts, strict=True))]
-            )
+        return self._sum(
+            [*kept, *(WindowKept(axes, cut, clock) for axes, cut in zip(scene.axes, cuts, strict=True))]
             for kept, cuts in scene.carries()
-        ]
+        )
+
+    def _sum(self, products: Iterable[Iterable[Value]]) -> Terms:
+        return Terms(self.factors.term(parts) for parts in products)
 
     def messages(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Terms:
         """Return how many elements the parent's instances read for what the node loads."""
         scene = self._scene(tensor, (parent, node), Siblings.MULTICAST, pins)
         terms = [self.factors.term([*scene.whole(), *(WindowDistinct(axes) for axes in scene.axes)])]
         if node.level < 0:
-            return times(terms, tensor.reads)
+            return Terms(terms) * tensor.reads
         for kept, cuts in scene.carries():
             for coefficient, unread in self._unread(scene.axes, cuts):
                 terms.append(self.factors.term([-coefficient, *kept, *unread]))
             if len(scene.axes) > 1:
                 for axes, cut in zip(scene.axes, cuts, strict=True):
-                    self.doubts.append([self.factors.term([*kept, WindowSum(axes, cut, "mixed")])])
-        return terms
+                    self.doubts.append(self._sum([[*kept, WindowSum(axes, cut, "mixed")]]))
+        return Terms(terms)
 
     def _unread(self, windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Iterator[tuple[int, list[Factor]]]:
         """Yield what siblings do not read of distinct tiles, as `_by_kind` has it."""
@@ -130,23 +131,16 @@ class Plans:
             for judge in (none_stops, none_moves)
         )
         if not stops.may_start():
-            return []
+            return NO_TERMS
         if any(is_spread(axes) for axes in stops.axes):  # siblings may start without their inner loops starting again
-            doubt = [
-                *(self.factors.term(values) for values in stops.unchanged()),
-                *times([self.factors.term(values) for values in moves.unchanged()], -1),
-            ]
-            self.doubts.append(doubt)
-        return [
-            *(self.factors.term(values) for values in stops.silent()),
-            *times([self.factors.term(values) for values in moves.silent()], -1),
-        ]
+            self.doubts.append(self._sum(stops.unchanged()) - self._sum(moves.unchanged()))
+        return self._sum(stops.silent()) - self._sum(moves.silent())
 
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Terms:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
         return self._moves(tensor, (parent, node), Siblings.ADDED, pins, none_stops)
 
-    def first_back(self, tensor: TensorModel, between: tuple[Node, Node], pins: Pins, own: Loop) -> Terms:
+    def first_back(self, tensor: TensorModel, between: tuple[Node, Node], pins: Pins, own: Loop[int]) -> Terms:
         """Return how often elements come back to the sibling that has its run of digits in `own` only, of loops over
         dims that the tensor lacks, as the first of those that come back; the tensor has no windows.
 
@@ -161,13 +155,13 @@ class Plans:
         judges[own.dim] = first_back
         scene = self._scene(tensor, between, Siblings.MERGED, pins, Clock.MACHINE)
         scene.judge_by(judges, own.tile, pins[own.position])
-        back = [self.factors.term(kept) for kept, _ in scene.carries()]
+        back = self._sum(kept for kept, _ in scene.carries())
         unmoved: dict[Judge, Judge] = {always: none_stops, none_starts: none_moves}
         still = {dim: unmoved.get(judge, judge) for dim, judge in judges.items()}
         scene.judge_by(still, own.tile, pins[own.position])
-        return [*back, *times([self.factors.term(values) for values in scene.silent()], -1)]
+        return back - self._sum(scene.silent())
 
-    def idle_siblings(self, tensor: TensorModel, parent: Node, node: Node) -> list[Loop]:
+    def idle_siblings(self, tensor: TensorModel, parent: Node, node: Node) -> list[Loop[int]]:
         """Return the loops over dims that the tensor lacks in which the siblings below one parent instance differ."""
         return [
             loop for loop in self.nest.loops if parent.fans <= loop.fanout < node.fans and not tensor.kinds[loop.dim]
@@ -181,17 +175,16 @@ class Plans:
             )
             for judge in (always, none_starts)
         )
-        return [*stay, *times(all_stay, -1)]
+        return stay - all_stay
 
     def _moves(
         self, tensor: TensorModel, between: tuple[Node, Node], siblings: Siblings, pins: Pins, judge: Judge
     ) -> Terms:
         scene = self._scene(tensor, between, siblings, pins, Clock.MACHINE, judge)
         if between[1].level < 0:
-            return [self.factors.term([*scene.whole(), *(WindowDistinct(axes) for axes in scene.axes)])]
+            return self._sum([[*scene.whole(), *(WindowDistinct(axes) for axes in scene.axes)]])
         if siblings is not Siblings.APART and any(is_spread(axes) for axes in scene.axes):
-            stay = [self.factors.term(values) for values in scene.unmoved()]
-            return [self.factors.term(scene.shared()), *times(stay, -1)]
+            return self._sum([scene.shared()]) - self._sum(scene.unmoved())
         return self._entering(scene, Clock.MACHINE)
 
     def tile(self, tensor: TensorModel, node: Node) -> Terms:
@@ -201,15 +194,15 @@ class Plans:
             FirstTile(self._extents[dim], chains[dim]) if chains[dim] else self._extents[dim] for dim in tensor.singles
         ]
         windows = [WindowFirst(axes) for axes in axes_of(self._extents, chains, tensor)]
-        return [self.factors.term([*singles, *windows])]
+        return self._sum([[*singles, *windows]])
 
     def steps(self) -> Terms:
         """Return how many steps there are: those of the first instance, which works whenever any does."""
-        return [self.factors.term(self._vectors(NO_PINS, timed=True))]
+        return self._sum([self._vectors(NO_PINS, timed=True)])
 
     def works(self, pins: Pins) -> Terms:
         """Return 1 where the instance with these digits has work in the first step, and so in any, 0 elsewhere."""
-        return [self.factors.term(self._vectors(pins, timed=False))]
+        return self._sum([self._vectors(pins, timed=False)])
 
     def _vectors(self, pins: Pins, *, timed: bool) -> list[Value]:
         found: list[Value] = []

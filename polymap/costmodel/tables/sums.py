@@ -10,7 +10,30 @@ from polymap.costmodel.tables.loops import Many
 from polymap.costmodel.tables.rows import Factor, Rows
 
 Term = tuple[int, tuple[int, ...]]  # coefficient, numbers of factors
-Terms = list[Term]
+
+
+class Terms:
+    """A sum of terms, as a number that can be added, subtracted, and multiplied by integers."""
+
+    __slots__ = ("each",)
+
+    def __init__(self, each: Iterable[Term] = ()) -> None:
+        self.each = tuple(each)
+
+    def __add__(self, other: Terms) -> Terms:
+        return Terms((*self.each, *other.each))
+
+    def __sub__(self, other: Terms) -> Terms:
+        return self + other * -1
+
+    def __mul__(self, coefficient: int) -> Terms:
+        return Terms((coefficient * each, numbers) for each, numbers in self.each)
+
+    def __bool__(self) -> bool:
+        return bool(self.each)
+
+
+NO_TERMS = Terms()
 
 
 class Factors:
@@ -41,11 +64,6 @@ class Factors:
         return self._numbers[key]
 
 
-def times(terms: Terms, coefficient: int) -> Terms:
-    """Return the sum times an integer."""
-    return [(coefficient * each, numbers) for each, numbers in terms]
-
-
 class Nested(NamedTuple):
     """constant + the sum of factor * inner over the branches."""
 
@@ -56,16 +74,16 @@ class Nested(NamedTuple):
 def nested(terms: Terms) -> Nested:
     """Return the sum with common factors taken out, the commonest first."""
     merged: Counter[tuple[int, ...]] = Counter()
-    for coefficient, numbers in terms:
+    for coefficient, numbers in terms.each:
         merged[numbers] += coefficient
-    left: Terms = [(coefficient, numbers) for numbers, coefficient in merged.items() if coefficient]
+    left: list[Term] = [(coefficient, numbers) for numbers, coefficient in merged.items() if coefficient]
     constant = sum(coefficient for coefficient, numbers in left if not numbers)
     left = [term for term in left if term[1]]
     branches: list[tuple[int, Nested]] = []
     while left:
         common: Counter[int] = Counter(number for _, numbers in left for number in set(numbers))
         number = max(common, key=lambda each: (common[each], -each))
-        inside: Terms = [(coefficient, _without(numbers, number)) for coefficient, numbers in left if number in numbers]
+        inside = Terms((each, _without(numbers, number)) for each, numbers in left if number in numbers)
         left = [term for term in left if number not in term[1]]
         branches.append((number, nested(inside)))
     return Nested(constant, tuple(branches))

@@ -1,7 +1,7 @@
-"""Every answer as a JSON document: what the command line prints with --json (design: interfaces, "JSON").
+"""Every answer as a JSON document: what the command line prints with --json (docs/files.md).
 
-Counts beyond 2^53 become decimal strings, so that any JSON reader sees them whole; tiles and sizes stay integers,
-because a mapping or workload that was printed can be read again.
+Counts beyond 2^53 are decimal strings, because many JSON readers round larger numbers; tiles and sizes stay integers,
+so that a printed mapping or workload can be read again.
 """
 
 from __future__ import annotations

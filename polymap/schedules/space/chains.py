@@ -1,4 +1,4 @@
-"""How many chains of tiles lead from a dim's extent to 1, per tile rule.
+"""The number of chains of tiles from a dim's extent to 1, per tile rule.
 
 A chain is the sequence of tiles of one dim's loops, outermost first: strictly decreasing, ending at 1; with dividing
 tiles each divides the one before. `any`: a chain of k loops picks k - 1 tiles between 1 and the extent.
@@ -21,7 +21,7 @@ Trips = tuple[int, ...]
 
 
 class TileRule(StrEnum):
-    """Which tiles a loop may have: DIVIDE: those that divide the enclosing tile; ANY: all below it."""
+    """The tiles that a loop may have. DIVIDE: divisors of the enclosing tile; ANY: all smaller ones."""
 
     DIVIDE = "divide"
     ANY = "any"

@@ -1,6 +1,6 @@
-"""How dims share the fan-outs: a product over dims, summed over trip counts whose product fits each fan-out.
+"""Sums of products over dims, over all trip counts whose product fits each fan-out.
 
-What is left of a fan-out after some dims is the quotient of its size, rounded down; few different ones occur.
+The room left in a fan-out after some dims is its size divided by their trip counts, rounded down; few values occur.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Share:
 def shares_of(trips: Sequence[Sequence[Trips]], sizes: Trips) -> list[Share] | None:
     """Return the steps over all dims: trips[dim] lists what it may take of the fan-outs of these sizes.
 
-    None where there are too many to be worth it.
+    None if there are too many.
     """
     shares: list[Share] = []
     tried = 0

@@ -1,12 +1,12 @@
-"""The size of the mapping space, as exact integers, without listing it (design: counting, "The mapping space").
+"""The size of the mapping space, as exact integers, without listing it (docs/counting.md, "The mapping space").
 
 What is counted is the set of canonical loop trees:
 - syntactic: every tensor may live at every level below the outermost; a spatial loop may have any trip count above 1
   and any dim may run over any fan-out. Fan-out sizes, `dims`, `holds` and `must_hold` do not count.
 - legal: these four and the dependences are respected; capacity is not.
-Two groups of fan-outs whose first node below is the same stand in one block, in either order, loops between them or
-not. A group stands directly in the block above the first node of the levels below it: trees where another tensor's
-node stands between are spelt with that node above or below both.
+Two groups of fan-outs with the same first node below them stand in one block of loops, in either order, with or without
+temporal loops between them. A group stands in the block directly above the first node of the levels below it; a tree
+with another tensor's node in between has a canonical form with that node above or below both.
 """
 
 from __future__ import annotations

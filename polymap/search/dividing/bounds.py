@@ -33,8 +33,8 @@ class Inside:
     arithmetic: Arithmetic
 
 
-def free_prices(tables: Tables) -> Multipliers:
-    """Return prices of nothing."""
+def no_multipliers(tables: Tables) -> Multipliers:
+    """Return multipliers that charge for nothing."""
     return Multipliers((0,) * tables.problem.level_count, 1, 0)
 
 
@@ -89,7 +89,7 @@ def _graph(
         layers.setdefault(sum(depth[s] for depth, s in zip(depths, state, strict=True)), []).append(state)
         deepest = max(held[s] for held, s in zip(holders, state, strict=True))
         moves[state] = tuple(
-            Move(tensor, number, any(level < below <= deepest for below in groups), _moved(state, tensor, target))
+            Move(tensor, number, any(level < below <= deepest for below in groups), _state_after(state, tensor, target))
             for tensor, own in enumerate(edges)
             for number, (source, target, level) in enumerate(own)
             if source == state[tensor]
@@ -97,7 +97,7 @@ def _graph(
     return StateGraph(tuple(tuple(layers[depth]) for depth in sorted(layers)), moves)
 
 
-def _moved(state: State, tensor: int, target: int) -> State:
+def _state_after(state: State, tensor: int, target: int) -> State:
     return (*state[:tensor], target, *state[tensor + 1 :])
 
 
@@ -129,8 +129,10 @@ def first_states(tables: Tables) -> tuple[State, ...]:
     return tuple(product(*choices))
 
 
-def costs_inside(tables: Tables, component: int, prices: Multipliers, only: frozenset[State] | None = None) -> Inside:
-    """Return the least costs inside for one component x unit, plus what the prices charge.
+def costs_inside(
+    tables: Tables, component: int, multipliers: Multipliers, only: frozenset[State] | None = None
+) -> Inside:
+    """Return the least costs inside for one component x unit, plus what the multipliers charge.
 
     A node that alone exceeds its level's capacity is never placed. only: the states that are wanted (None: all).
     Raises OutOfTime where the tables are large.
@@ -146,11 +148,11 @@ def costs_inside(tables: Tables, component: int, prices: Multipliers, only: froz
         for row, state in enumerate(states):
             if block.size > LONG_STEP and tables.stop():
                 raise OutOfTime
-            end = priced_end(tables, state, component, prices)
+            end = priced_final(tables, state, component, multipliers)
             block[row] = arithmetic.never if end is None else arithmetic.scalar(end)
             for move in graph.moves[state]:
                 if move.key not in costs:
-                    costs[move.key] = priced_cost(tables, move, component, prices)
+                    costs[move.key] = priced_cost(tables, move, component, multipliers)
                 here = block[row, ...]  # a view also where every loop is spatial and the lattice has no axis
                 np.minimum(here, arithmetic.plus(costs[move.key], reach[move.after]), out=here)
             reach[state] = block[row, ...]
@@ -159,25 +161,25 @@ def costs_inside(tables: Tables, component: int, prices: Multipliers, only: froz
     return Inside(reach, costs, arithmetic)
 
 
-def priced_end(tables: Tables, state: State, component: int, prices: Multipliers) -> int | None:
-    """Return final_cost x unit plus what the prices charge."""
+def priced_final(tables: Tables, state: State, component: int, multipliers: Multipliers) -> int | None:
+    """Return final_cost x unit plus what the multipliers charge."""
     end = final_cost(tables, state, component)
-    if end is None or not prices.per_component:
-        return None if end is None else end * prices.unit
-    others = ((price, final_cost(tables, state, c)) for c, price in enumerate(prices.per_component) if price)
-    return end * prices.unit + sum(price * (cost or 0) for price, cost in others)
+    if end is None or not multipliers.per_component:
+        return None if end is None else end * multipliers.unit
+    others = ((price, final_cost(tables, state, c)) for c, price in enumerate(multipliers.per_component) if price)
+    return end * multipliers.unit + sum(price * (cost or 0) for price, cost in others)
 
 
-def priced_cost(tables: Tables, move: Move, component: int, prices: Multipliers) -> Numbers:
-    """Return the node's cost x unit plus what the prices charge; infeasible where it does not fit."""
+def priced_cost(tables: Tables, move: Move, component: int, multipliers: Multipliers) -> Numbers:
+    """Return the node's cost x unit plus what the multipliers charge; infeasible where it does not fit."""
     arithmetic, edge, node = tables.arithmetics[component], move.edge_of(tables), move.cost(tables)
     cost, bits = node.costs[component], node.bits
     capacity = usable_bits(tables, edge.level)
     allowed = arithmetic.possible(cost)
     if capacity is not None:
         allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
-    total = cost if prices.unit == 1 else np.where(allowed, cost, 0) * prices.unit
-    charged = ((bits, prices.per_level[edge.level]), *zip(node.costs, prices.per_component, strict=False))
+    total = cost if multipliers.unit == 1 else np.where(allowed, cost, 0) * multipliers.unit
+    charged = ((bits, multipliers.per_level[edge.level]), *zip(node.costs, multipliers.per_component, strict=False))
     if terms := [(counts, price) for counts, price in charged if price]:
         total = arithmetic.plus(total, arithmetic.sum_of(terms))
     return arithmetic.where(allowed, total)

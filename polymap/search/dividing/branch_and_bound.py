@@ -21,16 +21,16 @@ from polymap.search.dividing.bounds import (
     State,
     costs_inside,
     final_cost,
-    free_prices,
     graph_of,
+    no_multipliers,
     reach_from,
     usable_bits,
 )
 from polymap.search.dividing.chain import ChainNode, ordered_chain
 from polymap.search.dividing.cost_tables import Tables, tables_below
-from polymap.search.dividing.incumbents import Incumbent
-from polymap.search.dividing.loop_order import Leaf, best_leaves, separated_leaves
+from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
 from polymap.search.dividing.node_costs import Context
+from polymap.search.dividing.progress import Incumbent
 from polymap.search.objective import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime
 
@@ -39,8 +39,9 @@ Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
-    """Tables below a spot, with the least costs inside per component and those at each of the prices."""
+class BoundTables:
+    """What bounds all chains below a node of the search: its tables, the least costs inside per component, and those at
+    each of the multipliers."""
 
     tables: Tables
     insides: tuple[Inside, ...]
@@ -48,7 +49,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class SearchNode:
     """A node of the search: joint state, tile, cost so far, bits used per level (both also for the window tensor
     alone), chain."""
 
@@ -82,31 +83,31 @@ class Branching:
         return self.bound, self.level, self.move.tensor, tuple(-i for i in self.index), self.number
 
 
-def view_of(
-    tables: Tables, prices: tuple[Multipliers, ...], only: frozenset[State] | None = None, stop: Stop | None = None
-) -> View:
-    """Return the view of tables: least costs inside, for the states of `only` (None: all). stop: asked now and then;
+def bound_tables(
+    tables: Tables, multipliers: tuple[Multipliers, ...], only: frozenset[State] | None = None, stop: Stop | None = None
+) -> BoundTables:
+    """Return the least costs inside by tables, for the states of `only` (None: all). stop: asked now and then;
     raises OutOfTime where it says so."""
-    free = free_prices(tables)
+    free = no_multipliers(tables)
     insides: list[Inside] = []
     for component in range(len(tables.measure.components)):
         if stop is not None and stop():
             raise OutOfTime
         insides.append(costs_inside(tables, component, free, only))
-    priced = tuple(costs_inside(tables, 0, one, only) for one in prices)
-    return View(tables, tuple(insides), priced)
+    priced = tuple(costs_inside(tables, 0, one, only) for one in multipliers)
+    return BoundTables(tables, tuple(insides), priced)
 
 
-def priced_view(view: View, prices: tuple[Multipliers, ...]) -> View:
-    """Return the view, for all states, with the least costs inside at each of the prices."""
-    return replace(view, priced=tuple(costs_inside(view.tables, 0, one) for one in prices))
+def bounds_at(bounds: BoundTables, multipliers: tuple[Multipliers, ...]) -> BoundTables:
+    """Return the bounds with the least costs inside at each of the multipliers, for all states."""
+    return replace(bounds, priced=tuple(costs_inside(bounds.tables, 0, one) for one in multipliers))
 
 
-def start_spot(tables: Tables, first: State) -> Spot:
-    """Return the spot above all nodes."""
+def root_node(tables: Tables, first: State) -> SearchNode:
+    """Return the node of the search with no storage node placed."""
     zero = tuple(0 for _ in tables.measure.components)
     used = (0,) * tables.problem.level_count
-    return Spot(first, tables.context.tiles[0], zero, used, zero, used, ())
+    return SearchNode(first, tables.context.tiles[0], zero, used, zero, used, ())
 
 
 def at(table: Numbers, index: tuple[int, ...]) -> Any:
@@ -119,26 +120,26 @@ def below(table: Numbers, limit: tuple[int, ...]) -> Numbers:
     return table[tuple(slice(0, top + 1) for top in limit)]
 
 
-def step(tables: Tables, spot: Spot, move: Move, index: tuple[int, ...]) -> Spot:
-    """Return the spot after placing a move's node at the tile `index`."""
+def step(tables: Tables, node: SearchNode, move: Move, index: tuple[int, ...]) -> SearchNode:
+    """Return the node of the search after a move places its storage node at the tile `index`."""
     edge, cost = move.edge_of(tables), move.cost(tables)
     added = tuple(
-        _known(arithmetic.number(at(one, index)))
+        _feasible(arithmetic.number(at(one, index)))
         for arithmetic, one in zip(tables.arithmetics, cost.costs, strict=True)
     )
     bits = int(at(cost.bits, index))
-    held = tuple(bits if level == edge.level else 0 for level in range(len(spot.used)))
+    held = tuple(bits if level == edge.level else 0 for level in range(len(node.used)))
     point = tables.lattice.point(index)
     tile = tuple(point[dim] for dim in tables.problem.dims)
-    chain = (*spot.chain, ChainNode(move.tensor, edge.parent, edge.level, tile))
-    parts, used = _sum(spot.parts, added), _sum(spot.used, held)
+    chain = (*node.chain, ChainNode(move.tensor, edge.parent, edge.level, tile))
+    parts, used = _sum(node.parts, added), _sum(node.used, held)
     if not tables.problem.terms[move.tensor].is_window:
-        return Spot(move.after, tile, parts, used, spot.window_parts, spot.window_used, chain)
-    window_parts, window_used = _sum(spot.window_parts, added), _sum(spot.window_used, held)
-    return Spot(move.after, tile, parts, used, window_parts, window_used, chain)
+        return SearchNode(move.after, tile, parts, used, node.window_parts, node.window_used, chain)
+    window_parts, window_used = _sum(node.window_parts, added), _sum(node.window_used, held)
+    return SearchNode(move.after, tile, parts, used, window_parts, window_used, chain)
 
 
-def _known(number: int | None) -> int:
+def _feasible(number: int | None) -> int:
     assert number is not None  # nodes are placed only where they may stand
     return number
 
@@ -147,22 +148,22 @@ def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
-class Descent:
+class StructureSearch:
     """The search in one structure (and, for windows, one choice of places of its spatial loops)."""
 
-    def __init__(self, tables: Tables, prices: tuple[Multipliers, ...], incumbent: Incumbent) -> None:
+    def __init__(self, tables: Tables, multipliers: tuple[Multipliers, ...], incumbent: Incumbent) -> None:
         problem = tables.problem
         self.tables = tables
-        self.prices = prices
+        self.multipliers = multipliers
         self.incumbent = incumbent
-        self.moves = graph_of(tables).moves  # the same below every spot
+        self.moves = graph_of(tables).moves  # the same below every node
         self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
         self.window = next((term.index for term in problem.terms if term.is_window), None)
         self._ended: list[BranchKey] = []
         self._owes_one = False  # a chain is searched before limits are looked at
         self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[Parts, tuple[int, ...]]]] = {}
 
-    def run(self, view: View, first: State, way: BranchPath | None = None) -> None:
+    def run(self, bounds: BoundTables, first: State, way: BranchPath | None = None) -> None:
         """Search all chains from a first state; the incumbent is updated in place. Raises OutOfTime.
 
         way: to the chain at which an earlier search was ended (ended_at): those before it are not searched again, and
@@ -170,36 +171,36 @@ class Descent:
         """
         self._ended.clear()
         self._owes_one = way is not None
-        self._visit(view, start_spot(self.tables, first), way or ())
+        self._visit(bounds, root_node(self.tables, first), way or ())
 
     def ended_at(self) -> BranchPath:
         """Return the way from the first state to the chain at which OutOfTime was raised."""
         return tuple(reversed(self._ended))
 
-    def _visit(self, view: View, spot: Spot, way: BranchPath) -> None:
+    def _visit(self, bounds: BoundTables, node: SearchNode, way: BranchPath) -> None:
         if not way:
             self.incumbent.count()
             self._check_time()
-        if self._is_dominated(spot):
+        if self._is_dominated(node):
             return
         if not way:
-            self.finish(spot)
+            self.finish(node)
             self._owes_one = False
-        if not self.moves[spot.state]:
+        if not self.moves[node.state]:
             return
-        if spot.chain and self._window_moves(spot.state):
-            view = self._below(view.tables, spot)
-        for child in self._children(view, spot):
-            if not self._beats(child.bound):
+        if node.chain and self._window_moves(node.state):
+            bounds = self._bounds_below(bounds.tables, node)
+        for branching in self._branchings(bounds, node):
+            if not self._beats(branching.bound):
                 if self.incumbent.is_ordered:
                     return
                 continue
-            here = child.key
+            here = branching.key
             if way and here < way[0]:
                 continue
             try:
                 below = way[1:] if way and here == way[0] else ()
-                self._visit(view, step(view.tables, spot, child.move, child.index), below)
+                self._visit(bounds, step(bounds.tables, node, branching.move, branching.index), below)
             except OutOfTime:
                 self._ended.append(here)
                 raise
@@ -209,50 +210,50 @@ class Descent:
             return False
         return any(edge.source == state[self.window] for edge in self.tables.tensors[self.window].edges)
 
-    def _below(self, above: Tables, spot: Spot) -> View:
-        """Return the view below a spot's tile, its loads restricted to the chain."""
-        tiles = dict.fromkeys((self.tables.context.tiles[0], *(node.tile for node in spot.chain)))
+    def _bounds_below(self, above: Tables, node: SearchNode) -> BoundTables:
+        """Return the bounds below a node's tile, its loads restricted to the chain."""
+        tiles = dict.fromkeys((self.tables.context.tiles[0], *(placed.tile for placed in node.chain)))
         context = Context(tuple(tiles), self.tables.context.places)
         tables = tables_below(above, context)
-        return view_of(tables, self.prices, reach_from(tables, spot.state))
+        return bound_tables(tables, self.multipliers, reach_from(tables, node.state))
 
-    def _is_dominated(self, spot: Spot) -> bool:
+    def _is_dominated(self, node: SearchNode) -> bool:
         if self.window is not None or self.incumbent.keep > 1:
             return False
-        known = self.seen.setdefault((spot.state, spot.tile), [])
-        label = (spot.parts, spot.used)
+        known = self.seen.setdefault((node.state, node.tile), [])
+        label = (node.parts, node.used)
         if any(_covers(old, label) for old in known):
             return True
         known[:] = [old for old in known if not _covers(label, old)]
         known.append(label)
         return False
 
-    def finish(self, spot: Spot, *, thorough: bool = True) -> None:
+    def finish(self, node: SearchNode, *, thorough: bool = True) -> None:
         """Score the chain as it is, if every tensor may stay where it is.
 
         thorough: trees in which its nodes part loops are looked at too, which a proof needs.
         """
-        ends = [final_cost(self.tables, spot.state, c) for c in range(len(spot.parts))]
+        ends = [final_cost(self.tables, node.state, c) for c in range(len(node.parts))]
         if any(end is None for end in ends):
             return
-        total = tuple(part + (end or 0) for part, end in zip(spot.parts, ends, strict=True))
+        total = tuple(part + (end or 0) for part, end in zip(node.parts, ends, strict=True))
         if not self._beats(self._value(total)):
             return
         free = tuple(
             None if cap is None else cap - used + own
-            for cap, used, own in zip(self.capacity, spot.used, spot.window_used, strict=True)
+            for cap, used, own in zip(self.capacity, node.used, node.window_used, strict=True)
         )
-        chain, fixed = ordered_chain(spot.chain), self._without_window(spot, total)
-        leaves = best_leaves(self.tables, chain, fixed, free)
-        self._take(leaves)
+        chain, fixed = ordered_chain(node.chain), self._without_window(node, total)
+        mappings = best_mappings(self.tables, chain, fixed, free)
+        self._offer(mappings)
         bound = self._value(total)
         if not thorough or self.window is None or not self._beats(bound):
             return
-        if any(self._value(leaf.parts) <= bound for leaf in leaves):
+        if any(self._value(completed.parts) <= bound for completed in mappings):
             return
-        for others in separated_leaves(self.tables, chain, fixed, free):
-            self._take(others)
-            if not self._beats(bound) or any(self._value(leaf.parts) <= bound for leaf in others):
+        for others in separated_mappings(self.tables, chain, fixed, free):
+            self._offer(others)
+            if not self._beats(bound) or any(self._value(completed.parts) <= bound for completed in others):
                 return
             self._check_time()
 
@@ -260,10 +261,10 @@ class Descent:
         if not self._owes_one and self.incumbent.out_of_time():
             raise OutOfTime
 
-    def _take(self, leaves: tuple[Leaf, ...]) -> None:
-        for leaf in leaves:
-            if self._beats(self._value(leaf.parts)):
-                self.incumbent.add(self._value(leaf.parts), leaf)
+    def _offer(self, mappings: tuple[CompletedMapping, ...]) -> None:
+        for completed in mappings:
+            if self._beats(self._value(completed.parts)):
+                self.incumbent.add(self._value(completed.parts), completed)
 
     def _value(self, parts: Parts) -> int:
         return self.tables.measure.value(_sum(parts, self.tables.start), self.tables.compute_cycles)
@@ -271,56 +272,58 @@ class Descent:
     def _beats(self, value: int) -> bool:
         return self.incumbent.beats(value)
 
-    def _without_window(self, spot: Spot, total: Parts) -> Parts:
+    def _without_window(self, node: SearchNode, total: Parts) -> Parts:
         """Return the cost without what the window tensor was charged along the chain (a lower bound of it)."""
         if self.window is None:
             return total
-        end = self.tables.tensors[self.window].final[spot.state[self.window]]
+        end = self.tables.tensors[self.window].final[node.state[self.window]]
         assert end is not None
-        return tuple(part - own - last for part, own, last in zip(total, spot.window_parts, end, strict=True))
+        return tuple(part - own - last for part, own, last in zip(total, node.window_parts, end, strict=True))
 
-    def _children(self, view: View, spot: Spot) -> list[Branching]:
+    def _branchings(self, bounds: BoundTables, node: SearchNode) -> list[Branching]:
         """Return all next nodes that can still win, best first."""
         found: list[Branching] = []
-        limit = view.tables.lattice.index(dict(zip(self.tables.problem.dims, spot.tile, strict=True)))
-        for number, move in enumerate(self.moves[spot.state]):
-            for child in self._open(view, spot, number, limit):
-                if child.index != limit or self._is_canonical(spot, move.tensor, child.level):
-                    found.append(child)
-        found.sort(key=lambda child: child.key)
+        limit = bounds.tables.lattice.index(dict(zip(self.tables.problem.dims, node.tile, strict=True)))
+        for number, move in enumerate(self.moves[node.state]):
+            for branching in self._branchings_of(bounds, node, number, limit):
+                if branching.index != limit or self._is_canonical(node, move.tensor, branching.level):
+                    found.append(branching)
+        found.sort(key=lambda branching: branching.key)
         return found
 
-    def _is_canonical(self, spot: Spot, tensor: int, level: int) -> bool:
+    def _is_canonical(self, node: SearchNode, tensor: int, level: int) -> bool:
         """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out)."""
-        if not spot.chain or (self.window is None and self.incumbent.keep == 1):
+        if not node.chain or (self.window is None and self.incumbent.keep == 1):
             return True
-        last = spot.chain[-1]
-        return last.tile != spot.tile or (last.level, last.tensor) < (level, tensor)
+        last = node.chain[-1]
+        return last.tile != node.tile or (last.level, last.tensor) < (level, tensor)
 
-    def _open(self, view: View, spot: Spot, number: int, limit: tuple[int, ...]) -> list[Branching]:
-        tables, measure = view.tables, view.tables.measure
-        move = self.moves[spot.state][number]
+    def _branchings_of(
+        self, bounds: BoundTables, node: SearchNode, number: int, limit: tuple[int, ...]
+    ) -> list[Branching]:
+        tables, measure = bounds.tables, bounds.tables.measure
+        move = self.moves[node.state][number]
         level = move.edge_of(tables).level
-        totals = [through(inside, move, limit) for inside in view.insides]
-        wins = view.insides[0].arithmetic.possible(totals[0])
+        totals = [through(inside, move, limit) for inside in bounds.insides]
+        wins = bounds.insides[0].arithmetic.possible(totals[0])
         capacity = self.capacity[level]
-        if capacity is not None and spot.used[level]:
+        if capacity is not None and node.used[level]:
             bits = below(move.cost(tables).bits, limit)
-            wins = wins & np.asarray(bits <= capacity - spot.used[level], dtype=np.bool_)
+            wins = wins & np.asarray(bits <= capacity - node.used[level], dtype=np.bool_)
         if self.incumbent.value is not None and measure.is_linear:
             room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
-            wins = wins & _less(view.insides[0].arithmetic, totals[0], room - spot.parts[0] - tables.start[0])
-            for prices, priced in zip(self.prices, view.priced, strict=True):
-                wins = wins & self._priced_wins(prices, priced, spot, move, limit)
+            wins = wins & _less(bounds.insides[0].arithmetic, totals[0], room - node.parts[0] - tables.start[0])
+            for multipliers, priced in zip(self.multipliers, bounds.priced, strict=True):
+                wins = wins & self._priced_wins(multipliers, priced, node, move, limit)
         else:
-            wins = wins & self._estimated(view, spot, totals)
-            wins = self._traded(view, spot, move, totals, wins)
+            wins = wins & self._estimate_wins(bounds, node, totals)
+            wins = self._tradeoff_wins(bounds, node, move, totals, wins)
         where = np.argwhere(wins)
         if not len(where):
             return []
         parts = [
             inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
-            for inside, total, here in zip(view.insides, totals, _sum(spot.parts, tables.start), strict=True)
+            for inside, total, here in zip(bounds.insides, totals, _sum(node.parts, tables.start), strict=True)
         ]
         found: list[Branching] = []
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
@@ -329,14 +332,14 @@ class Descent:
                 found.append(Branching(value, move, number, level, tuple(row)))
         return found
 
-    def _estimated(self, view: View, spot: Spot, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
+    def _estimate_wins(self, bounds: BoundTables, node: SearchNode, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
         """Return where an estimate does not rule out that the bound is better than the incumbent."""
         measure, value = self.tables.measure, self.incumbent.value
         if value is None or measure.is_front:
             return True
         parts: list[NDArray[np.float64]] = []
-        here = _sum(spot.parts, self.tables.start)
-        for inside, total, own in zip(view.insides, totals, here, strict=True):
+        here = _sum(node.parts, self.tables.start)
+        for inside, total, own in zip(bounds.insides, totals, here, strict=True):
             floats = inside.arithmetic.floats(total)
             if floats is None:
                 return True
@@ -344,25 +347,25 @@ class Descent:
         least = surely_below(measure, parts, self.tables.compute_cycles)
         return True if least is None else may_win(least, value)
 
-    def _traded(
-        self, view: View, spot: Spot, move: Move, totals: list[Numbers], wins: NDArray[np.bool_]
+    def _tradeoff_wins(
+        self, bounds: BoundTables, node: SearchNode, move: Move, totals: list[Numbers], wins: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Return those of `wins` where what latency takes from energy does not rule out something better either."""
-        tables, value = view.tables, self.incumbent.value
-        if value is None or not self.prices or not wins.any():
+        tables, value = bounds.tables, self.incumbent.value
+        if value is None or not self.multipliers or not wins.any():
             return wins
-        here = _sum(spot.parts, tables.start)
+        here = _sum(node.parts, tables.start)
         parts = [
             lowered_sum(_floats(inside.arithmetic, total[wins]), own)
-            for inside, total, own in zip(view.insides, totals, here, strict=True)
+            for inside, total, own in zip(bounds.insides, totals, here, strict=True)
         ]
         limit = tuple(length - 1 for length in wins.shape)
         tradeoffs: list[Tradeoff] = []
-        for prices, priced in zip(self.prices, view.priced, strict=True):
-            held = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
+        for multipliers, priced in zip(self.multipliers, bounds.priced, strict=True):
+            held = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
             total = _floats(priced.arithmetic, through(priced, move, limit)[wins])
-            spent = prices.component_total(here) + held
-            tradeoffs.append(tradeoff_of(tables.measure, prices, total, spent, tables.compute_cycles))
+            spent = multipliers.component_total(here) + held
+            tradeoffs.append(tradeoff_of(tables.measure, multipliers, total, spent, tables.compute_cycles))
         least = surely_below(tables.measure, parts, tables.compute_cycles, tradeoffs)
         assert least is not None
         found = np.array(wins)
@@ -370,14 +373,14 @@ class Descent:
         return found
 
     def _priced_wins(
-        self, prices: Multipliers, priced: Inside, spot: Spot, move: Move, limit: tuple[int, ...]
+        self, multipliers: Multipliers, priced: Inside, node: SearchNode, move: Move, limit: tuple[int, ...]
     ) -> NDArray[np.bool_]:
         """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
         assert self.incumbent.value is not None
-        spent = sum(price * used for price, used in zip(prices.per_level, spot.used, strict=True))
+        spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
         total = through(priced, move, limit)
-        room = self.incumbent.value - self._value(tuple(0 for _ in spot.parts))
-        most = room * prices.unit - (spot.parts[0] * prices.unit + spent - prices.allowance)
+        room = self.incumbent.value - self._value(tuple(0 for _ in node.parts))
+        most = room * multipliers.unit - (node.parts[0] * multipliers.unit + spent - multipliers.allowance)
         return _less(priced.arithmetic, total, most)
 
 

@@ -113,7 +113,7 @@ def tree_of(tables: Tables, blocks: tuple[Block, ...], orders: tuple[tuple[int, 
             inner[d] *= block.outer[d] // block.inner[d]
             inside[d] = block.outer[d]
     first = Storage(problem.arch.levels[0].name, tuple(term.tensor.name for term in problem.terms))
-    return Mapping((first, *reversed(_joined(nodes))))
+    return Mapping((first, *reversed(_one_storage_per_level(nodes))))
 
 
 def _stands_here(tables: Tables, group: tuple[int, tuple[int, ...]], inside: list[int], sequence: list[int]) -> bool:
@@ -134,7 +134,7 @@ def _add_group(tables: Tables, below: int, inner: list[int], nodes: list[Mapping
                 inner[d] *= factor
 
 
-def _joined(nodes: list[MappingNode]) -> list[MappingNode]:
+def _one_storage_per_level(nodes: list[MappingNode]) -> list[MappingNode]:
     """Return the nodes (innermost first) with neighbouring storage nodes of one level joined."""
     found: list[MappingNode] = []
     for node in nodes:
@@ -150,11 +150,11 @@ def lowered_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tup
     """Yield the chain itself and every chain in which nodes stand lower so that spatial loops have their places."""
     chains = [chain]
     for below in sorted({below for (below, _), _ in tables.context.places}):
-        chains = [other for one in chains for other in (one, *_lowered(tables, one, below))]
+        chains = [other for one in chains for other in (one, *_lower_chains(tables, one, below))]
     yield from dict.fromkeys(chains)
 
 
-def _lowered(tables: Tables, chain: tuple[ChainNode, ...], below: int) -> Iterator[tuple[ChainNode, ...]]:
+def _lower_chains(tables: Tables, chain: tuple[ChainNode, ...], below: int) -> Iterator[tuple[ChainNode, ...]]:
     """Yield the chains in which the group's spatial loops stand in a later block than its first node asks for."""
     terms = tables.problem.terms
     moving: list[int] = []
@@ -169,7 +169,7 @@ def _lowered(tables: Tables, chain: tuple[ChainNode, ...], below: int) -> Iterat
         if moving:
             for tile in _stops(tables, chain, moving, below, (tiles[position + 1], tiles[position + 2])):
                 tiles_after = tuple(tile if i in moving else n.tile for i, n in enumerate(chain))
-                yield from _moved(tables, chain, tiles_after)
+                yield from _chain_at(tables, chain, tiles_after)
 
 
 def _stops(
@@ -198,19 +198,19 @@ def separated_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[t
         [tile for tile in _lower_places(tables, chain, position) if _is_chain(tile, stands)]
         for position in range(len(chain))
     ]
-    for tiles in _together(choices, ()):
-        for moved in _moved(tables, chain, tiles):
+    for tiles in _tile_choices(choices, ()):
+        for moved in _chain_at(tables, chain, tiles):
             yield from lowered_chains(tables, moved)
 
 
-def _together(choices: list[list[Tile]], chosen: tuple[Tile, ...]) -> Iterator[tuple[Tile, ...]]:
+def _tile_choices(choices: list[list[Tile]], chosen: tuple[Tile, ...]) -> Iterator[tuple[Tile, ...]]:
     """Yield every choice of one tile each in which of any two one divides the other."""
     if len(chosen) == len(choices):
         yield chosen
         return
     for tile in choices[len(chosen)]:
         if _is_chain(tile, chosen):
-            yield from _together(choices, (*chosen, tile))
+            yield from _tile_choices(choices, (*chosen, tile))
 
 
 def _is_chain(tile: Tile, others: Sequence[Tile]) -> bool:
@@ -218,7 +218,7 @@ def _is_chain(tile: Tile, others: Sequence[Tile]) -> bool:
     return all(_divides(tile, other) or _divides(other, tile) for other in others)
 
 
-def _moved(tables: Tables, chain: tuple[ChainNode, ...], tiles: tuple[Tile, ...]) -> Iterator[tuple[ChainNode, ...]]:
+def _chain_at(tables: Tables, chain: tuple[ChainNode, ...], tiles: tuple[Tile, ...]) -> Iterator[tuple[ChainNode, ...]]:
     """Yield the chain with its nodes at new tiles, if that is a chain; loops still pass through the old tiles."""
     nodes = [replace(node, tile=tile) for node, tile in zip(chain, tiles, strict=True)]
     marks = [mark_at(node.tile) for node, tile in zip(chain, tiles, strict=True) if node.tile != tile]

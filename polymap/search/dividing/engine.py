@@ -10,23 +10,22 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from math import prod
 
-from polymap.search.dividing.accounted import Count, Tally
-from polymap.search.dividing.branch_and_bound import Descent, view_of
+from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import build_tables
-from polymap.search.dividing.incumbents import Front, Incumbent, Polish
-from polymap.search.dividing.lagrange import improve_prices
-from polymap.search.dividing.loop_order import Leaf
+from polymap.search.dividing.lagrange import improve_multipliers
+from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import root_context
-from polymap.search.dividing.queue_steps import Entry, Mark, Marks, Stage, places_of, step_on, view_bound
+from polymap.search.dividing.progress import Count, Front, Incumbent, Polish, StructureFates
+from polymap.search.dividing.queue_steps import Entry, Stage, StopPoint, StopPoints, least_value, places_of, step_on
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
-from polymap.search.objective import BARRED, Measure
+from polymap.search.objective import INFEASIBLE, Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
 from polymap.search.resources import OutOfTime, Processes, Stop, Work
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the engine ends with: the best leaves with their values, a valid bound (both scaled; None: none was
+    """What the engine ends with: the best mappings with their values, a valid bound (both scaled; None: none was
     reached), work done.
 
     count: where the structures have gone; nodes: of the search inside them. left: bounds of all that was not searched
@@ -34,7 +33,7 @@ class Outcome:
     rest: for a search that goes on (None: it begins anew). is_late: limits ended the list of structures.
     """
 
-    found: tuple[tuple[int, Leaf], ...]
+    found: tuple[tuple[int, CompletedMapping], ...]
     bound: int | None
     count: Count
     nodes: int
@@ -53,19 +52,19 @@ WORTHWHILE = 300  # a search that is smaller is over sooner than drawing mapping
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a search that was ended leaves to one that goes on: the structures, how many of them are bounded, the queue
-    of these, where structures went, and where in entries it was ended."""
+    """What a search that a limit ended hands to one that goes on: the structures, how many of them are bounded, the
+    queue of these, where structures went, and where in entries it was ended."""
 
     structures: tuple[Structure, ...]
     bounded: int
     queue: tuple[Entry, ...]
-    tally: Tally
-    marks: Marks
+    fates: StructureFates
+    stop_points: StopPoints
 
 
-Found = tuple[tuple[int, Leaf], ...]
+Found = tuple[tuple[int, CompletedMapping], ...]
 Report = Callable[[Found, int], None]
-Draw = Callable[[int], tuple[int, Leaf] | None]
+Draw = Callable[[int], tuple[int, CompletedMapping] | None]
 
 
 def solve(
@@ -91,12 +90,12 @@ def solve(
     least = 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    state = _begun(problem, measure, incumbent, report, before, draw)
+    state = _initial_state(problem, measure, incumbent, report, before, draw)
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == STEPS_ALONE and processes.count > 1:
-            return _together(_Bench(problem, measure, keep, out_of_time), state, report, processes)
-        if not _filled(problem, measure, state):
+            return _parallel_outcome(_StepContext(problem, measure, keep, out_of_time), state, report, processes)
+        if not _has_entry(problem, measure, state):
             break
         entry = heappop(state.queue)
         bound, stage, number, _ = entry
@@ -113,7 +112,7 @@ def solve(
             if turn >= first and (incumbent.found or -stage < Stage.PLACED) and incumbent.out_of_time():
                 raise OutOfTime
             structure = state.structures[number]
-            state.replace(entry, tuple(step_on(problem, measure, structure, entry, incumbent, state.marks)))
+            state.replace(entry, tuple(step_on(problem, measure, structure, entry, incumbent, state.stop_points)))
         except OutOfTime:
             state.queue.append(entry)
             return state.ended()
@@ -127,13 +126,13 @@ def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, wor
     incumbent = Incumbent(stop, keep, work=work)
     if measure.is_front:
         incumbent = Front(stop, work=work, parts=len(measure.shares), digit=measure.digit)
-    for value, leaf in found:
-        incumbent.add(value, leaf)
+    for value, completed in found:
+        incumbent.add(value, completed)
     return incumbent
 
 
 @dataclass(frozen=True, slots=True)
-class _Bench:
+class _StepContext:
     """What every step of a search needs, wherever it is done."""
 
     problem: Problem
@@ -143,24 +142,24 @@ class _Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _StepTask:
     """A step that a process does: the trees that were found before, and how many steps there may be."""
 
     structure: Structure
     entry: Entry
     found: Found
     most: int | None
-    mark: Mark | None
+    stop_point: StopPoint | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """What a step gives: the entries in place of its own, trees, nodes of the search, a mark where it was ended."""
+class _StepResult:
+    """What a step gives: the entries in place of its own, trees, nodes of the search, where a limit ended it."""
 
     entries: tuple[Entry, ...]
     found: Found
     nodes: int
-    mark: Mark | None
+    stop_point: StopPoint | None
 
 
 @dataclass(slots=True)
@@ -172,8 +171,8 @@ class _State:
     bounded: int | None
     queue: list[Entry]
     incumbent: Incumbent
-    tally: Tally
-    marks: Marks = field(default_factory=dict[Entry, Mark])
+    fates: StructureFates
+    stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
 
     @property
     def known(self) -> bool:
@@ -190,33 +189,35 @@ class _State:
         for one in entries:
             heappush(self.queue, one)
         if entries != (entry,):  # a step that time has ended gives its own entry back
-            self.tally.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED)
+            self.fates.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED)
 
     def cut(self, number: int) -> bool:
         """Prune a structure whose bound does not beat the best; return whether the whole queue goes with it, because
         values are totally ordered and its other bounds are no less."""
-        self.tally.prune([number])
+        self.fates.prune([number])
         if self.incumbent.is_ordered:
-            self.tally.prune(entry[2] for entry in self.queue)
+            self.fates.prune(entry[2] for entry in self.queue)
         return self.incumbent.is_ordered
 
-    def take(self, entry: Entry, done: _Done) -> None:
+    def take(self, entry: Entry, done: _StepResult) -> None:
         """Take what a step on an entry gives."""
-        for value, leaf in done.found:
+        for value, completed in done.found:
             if self.incumbent.beats(value):
-                self.incumbent.add(value, leaf)
+                self.incumbent.add(value, completed)
         self.incumbent.count(0)
         if done.nodes:
             self.incumbent.count(done.nodes)
-        if done.mark is not None:
-            self.marks[entry] = done.mark
+        if done.stop_point is not None:
+            self.stop_points[entry] = done.stop_point
         self.replace(entry, done.entries)
 
     def ended(self) -> Outcome:
         """Return the outcome of a search that a limit ends."""
         alive = tuple(entry for entry in self.queue if self.incumbent.beats(entry[0]))
-        self.tally.prune(entry[2] for entry in self.queue if not self.incumbent.beats(entry[0]))
-        rest = None if self.bounded is None else Rest(self.structures, self.bounded, alive, self.tally, self.marks)
+        self.fates.prune(entry[2] for entry in self.queue if not self.incumbent.beats(entry[0]))
+        rest = (
+            None if self.bounded is None else Rest(self.structures, self.bounded, alive, self.fates, self.stop_points)
+        )
         return replace(self.outcome(tuple(entry[0] for entry in alive)), rest=rest, is_late=rest is None)
 
     def outcome(self, left: tuple[int, ...]) -> Outcome:
@@ -225,8 +226,8 @@ class _State:
         Nothing is left only where every structure is accounted for, and a tree that was found is one of a structure
         that has trees; else what is left is unknown.
         """
-        where, found = self.tally.count(), tuple(self.incumbent.found)
-        some = not found or where.infeasible < self.tally.listed
+        where, found = self.fates.count(), tuple(self.incumbent.found)
+        some = not found or where.infeasible < self.fates.listed
         if not self.known:
             where = replace(where, listed=None)
         if not self.known or (not left and not (where.is_whole and some)):
@@ -236,52 +237,52 @@ class _State:
         return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
 
 
-def _worked(bench: _Bench, task: _Task) -> _Done:
+def _step_result(bench: _StepContext, task: _StepTask) -> _StepResult:
     """Do one step of at most so many nodes, knowing the trees that were found before."""
     incumbent = _incumbent(bench.measure, bench.stop, bench.keep, task.found, Work(task.most))
-    marks = {} if task.mark is None else {task.entry: task.mark}
+    stop_points = {} if task.stop_point is None else {task.entry: task.stop_point}
     try:
         if bench.stop():
             raise OutOfTime
-        entries = tuple(step_on(bench.problem, bench.measure, task.structure, task.entry, incumbent, marks))
+        entries = tuple(step_on(bench.problem, bench.measure, task.structure, task.entry, incumbent, stop_points))
     except OutOfTime:
         entries = (task.entry,)
-    return _Done(entries, tuple(incumbent.found), incumbent.nodes, marks.get(task.entry))
+    return _StepResult(entries, tuple(incumbent.found), incumbent.nodes, stop_points.get(task.entry))
 
 
-def _filled(problem: Problem, measure: Measure, state: _State) -> bool:
+def _has_entry(problem: Problem, measure: Measure, state: _State) -> bool:
     """Return whether the queue has an entry, having bounded more structures where none of it may win."""
     while state.is_partly_bounded and not state.incumbent.out_of_time():
         if state.queue and state.incumbent.beats(state.queue[0][0]):
             break
-        _bound_apart(problem, measure, state)
+        _bound_single_tensors(problem, measure, state)
     return bool(state.queue)
 
 
-def _task(state: _State, entry: Entry) -> _Task:
+def _step_task(state: _State, entry: Entry) -> _StepTask:
     found, left = tuple(state.incumbent.found), state.incumbent.work.left
-    return _Task(state.structures[entry[2]], entry, found, left, state.marks.pop(entry, None))
+    return _StepTask(state.structures[entry[2]], entry, found, left, state.stop_points.pop(entry, None))
 
 
-def _together(bench: _Bench, state: _State, report: Report, processes: Processes) -> Outcome:
+def _parallel_outcome(bench: _StepContext, state: _State, report: Report, processes: Processes) -> Outcome:
     """Go on with a search in several processes. Each step knows what all steps but the WINDOW - 1 before it have found:
     the answer does not depend on which process is faster."""
     queue, incumbent = state.queue, state.incumbent
     from polymap.search.resources import WorkerPool  # loads multiprocessing, which few searches need
 
     args = (bench.problem, bench.measure, bench.keep)
-    with WorkerPool(processes, _Bench, args, _worked, bench.stop) as pool:
+    with WorkerPool(processes, _StepContext, args, _step_result, bench.stop) as pool:
         given: deque[Entry] = deque()
         while True:
             if not queue:
-                _filled(bench.problem, bench.measure, state)
+                _has_entry(bench.problem, bench.measure, state)
             while queue and pool.waiting < WINDOW and not incumbent.out_of_time():
                 entry = heappop(queue)
                 if not incumbent.beats(entry[0]):
-                    state.tally.prune([entry[2]])
+                    state.fates.prune([entry[2]])
                     continue
                 given.append(entry)
-                pool.submit(_task(state, entry))
+                pool.submit(_step_task(state, entry))
             if not pool.waiting:
                 return state.ended() if queue or state.is_partly_bounded else state.outcome(())
             least = min(entry[0] for entry in (*given, *queue[:1]))
@@ -290,7 +291,7 @@ def _together(bench: _Bench, state: _State, report: Report, processes: Processes
             given.popleft()
 
 
-def _begun(
+def _initial_state(
     problem: Problem,
     measure: Measure,
     incumbent: Incumbent,
@@ -303,19 +304,19 @@ def _begun(
     if rest is not None:
         queue = list(rest.queue)
         heapify(queue)
-        state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.tally), dict(rest.marks))
-        _bound_apart(problem, measure, state)
+        state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.fates), dict(rest.stop_points))
+        _bound_single_tensors(problem, measure, state)
         return state
     # What was too short a time once is taken whole the next time.
     listing = _never if before is not None and before.is_late else incumbent.out_of_time
     found, complete = enumerate_structures(problem, listing)
     distinct, whole = distinct_structures(problem, found, listing)
-    structures = _grouped(problem, distinct)
+    structures = _by_window_factors(problem, distinct)
     _first_trees(problem, measure, structures, incumbent, draw)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
-    state = _State(structures, 0, [], incumbent, Tally(len(structures)))
-    _bound_apart(problem, measure, state)
+    state = _State(structures, 0, [], incumbent, StructureFates(len(structures)))
+    _bound_single_tensors(problem, measure, state)
     return state if complete and whole else replace(state, bounded=None)
 
 
@@ -332,9 +333,9 @@ def _first_trees(
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
-            view = view_of(build_tables(problem, structure, measure, context, stop), (), stop=stop)
-            if view_bound(view) is not None:
-                improve_prices(Descent(view.tables, (), incumbent), view.insides[0], None)
+            bounds = bound_tables(build_tables(problem, structure, measure, context, stop), (), stop=stop)
+            if least_value(bounds) is not None:
+                improve_multipliers(StructureSearch(bounds.tables, (), incumbent), bounds.insides[0], None)
         except OutOfTime:
             break
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
@@ -351,7 +352,7 @@ def _size(problem: Problem, structures: tuple[Structure, ...]) -> int:
     return len(structures) * prod(len(divisors(extent)) for extent in problem.workload.extents().values())
 
 
-def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
+def _by_window_factors(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
     """Return the structures with equal factors of window dims side by side: they share tables of loads."""
     windows = {dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims}
     places = [d for d, dim in enumerate(problem.dims) if dim in windows]
@@ -360,7 +361,7 @@ def _grouped(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Struc
     )
 
 
-def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
+def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> None:
     """Put the structures that are not bounded yet into the queue, at their bounds tensor by tensor, until a limit is
     reached; each is a step. They take half of a work limit at most, so that some are searched too."""
     first, work = state.bounded or 0, state.incumbent.work
@@ -369,10 +370,10 @@ def _bound_apart(problem: Problem, measure: Measure, state: _State) -> None:
         most = min(AT_ONCE, last - first)
         some = state.structures[first : first + most]
         for number, bound in enumerate(single_tensor_bounds(problem, measure, some), first):
-            fits = bound is not None and bound < BARRED
-            state.tally.begun(number, fits=fits)
+            fits = bound is not None and bound < INFEASIBLE
+            state.fates.begun(number, fits=fits)
             if bound is not None and fits:
-                heappush(state.queue, (bound, -Stage.APART, number, ()))
+                heappush(state.queue, (bound, -Stage.SINGLE_TENSORS, number, ()))
         first += len(some)
         work.add(len(some))
     state.bounded = first

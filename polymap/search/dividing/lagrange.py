@@ -1,7 +1,7 @@
 """Multipliers on capacity: what the least-cost chain would pay per bit so that all levels' tiles fit together.
 
-A Lagrange bound: for prices >= 0 the least priced cost, minus price x capacity, is at most the cost of any chain that
-fits. The prices are integers (over a fixed unit), so the bound is exact arithmetic.
+A Lagrange bound: for multipliers >= 0 the least cost with them, minus multiplier x capacity, is at most the cost of any
+chain that fits. The multipliers are integers (over a fixed unit), so the bound is exact arithmetic.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from polymap.search.dividing.bounds import (
     State,
     costs_inside,
     final_cost,
-    priced_end,
+    priced_final,
     root_bound,
     usable_bits,
 )
-from polymap.search.dividing.branch_and_bound import Descent, Spot, View, start_spot, step, through
+from polymap.search.dividing.branch_and_bound import BoundTables, SearchNode, StructureSearch, root_node, step, through
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.objective import (
     Floats,
@@ -40,11 +40,11 @@ from polymap.search.objective import (
 from polymap.search.problem import most_costed
 
 ROUNDS = 10
-FIRST_ROUNDS = 3  # after these, prices that have closed less than a third of the way to the limit are not improved
+FIRST_ROUNDS = 3  # after these, multipliers that have closed less than a third of the way to the limit are not improved
 FAR = 20  # a round that gains less than 1/FAR of what is missing is idle,
 IDLE_ROUNDS = 3  # and after so many in a row no more are tried
 MOST_TRADEOFFS = 3
-FLOAT_BITS = 900  # prices are tried as floats, which end at 2^1024; costs that are longer go without
+FLOAT_BITS = 900  # multipliers are tried as floats, which end at 2^1024; costs that are longer go without
 
 
 def shared_levels(tables: Tables) -> tuple[int, ...]:
@@ -57,16 +57,16 @@ def shared_levels(tables: Tables) -> tuple[int, ...]:
     )
 
 
-def cheapest_chain(descent: Descent, inside: Inside, prices: Multipliers, first: State) -> Spot:
+def cheapest_chain(search: StructureSearch, inside: Inside, multipliers: Multipliers, first: State) -> SearchNode:
     """Return the end of a least-cost chain (capacity of several tensors together not looked at)."""
-    tables = descent.tables
-    moves = descent.moves
-    spot = start_spot(tables, first)
+    tables = search.tables
+    moves = search.moves
+    node = root_node(tables, first)
     while True:
-        top = tables.lattice.index(dict(zip(tables.problem.dims, spot.tile, strict=True)))
-        least = priced_end(tables, spot.state, 0, prices)
+        top = tables.lattice.index(dict(zip(tables.problem.dims, node.tile, strict=True)))
+        least = priced_final(tables, node.state, 0, multipliers)
         best: tuple[Move, int] | None = None
-        for move in moves[spot.state]:
+        for move in moves[node.state]:
             total = through(inside, move, top).ravel()
             # The largest tile among the cheapest: nodes stand as high as they may.
             place = len(total) - 1 - int(np.argmin(total[::-1]))
@@ -74,10 +74,10 @@ def cheapest_chain(descent: Descent, inside: Inside, prices: Multipliers, first:
             if cost is not None and (least is None or cost < least):
                 least, best = cost, (move, place)
         if best is None:
-            return spot
+            return node
         move, flat = best
         index = tuple(int(x) for x in np.unravel_index(flat, [exponent + 1 for exponent in top]))
-        spot = step(tables, spot, move, index)
+        node = step(tables, node, move, index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,17 +89,17 @@ class Resource:
     component: int
     usable: int | Fraction
 
-    def used(self, tables: Tables, spot: Spot) -> int:
+    def used(self, tables: Tables, node: SearchNode) -> int:
         """Return how much of it a whole chain takes."""
         if not self.component:
-            return spot.used[self.level]
-        return spot.parts[self.component] + (final_cost(tables, spot.state, self.component) or 0)
+            return node.used[self.level]
+        return node.parts[self.component] + (final_cost(tables, node.state, self.component) or 0)
 
-    def price(self, prices: Multipliers) -> int:
-        """Return what the prices charge for it (0: nothing)."""
+    def price(self, multipliers: Multipliers) -> int:
+        """Return what the multipliers charge for it (0: nothing)."""
         if not self.component:
-            return prices.per_level[self.level]
-        return prices.per_component[self.component] if prices.per_component else 0
+            return multipliers.per_level[self.level]
+        return multipliers.per_component[self.component] if multipliers.per_component else 0
 
 
 Wanted = dict[Resource, float]
@@ -128,25 +128,25 @@ class _Trial:
     Multipliers bar nothing: where something fits without them, it does with them.
     """
 
-    prices: Multipliers
+    multipliers: Multipliers
     inside: Inside
     bound: int
     first: State
 
 
-def _tried(tables: Tables, wanted: Wanted, unit: int) -> _Trial:
-    """Return what prices of about `wanted` give."""
+def _trial_of(tables: Tables, wanted: Wanted, unit: int) -> _Trial:
+    """Return what multipliers of about `wanted` give."""
     per_level, per_component = [0] * tables.problem.level_count, [0] * len(tables.measure.components)
     for resource, price in wanted.items():
         owner, at = (per_component, resource.component) if resource.component else (per_level, resource.level)
         owner[at] = min(int(price * unit), _most_priced(tables, resource, len(wanted)))
     allowance = sum(price * (usable_bits(tables, level) or 0) for level, price in enumerate(per_level))
-    prices = Multipliers(tuple(per_level), unit, allowance, tuple(per_component) if any(per_component) else ())
-    inside = costs_inside(tables, 0, prices)
+    multipliers = Multipliers(tuple(per_level), unit, allowance, tuple(per_component) if any(per_component) else ())
+    inside = costs_inside(tables, 0, multipliers)
     value, first = root_bound(tables, inside)
     assert value is not None
-    free = floor(sum(resource.price(prices) * resource.usable for resource in wanted))
-    return _Trial(prices, inside, -((free - value) // unit), first)
+    free = floor(sum(resource.price(multipliers) * resource.usable for resource in wanted))
+    return _Trial(multipliers, inside, -((free - value) // unit), first)
 
 
 def _most_priced(tables: Tables, resource: Resource, count: int) -> int:
@@ -160,8 +160,8 @@ def _most_priced(tables: Tables, resource: Resource, count: int) -> int:
     return limit // (4 * nodes * max(1, usable_bits(tables, resource.level) or 0))
 
 
-def _stepped(wanted: Wanted, excess: Excess, length: float) -> Wanted:
-    """Return the prices one step further: what is short gets dearer, by what `length` is worth."""
+def _next_wanted(wanted: Wanted, excess: Excess, length: float) -> Wanted:
+    """Return the multipliers one step further: what is short gets dearer, by what `length` is worth."""
     usable = {resource: float(resource.usable) or 1.0 for resource in excess}
     shares = {resource: float(amount) / usable[resource] for resource, amount in excess.items()}
     norm = sum(share**2 for share in shares.values()) or 1.0
@@ -176,79 +176,79 @@ def _is_far(bound: int, best_bound: int, limit: int | None) -> bool:
     return limit is not None and 3 * (best_bound - bound) < limit - bound
 
 
-def improve_prices(
-    descent: Descent,
+def improve_multipliers(
+    search: StructureSearch,
     inside: Inside,
     limit: int | None,
     start: Multipliers | None = None,
     cycles: Fraction | None = None,
 ) -> tuple[Multipliers | None, bool, int]:
-    """Return (best prices, whether the unpriced optimum fits, best bound of component 0).
+    """Return (best multipliers, whether the unpriced optimum fits, best bound of component 0).
 
     Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored. limit: the value of
-    component 0 that refutes (None: no incumbent). start: prices of another structure. cycles: the bound is that of
+    component 0 that refutes (None: no incumbent). start: multipliers of another structure. cycles: the bound is that of
     chains that take at most so many (None: any number).
     """
-    tables, resources, unit = descent.tables, resources_of(descent.tables, cycles), _unit(descent.tables)
+    tables, resources, unit = search.tables, resources_of(search.tables, cycles), _unit(search.tables)
     bound, first = root_bound(tables, inside)
     assert bound is not None  # the structure's own bound was taken before
-    wanted, trial = _started(tables, resources, None if limit is None else start, unit)
+    wanted, trial = _first_wanted(tables, resources, None if limit is None else start, unit)
     if trial is not None and limit is not None and trial.bound >= limit:
-        return trial.prices, False, trial.bound
-    spot = cheapest_chain(descent, inside, Multipliers((), 1, 0), first)
-    excess = _excess(tables, spot, resources)
+        return trial.multipliers, False, trial.bound
+    node = cheapest_chain(search, inside, Multipliers((), 1, 0), first)
+    excess = _excess(tables, node, resources)
     if _fits(excess):
-        descent.finish(spot, thorough=False)
+        search.finish(node, thorough=False)
     if all(amount <= 0 for amount in excess.values()):
-        return None, descent.window is None and descent.incumbent.keep == 1 and not tables.measure.limits, bound
+        return None, search.window is None and search.incumbent.keep == 1 and not tables.measure.limits, bound
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
     if max(bound, limit or 0).bit_length() > FLOAT_BITS:
         return best, False, bound
-    scored = {spot.chain}
+    scored = {node.chain}
     for done in range(ROUNDS):
         far = done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)
-        if idle == IDLE_ROUNDS or far or descent.incumbent.out_of_time():
+        if idle == IDLE_ROUNDS or far or search.incumbent.out_of_time():
             break
         if trial is None:
             missing = max((bound + bound // 20 if limit is None else limit) - best_bound, bound / 10_000)
-            wanted = _stepped(wanted, excess, scale * missing)
-            trial = _tried(tables, wanted, unit)
+            wanted = _next_wanted(wanted, excess, scale * missing)
+            trial = _trial_of(tables, wanted, unit)
         if (gain := trial.bound - best_bound) > 0 or best is None:
-            best, best_bound = trial.prices, max(best_bound, trial.bound)
+            best, best_bound = trial.multipliers, max(best_bound, trial.bound)
         else:
             scale /= 2
         idle = idle + 1 if limit is not None and gain * FAR < limit - best_bound else 0
         if limit is not None and best_bound >= limit:
             break
-        spot = cheapest_chain(descent, trial.inside, trial.prices, trial.first)
-        excess = _excess(tables, spot, resources)
-        if _fits(excess) and spot.chain not in scored:
-            scored.add(spot.chain)
-            descent.finish(spot, thorough=False)
-        if _is_settled(excess, trial.prices):
+        node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
+        excess = _excess(tables, node, resources)
+        if _fits(excess) and node.chain not in scored:
+            scored.add(node.chain)
+            search.finish(node, thorough=False)
+        if _is_settled(excess, trial.multipliers):
             break
         trial = None
     return (best if best_bound > bound else None), False, best_bound
 
 
-def _started(
+def _first_wanted(
     tables: Tables, resources: tuple[Resource, ...], start: Multipliers | None, unit: int
 ) -> tuple[Wanted, _Trial | None]:
-    """Return the prices to begin with, and what those that served another structure give."""
+    """Return the multipliers to begin with, and what those that served another structure give."""
     if start is None or not any((*start.per_level, *start.per_component)):
         return dict.fromkeys(resources, 0.0), None
     wanted = {resource: resource.price(start) / start.unit for resource in resources}
-    return wanted, _tried(tables, wanted, unit)
+    return wanted, _trial_of(tables, wanted, unit)
 
 
-def _excess(tables: Tables, spot: Spot, resources: tuple[Resource, ...]) -> Excess:
-    return {resource: resource.used(tables, spot) - resource.usable for resource in resources}
+def _excess(tables: Tables, node: SearchNode, resources: tuple[Resource, ...]) -> Excess:
+    return {resource: resource.used(tables, node) - resource.usable for resource in resources}
 
 
-def _is_settled(excess: Excess, prices: Multipliers) -> bool:
-    """Return whether no other prices give a higher bound: all that costs something is used up."""
-    return all(amount == 0 or (amount < 0 and not r.price(prices)) for r, amount in excess.items())
+def _is_settled(excess: Excess, multipliers: Multipliers) -> bool:
+    """Return whether no other multipliers give a higher bound: all that costs something is used up."""
+    return all(amount == 0 or (amount < 0 and not r.price(multipliers)) for r, amount in excess.items())
 
 
 def _fits(excess: Excess) -> bool:
@@ -256,19 +256,22 @@ def _fits(excess: Excess) -> bool:
     return all(amount <= 0 or resource.component for resource, amount in excess.items())
 
 
-def improve_tradeoffs(descent: Descent, view: View, start: tuple[Multipliers, ...]) -> tuple[Multipliers, ...]:
-    """Return prices that tell what latency takes from energy (none: this measure has no use for them).
+def tradeoff_multipliers(
+    search: StructureSearch, bounds: BoundTables, start: tuple[Multipliers, ...]
+) -> tuple[Multipliers, ...]:
+    """Return multipliers that tell what latency takes from energy (none where the measure has no use for them).
 
     Multipliers for the least cycles first, then for those at which what is known leaves the least value.
     start: those of another structure.
     """
-    tables, measure, incumbent = descent.tables, descent.tables.measure, descent.incumbent
+    tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
     powers = measure.goal.powers
     if powers is None or powers.energy != 1 or not has_estimate(measure, tables.compute_cycles):
         return ()
-    if any(arithmetic.kind is Kind.LONG for arithmetic in tables.arithmetics):
-        return ()
-    whole = least_parts(view)
+    first, *others = tables.arithmetics
+    if first.kind is Kind.LONG or any(arithmetic.kind is not Kind.NARROW for arithmetic in others):
+        return ()  # prices multiply counts of 63 bits
+    whole = least_parts(bounds)
     least = cycles = float(measure.latency(whole, tables.compute_cycles))
     known = [(float(whole[0]), 0.0)]
     found: list[Multipliers] = []
@@ -278,43 +281,43 @@ def improve_tradeoffs(descent: Descent, view: View, start: tuple[Multipliers, ..
         energy = Fraction(incumbent.value) / Fraction(cycles) ** powers.cycles
         limit = ceil(energy - measure.leak * Fraction(cycles)) - measure.fixed_energy - tables.start[0]
         begin = start[len(found)] if len(found) < len(start) else None
-        prices, _, bound = improve_prices(descent, view.insides[0], limit, begin, Fraction(cycles))
-        if prices is None or not prices.per_component:
+        multipliers, _, bound = improve_multipliers(search, bounds.insides[0], limit, begin, Fraction(cycles))
+        if multipliers is None or not multipliers.per_component:
             break
-        found.append(prices)
-        slope = float(slope_of(measure, prices))
+        found.append(multipliers)
+        slope = float(slope_of(measure, multipliers))
         known.append((float(bound + tables.start[0]) + slope * cycles, slope))
         cycles = weakest_cycles(measure, least, known)
     return tuple(found)
 
 
-def least_parts(view: View) -> tuple[int, ...]:
+def least_parts(bounds: BoundTables) -> tuple[int, ...]:
     """Return the least value of each component, its start included."""
-    roots = (root_bound(view.tables, inside)[0] or 0 for inside in view.insides)
-    return tuple(root + start for root, start in zip(roots, view.tables.start, strict=True))
+    roots = (root_bound(bounds.tables, inside)[0] or 0 for inside in bounds.insides)
+    return tuple(root + start for root, start in zip(roots, bounds.tables.start, strict=True))
 
 
-def is_refuted(descent: Descent, view: View) -> bool:
-    """Return whether the tradeoffs of a view leave nothing better than the incumbent."""
-    best, least = descent.incumbent.value, traded_bound(view, descent.prices)
+def is_refuted(search: StructureSearch, bounds: BoundTables) -> bool:
+    """Return whether the tradeoffs leave nothing better than the incumbent below the top."""
+    best, least = search.incumbent.value, traded_bound(bounds, search.multipliers)
     return best is not None and least is not None and not may_win(least, best).any()
 
 
-def traded_bound(view: View, prices: tuple[Multipliers, ...]) -> Floats | None:
-    """Return what is at most the value of all mappings below the top of a view with these prices [1] (None: there is no
-    such estimate)."""
-    tables, measure = view.tables, view.tables.measure
+def traded_bound(bounds: BoundTables, multipliers: tuple[Multipliers, ...]) -> Floats | None:
+    """Return what is at most the value of all mappings below the top, from the bounds at these multipliers [1] (None:
+    there is no such estimate)."""
+    tables, measure = bounds.tables, bounds.tables.measure
     tradeoffs: list[Tradeoff] = []
-    for one, inside in zip(prices, view.priced, strict=True):
+    for one, inside in zip(multipliers, bounds.priced, strict=True):
         least = np.array([float(root_bound(tables, inside)[0] or 0)])
         spent = one.component_total(tables.start)
         tradeoffs.append(tradeoff_of(measure, one, least, spent, tables.compute_cycles))
-    parts = [lowered_sum(np.array([float(part)]), 0) for part in least_parts(view)]
+    parts = [lowered_sum(np.array([float(part)]), 0) for part in least_parts(bounds)]
     return surely_below(measure, parts, tables.compute_cycles, tradeoffs)
 
 
 def _unit(tables: Tables) -> int:
-    """Return the power of two by which costs may be multiplied in int64; long costs need no fractions of prices."""
+    """Return the power of two by which costs may be multiplied in int64; long costs need no fractions."""
     arithmetic = tables.arithmetics[0]
     if arithmetic.kind is not Kind.NARROW:
         return 1

@@ -35,40 +35,45 @@ Vector = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
-    """The best tree of a chain: cost per component (without the tables' start) and the blocks' loop orders."""
+class CompletedMapping:
+    """The best loop tree of a chain, with its cost per component (without the tables' start)."""
 
     parts: tuple[int, ...]
     mapping: Mapping
 
 
-def best_leaves(
+def best_mappings(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
-) -> tuple[Leaf, ...]:
+) -> tuple[CompletedMapping, ...]:
     """Return the best tree of a chain (of a front, all that are wanted); none where none fits.
 
     fixed: the cost of everything but the window tensor, per component. free_bits: per level, what the other tensors
     leave.
     """
-    return wanted_leaves(
-        tables, [leaf for other in lowered_chains(tables, chain) for leaf in _leaves(tables, other, fixed, free_bits)]
+    return undominated_mappings(
+        tables,
+        [
+            completed
+            for other in lowered_chains(tables, chain)
+            for completed in _chain_mappings(tables, other, fixed, free_bits)
+        ],
     )
 
 
-def separated_leaves(
+def separated_mappings(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
-) -> Iterator[tuple[Leaf, ...]]:
+) -> Iterator[tuple[CompletedMapping, ...]]:
     """Yield the best trees of every chain in which nodes of the chain also part loops over one dim, chain by chain."""
     for other in separated_chains(tables, chain):
-        yield _leaves(tables, other, fixed, free_bits)
+        yield _chain_mappings(tables, other, fixed, free_bits)
 
 
-def wanted_leaves(tables: Tables, leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
-    """Return the first of the best leaves; for a front, those that no other covers."""
+def undominated_mappings(tables: Tables, mappings: Sequence[CompletedMapping]) -> tuple[CompletedMapping, ...]:
+    """Return the first of the best mappings; for a front, those that no other covers."""
     if not tables.measure.is_front:
-        return tuple(sorted(leaves, key=lambda leaf: leaf_value(tables, leaf))[:1])
-    values = [tables.measure.values(leaf_value(tables, leaf)) for leaf in leaves]
-    return tuple(leaves[i] for i in undominated(values))
+        return tuple(sorted(mappings, key=lambda completed: value_of(tables, completed))[:1])
+    values = [tables.measure.values(value_of(tables, completed)) for completed in mappings]
+    return tuple(mappings[i] for i in undominated(values))
 
 
 def undominated(vectors: Sequence[Vector]) -> list[int]:
@@ -84,14 +89,14 @@ def _covers(old: Vector, new: Vector) -> bool:
     return all(a <= b for a, b in zip(old, new, strict=True))
 
 
-def leaf_value(tables: Tables, leaf: Leaf) -> int:
-    """Return the objective of a leaf, scaled."""
-    return tables.measure.value(_sum(leaf.parts, tables.start), tables.compute_cycles)
+def value_of(tables: Tables, completed: CompletedMapping) -> int:
+    """Return the objective of a mapping, scaled."""
+    return tables.measure.value(_sum(completed.parts, tables.start), tables.compute_cycles)
 
 
-def _leaves(
+def _chain_mappings(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
-) -> tuple[Leaf, ...]:
+) -> tuple[CompletedMapping, ...]:
     blocks = blocks_of(tables, chain)
     below = tuple(_inside(tables, block) for block in blocks)
     some = tuple(ordered(inside) for inside in below)
@@ -101,7 +106,7 @@ def _leaves(
     if window is None:
         placed = Placed(tuple((g, block.inner) for block in reversed(blocks) for g in reversed(block.groups)))
         orders = tuple(order for order in some if order is not None)
-        return (Leaf(fixed, tree_of(tables, blocks, orders, placed)),)
+        return (CompletedMapping(fixed, tree_of(tables, blocks, orders, placed)),)
     best: list[tuple[int, Vector, Placed, tuple[Vector, ...]]] = []
     for placed in _placements(tables, window, blocks):
         path = _WindowPath(tables, window, placed)
@@ -113,7 +118,7 @@ def _leaves(
             if tables.measure.is_front or not best or value < best[0][0]:
                 best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
     kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
-    return tuple(Leaf(best[i][1], tree_of(tables, blocks, best[i][3], best[i][2])) for i in kept if best)
+    return tuple(CompletedMapping(best[i][1], tree_of(tables, blocks, best[i][3], best[i][2])) for i in kept if best)
 
 
 def _inside(tables: Tables, block: Block) -> Inside:

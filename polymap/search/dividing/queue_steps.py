@@ -8,12 +8,12 @@ from enum import IntEnum
 from itertools import product
 
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, root_bound
-from polymap.search.dividing.branch_and_bound import BranchPath, Descent, View, priced_view, view_of
+from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
 from polymap.search.dividing.cost_tables import build_tables
-from polymap.search.dividing.incumbents import Incumbent
-from polymap.search.dividing.lagrange import improve_prices, improve_tradeoffs, is_refuted
+from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.node_costs import Places, StructureFactors, root_context
-from polymap.search.objective import BARRED, Measure
+from polymap.search.dividing.progress import Incumbent
+from polymap.search.objective import INFEASIBLE, Measure
 from polymap.search.problem import Problem, Structure, divisors
 from polymap.search.resources import OutOfTime
 
@@ -24,65 +24,70 @@ Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the st
 class Stage(IntEnum):
     """How much of a structure's bound is worked out: tensor by tensor, all tensors together, spatial loops placed."""
 
-    APART = 0
-    TOGETHER = 1
+    SINGLE_TENSORS = 0
+    ALL_TENSORS = 1
     PLACED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Where the search inside an entry was ended: its prices, which first state, the way down from there."""
+class StopPoint:
+    """Where the search inside an entry was ended: its multipliers, which first state, the way down from there."""
 
-    prices: tuple[Multipliers, ...]
+    multipliers: tuple[Multipliers, ...]
     start: int
     way: BranchPath
 
 
-Marks = dict[Entry, Mark]
+StopPoints = dict[Entry, StopPoint]
 
 
-def view_bound(view: View) -> int | None:
-    """Return a lower bound of the objective over all mappings below the view's top (None: none fits)."""
+def least_value(bounds: BoundTables) -> int | None:
+    """Return a lower bound of the objective over all mappings below the top (None: none fits)."""
     whole: list[int] = []
-    for inside, start in zip(view.insides, view.tables.start, strict=True):
-        part = root_bound(view.tables, inside)[0]
+    for inside, start in zip(bounds.insides, bounds.tables.start, strict=True):
+        part = root_bound(bounds.tables, inside)[0]
         if part is None:
             return None
         whole.append(part + start)
-    value = view.tables.measure.value(tuple(whole), view.tables.compute_cycles)
-    return value if value < BARRED else None
+    value = bounds.tables.measure.value(tuple(whole), bounds.tables.compute_cycles)
+    return value if value < INFEASIBLE else None
 
 
 def step_on(
-    problem: Problem, measure: Measure, structure: Structure, entry: Entry, incumbent: Incumbent, marks: Marks
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    entry: Entry,
+    incumbent: Incumbent,
+    stop_points: StopPoints,
 ) -> Iterator[Entry]:
     """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent; where limits end
-    it inside, a mark is left."""
+    it inside, a stop point is kept."""
     bound, stage, number, places = entry
     if -stage == Stage.PLACED:
-        ended = _solve_places(problem, measure, structure, places, incumbent, marks.get(entry))
+        ended = _solve_places(problem, measure, structure, places, incumbent, stop_points.get(entry))
         if ended is not None:
-            marks[entry] = ended
+            stop_points[entry] = ended
             raise OutOfTime
-        marks.pop(entry, None)
+        stop_points.pop(entry, None)
         return
     stop = incumbent.out_of_time
-    for own, then, _, where in _refined(problem, measure, structure, number, Stage(-stage + 1), stop):
+    for own, then, _, where in _next_entries(problem, measure, structure, number, Stage(-stage + 1), stop):
         yield max(own, bound), then, number, where
 
 
-def _refined(
+def _next_entries(
     problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage, stop: Stop
 ) -> Iterator[Entry]:
     """Yield the queue's entries for a structure at the next stage; what fits nowhere yields none."""
     choices = places_of(problem, structure)
     if len(choices) == 1:
         stage = Stage.PLACED
-    elif stage is Stage.TOGETHER:
+    elif stage is Stage.ALL_TENSORS:
         choices = ((),)
     for places in choices:
         context = root_context(problem, structure, places)
-        bound = view_bound(view_of(build_tables(problem, structure, measure, context, stop), ()))
+        bound = least_value(bound_tables(build_tables(problem, structure, measure, context, stop), ()))
         if bound is not None:
             yield bound, -stage, number, places
 
@@ -93,48 +98,48 @@ def _solve_places(
     structure: Structure,
     places: Places,
     incumbent: Incumbent,
-    mark: Mark | None,
-) -> Mark | None:
-    """Search all trees of a structure with these places; return where that was ended, if it was. mark: where an
+    stop_point: StopPoint | None,
+) -> StopPoint | None:
+    """Search all trees of a structure with these places; return where that was ended, if it was. stop_point: where an
     earlier search was ended, from which this one goes on."""
     context = root_context(problem, structure, places)
     tables = build_tables(problem, structure, measure, context, incumbent.out_of_time)
-    view = view_of(tables, ())
-    descent = Descent(tables, (), incumbent)
-    prices = () if mark is None else mark.prices
-    if mark is None or not mark.way:
-        prices, refuted = _improved(descent, view)
+    bounds = bound_tables(tables, ())
+    search = StructureSearch(tables, (), incumbent)
+    multipliers = () if stop_point is None else stop_point.multipliers
+    if stop_point is None or not stop_point.way:
+        multipliers, refuted = _first_multipliers(search, bounds)
         if refuted:
             return None
-    if prices:
-        descent.prices, view = prices, priced_view(view, prices)
-        if not measure.is_linear and is_refuted(descent, view):
+    if multipliers:
+        search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
+        if not measure.is_linear and is_refuted(search, bounds):
             return None
-    known = {first: least_from(tables, view.insides[0], first) for first in first_states(tables)}
+    known = {first: least_from(tables, bounds.insides[0], first) for first in first_states(tables)}
     order = sorted(known, key=lambda state: (known[state] is None, known[state] or 0))
-    begin = 0 if mark is None else mark.start
+    begin = 0 if stop_point is None else stop_point.start
     for number, first in enumerate(order[begin:], begin):
         try:
-            descent.run(view, first, None if mark is None or number > begin else mark.way)
+            search.run(bounds, first, None if stop_point is None or number > begin else stop_point.way)
         except OutOfTime:
-            return Mark(prices, number, descent.ended_at())
+            return StopPoint(multipliers, number, search.ended_at())
     return None
 
 
-def _improved(descent: Descent, view: View) -> tuple[tuple[Multipliers, ...], bool]:
-    """Return the prices for the search of a structure, and whether there is nothing left to search."""
-    tables, measure, incumbent = descent.tables, descent.tables.measure, descent.incumbent
+def _first_multipliers(search: StructureSearch, bounds: BoundTables) -> tuple[tuple[Multipliers, ...], bool]:
+    """Return the multipliers for the search of a structure, and whether there is nothing left to search."""
+    tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
     if not measure.is_linear:
-        prices = improve_tradeoffs(descent, view, incumbent.prices)
-        incumbent.prices = prices or incumbent.prices
-        return prices, False
+        multipliers = tradeoff_multipliers(search, bounds, incumbent.multipliers)
+        incumbent.multipliers = multipliers or incumbent.multipliers
+        return multipliers, False
     constant = measure.value(tables.start, tables.compute_cycles)
     limit = None if incumbent.value is None else incumbent.value - constant
-    start = incumbent.prices[0] if incumbent.prices else None
-    found, finished, bound = improve_prices(descent, view.insides[0], limit, start)
-    prices = () if found is None else (found,)
-    incumbent.prices = prices or incumbent.prices
-    return prices, finished or (incumbent.value is not None and bound + constant >= incumbent.value)
+    start = incumbent.multipliers[0] if incumbent.multipliers else None
+    found, finished, bound = improve_multipliers(search, bounds.insides[0], limit, start)
+    multipliers = () if found is None else (found,)
+    incumbent.multipliers = multipliers or incumbent.multipliers
+    return multipliers, finished or (incumbent.value is not None and bound + constant >= incumbent.value)
 
 
 def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:

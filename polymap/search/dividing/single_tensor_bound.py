@@ -38,11 +38,15 @@ def single_tensor_bounds(problem: Problem, measure: Measure, structures: tuple[S
     """Return per structure a lower bound of the objective (scaled) over all its mappings (None: none fits)."""
     parts: list[list[int]] = []
     feasible = np.ones(len(structures), dtype=np.bool_)
+    batches: dict[Arithmetic, StructureBatch] = {}
     for component in measure.components:
-        batch = StructureBatch(problem, structures, _plain_arithmetic(problem, component))
+        arithmetic = plain_arithmetic(problem, component)
+        if arithmetic not in batches:
+            batches[arithmetic] = StructureBatch(problem, structures, arithmetic)
+        batch = batches[arithmetic]
         total: IntArray = np.zeros(len(structures), dtype=batch.arithmetic.dtype)
         for term in problem.terms:
-            own = _output_cost(batch, term, component) if term.is_output else _read_cost(batch, term, component)
+            own = tensor_cost(batch, term, component)
             feasible &= batch.arithmetic.possible(own)
             total = total + np.where(feasible, own, 0) + zero_start(term, component)
         parts.append(total.tolist())
@@ -55,7 +59,7 @@ def single_tensor_bounds(problem: Problem, measure: Measure, structures: tuple[S
     return found
 
 
-def _plain_arithmetic(problem: Problem, component: Component) -> Arithmetic:
+def plain_arithmetic(problem: Problem, component: Component) -> Arithmetic:
     """Return the arithmetic without limbs: an array has but one entry per structure."""
     found = arithmetic_of(problem, component)
     return found if found.kind is Kind.NARROW else Arithmetic(Kind.LONG, found.limit)
@@ -73,6 +77,7 @@ class StructureBatch(SpatialFactors[IntArray]):
         self.steps: IntArray = prod(problem.extents) // self.instances(problem.level_count)
         self._structures = structures
         self._kinds: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
+        self._counts: dict[tuple[IndexGroup, tuple[int, int], _Count], IntArray] = {}
 
     @property
     def infeasible(self) -> IntArray:
@@ -109,6 +114,11 @@ class StructureBatch(SpatialFactors[IntArray]):
         return self.product(self._group(group, levels, count) for group in term.groups if group.is_window)
 
     def _group(self, group: IndexGroup, levels: tuple[int, int], count: _Count) -> IntArray:
+        if (group, levels, count) not in self._counts:
+            self._counts[group, levels, count] = self._group_count(group, levels, count)
+        return self._counts[group, levels, count]
+
+    def _group_count(self, group: IndexGroup, levels: tuple[int, int], count: _Count) -> IntArray:
         dims = tuple(self.problem.dims.index(dim) for dim in group.dims)
         representatives, kind = self._alike(dims)
         values: IntArray = np.empty(len(representatives), dtype=self.arithmetic.dtype)
@@ -128,6 +138,11 @@ class StructureBatch(SpatialFactors[IntArray]):
             kind = np.array([groups.setdefault(own, len(groups)) for own in seen], dtype=np.int64)
             self._kinds[dims] = np.unique(kind, return_index=True)[1], kind
         return self._kinds[dims]
+
+
+def tensor_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
+    """Return per structure the least cost of one tensor, but for `zero_start` (infeasible where it fits nowhere)."""
+    return _output_cost(batch, term, component) if term.is_output else _read_cost(batch, term, component)
 
 
 def _read_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:

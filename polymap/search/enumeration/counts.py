@@ -1,6 +1,6 @@
 """What tensors move in one loop tree, counted over all statement instances at once: the referee's own counter.
 
-It follows the definition (design: counting) directly: every (instance, element, step) that a tile holds is listed,
+It follows the definition (docs/counting.md) directly: every (instance, element, step) that a tile holds is listed,
 runs of steps are stays, and sorting finds what enters, leaves and is shared. Nothing is estimated, and no code is
 shared with the cost model. For one accumulation over a box; small problems only, since all instances are listed.
 

@@ -1,4 +1,4 @@
-"""The referee of the search: every legal canonical loop tree, scored exactly (design: counting, "The mapping space").
+"""The referee of the search: every legal canonical loop tree, scored exactly (docs/counting.md, "The mapping space").
 
 It walks sequences of loops and, for each, all places of the storage nodes. What one tensor moves depends on the loops
 and its own nodes alone, so that is counted once per tensor and place, and trees are sums over tensors. It shares no

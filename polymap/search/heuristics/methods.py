@@ -17,7 +17,7 @@ from typing import assert_never
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Workload, did_you_mean
-from polymap.search.dividing import Leaf
+from polymap.search.dividing import CompletedMapping
 from polymap.search.heuristics.dataflow_templates import Dataflow, rule_of_thumb, template
 from polymap.search.heuristics.genome import (
     Genome,
@@ -240,7 +240,7 @@ class _Run:
         self.score(genome)
 
 
-def annealed_once(problem: Problem, measure: Measure) -> Callable[[int], tuple[int, Leaf] | None] | None:
+def annealed_once(problem: Problem, measure: Measure) -> Callable[[int], tuple[int, CompletedMapping] | None] | None:
     """Return what anneals over so many mappings without a proof and gives the best with its scaled value.
 
     Where capacities are so tight that no chain of least cost fits, the search needs a mapping to tell what is not worth
@@ -249,10 +249,10 @@ def annealed_once(problem: Problem, measure: Measure) -> Callable[[int], tuple[i
     if problem.rules or measure.shares or measure.limits or measure.goal.powers is None:
         return None
 
-    def draw(budget: int) -> tuple[int, Leaf] | None:
+    def draw(budget: int) -> tuple[int, CompletedMapping] | None:
         found = baseline(problem.workload, problem.arch, "simulated_annealing", measure.goal.value, "divide", budget)
         if found.best is None or found.value is None:
             return None
-        return int(found.value / measure.unscaled(1)), Leaf((), found.best)
+        return int(found.value / measure.unscaled(1)), CompletedMapping((), found.best)
 
     return draw

@@ -13,7 +13,7 @@ from random import Random
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, PolymapError, Workload
-from polymap.search.dividing import Leaf
+from polymap.search.dividing import CompletedMapping
 from polymap.search.heuristics.genome import (
     Genome,
     Ground,
@@ -165,13 +165,13 @@ class DividingPolish:
         self._credit = -FREE_STEPS * self._rate
         self._idle = 0  # mappings since the last better one
 
-    def first(self, mappings: int) -> tuple[int, Leaf] | None:
+    def first(self, mappings: int) -> tuple[int, CompletedMapping] | None:
         """Return the best tree of so many mappings with its scaled value: something to begin with."""
         self._limits.work.add(mappings)
         self._annealer.walk(mappings, self._limits)
         return self._best()
 
-    def after(self, steps: int, best: tuple[int, Leaf] | None) -> tuple[int, Leaf] | None:
+    def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
         """Return a better tree with its scaled value, if one was found in the share of so many steps."""
         self._credit += steps * self._rate / (1 + self._idle / (IDLE_STEPS * self._rate))
         if self._credit < BURST:
@@ -184,8 +184,8 @@ class DividingPolish:
         self._idle = 0 if better else self._idle + mappings
         return self._best() if better else None
 
-    def _best(self) -> tuple[int, Leaf] | None:
+    def _best(self) -> tuple[int, CompletedMapping] | None:
         if self._annealer.best is None:
             return None
         mapping, value = self._annealer.best
-        return math.ceil(value / self._measure.unscaled(1)), Leaf((), mapping)
+        return math.ceil(value / self._measure.unscaled(1)), CompletedMapping((), mapping)

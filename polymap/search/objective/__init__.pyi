@@ -12,13 +12,13 @@ from polymap.search.objective.float_bounds import (
 )
 from polymap.search.objective.floors import floor_of as floor_of
 from polymap.search.objective.measure import (
-    BARRED as BARRED,
+    INFEASIBLE as INFEASIBLE,
     Component as Component,
     Measure as Measure,
     measure_of as measure_of,
     objective_value as objective_value,
     objective_values as objective_values,
-    unpacked as unpacked,
+    part_values as part_values,
 )
 from polymap.search.objective.rule_checks import measure_under as measure_under, refusals as refusals
 from polymap.search.objective.scores import exact_score as exact_score

@@ -27,7 +27,7 @@ from polymap.search.problem import (
 )
 
 
-class _Barred(int):
+class _Infeasible(int):
     """What compares as above every number, however long, and equals only itself."""
 
     def __lt__(self, other: int) -> bool:
@@ -48,10 +48,10 @@ class _Barred(int):
     __hash__ = int.__hash__
 
 
-BARRED = _Barred()  # the value of what breaks a limit
+INFEASIBLE = _Infeasible()  # the value of what breaks a limit
 
 
-def packed(values: tuple[int, ...], digit: int) -> int:
+def packed_value(values: tuple[int, ...], digit: int) -> int:
     """Return the values as one integer whose order is the lexicographic one (values below 0 count as 0).
 
     They stand side by side, the first in the highest `digit` bits, and come back by unpacking; each is below 2^digit.
@@ -62,8 +62,8 @@ def packed(values: tuple[int, ...], digit: int) -> int:
     return total
 
 
-def unpacked(value: int, count: int, digit: int) -> tuple[int, ...]:
-    """Return the `count` values that `packed` joined."""
+def part_values(value: int, count: int, digit: int) -> tuple[int, ...]:
+    """Return the `count` values that `packed_value` joined."""
     return tuple(value >> digit * (count - 1 - place) & (1 << digit) - 1 for place in range(count))
 
 
@@ -94,8 +94,8 @@ class Measure:
 
     energy_scale: component 0 of what energy enters is energy x energy_scale, without `fixed_energy` (compute, scaled);
     the same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted
-    sum (then values are x energy_scale), an order or a front. limits: what breaks one has the value BARRED. digit: bits
-    of each part's value in one of an order or a front.
+    sum (then values are x energy_scale), an order or a front. limits: what breaks one is INFEASIBLE. digit: bits of
+    each part's value in one of an order or a front.
     """
 
     goal: Goal
@@ -125,17 +125,17 @@ class Measure:
 
     def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
         """Return the objective, scaled: WEIGHTED by energy_scale, energy^a * latency^b by energy_scale^a, others by 1;
-        of an order or a front the values of its parts, packed; BARRED where a limit is broken.
+        of an order or a front the values of its parts, packed_value; INFEASIBLE where a limit is broken.
 
         Monotone in every part, hence a valid bound when each part is a bound of its own.
         """
         if any(limit.share.value(parts, compute_cycles) > limit.most for limit in self.limits):
-            return BARRED
+            return INFEASIBLE
         if self.shares:
             values = tuple(share.value(parts, compute_cycles) for share in self.shares)
             if self.goal is Goal.WEIGHTED:
                 return sum(share.weight * value for share, value in zip(self.shares, values, strict=True))
-            return packed(values, self.digit)
+            return packed_value(values, self.digit)
         if self.is_linear:
             return parts[0] + self.fixed_energy
         powers = self.goal.powers
@@ -149,7 +149,7 @@ class Measure:
 
     @property
     def is_linear(self) -> bool:
-        """Return whether the objective is component 0 plus a constant (and BARRED where a limit is broken)."""
+        """Return whether the objective is component 0 plus a constant (and INFEASIBLE where a limit is broken)."""
         if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
             return True
         return not self.shares and (self.goal is Goal.WEIGHTED or (self.goal is Goal.ENERGY and not self.leak))
@@ -169,7 +169,7 @@ class Measure:
     def values(self, value: int) -> tuple[int, ...]:
         """Return the scaled values that stand in one: of an order's or a front's parts, else the value itself."""
         if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
-            return unpacked(value, len(self.shares), self.digit)
+            return part_values(value, len(self.shares), self.digit)
         return (value,)
 
     def unscaled(self, value: int) -> Fraction:
@@ -249,7 +249,7 @@ def _measure_of_parts(objective: Objective, workload: Workload, arch: Architectu
     digit = max(_most_valued(one, workload, arch).bit_length() for one in measures)
     whole = Measure(objective.goal, (), scale, 0, 0, arch.overlap, digit=digit)
     for weight, one in zip(weights, measures, strict=True):
-        whole, share = _sharing(whole, one, weight)
+        whole, share = _with_share(whole, one, weight)
         whole = replace(whole, shares=(*whole.shares, share))
     return whole
 
@@ -261,16 +261,16 @@ def _most_valued(measure: Measure, workload: Workload, arch: Architecture) -> in
     return measure.value(parts, cycles)
 
 
-def _sharing(whole: Measure, part: Measure, weight: int = 1) -> tuple[Measure, Share]:
+def _with_share(whole: Measure, part: Measure, weight: int = 1) -> tuple[Measure, Share]:
     """Return the measure with the components of another one added, and that one as a share of it."""
     components = tuple(dict.fromkeys((*whole.components, *part.components)))
     places = tuple(components.index(component) for component in part.components)
     return replace(whole, components=components), Share(weight, part, places)
 
 
-def limited(measure: Measure, part: Measure, most: Fraction) -> Measure:
+def measure_with_limit(measure: Measure, part: Measure, most: Fraction) -> Measure:
     """Return the measure with everything barred whose value by `part` (no order or front) is above `most`."""
-    whole, share = _sharing(measure, part)
+    whole, share = _with_share(measure, part)
     return replace(whole, limits=(*whole.limits, Limit(share, int(most / part.unscaled(1)))))
 
 

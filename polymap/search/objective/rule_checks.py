@@ -20,7 +20,7 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
-from polymap.search.objective.measure import Measure, limited, measure_of, objective_value
+from polymap.search.objective.measure import Measure, measure_of, measure_with_limit, objective_value
 from polymap.search.problem import (
     AtMost,
     Factor,
@@ -42,7 +42,7 @@ def measure_under(objective: Objective, workload: Workload, arch: Architecture, 
     measure = measure_of(objective, workload, arch)
     for rule in rules:
         if isinstance(rule, AtMost):
-            measure = limited(measure, measure_of(rule.objective, workload, arch), rule.most)
+            measure = measure_with_limit(measure, measure_of(rule.objective, workload, arch), rule.most)
     return measure
 
 

@@ -103,7 +103,7 @@ def parse_single(text: str, arch: Architecture, *, ranked: bool = False) -> Obje
     """
     objective = parse_objective(text, arch)
     if len(objective.singles) > 1 and not (ranked and objective.goal is Goal.LEXICOGRAPHIC):
-        what = f"objective {shown(text)} has several values, and one is wanted here"
+        what = f"objective {shown(text)} has several values, and one is expected here"
         raise OptionError(Mistake("PM508", what, "Use one of its parts, or weighted:..; explore takes all objectives."))
     return objective
 

@@ -56,7 +56,7 @@ class _Reader:
         found += [Intrinsic(dim, size) for dim, size in self._sizes(sizes, "intrinsic") if size > 1]
         least = self.fields.number("min_utilization", Fraction(0))
         if least > 1:
-            self.fields.refuse("PM113", "min_utilization", "A number from 0 to 1 is wanted.")
+            self.fields.refuse("PM113", "min_utilization", "Expected a number from 0 to 1.")
         elif least > 0:
             found.append(Utilization(least))
         return tuple(dict.fromkeys((*found, *self._limits())))
@@ -90,7 +90,7 @@ class _Reader:
             found += [Factor(name, dim, 2, None) for dim in self._dims(own.items("require"), f"fanouts.{name}.require")]
             factors = own.table.get("factors", {})
             if not is_table(factors):
-                own.refuse("PM112", "factors", "A table from dims to instances is wanted.")
+                own.refuse("PM112", "factors", "Expected a table from dims to instances.")
                 continue
             found += [Factor(name, dim, size, size) for dim, size in self._sizes(factors, f"fanouts.{name}.factors")]
         return found
@@ -139,7 +139,7 @@ class _Reader:
         value = self.fields.table.get(name, {})
         if is_table(value):
             return value
-        self.fields.refuse("PM112", name, "A table is wanted.")
+        self.fields.refuse("PM112", name, "Expected a table.")
         return {}
 
     def _sizes(self, table: Mapping[str, object], where: str) -> list[tuple[str, int]]:
@@ -149,7 +149,7 @@ class _Reader:
 
     def _dims(self, items: object, where: str) -> tuple[str, ...]:
         if not is_list(items):
-            self.mistakes.append(Mistake("PM112", f"constraints: {where} is {shown(items)}", "A list is wanted."))
+            self.mistakes.append(Mistake("PM112", f"constraints: {where} is {shown(items)}", "Expected a list."))
             return ()
         found: list[str] = []
         for item in items:

@@ -207,7 +207,7 @@ class _Spread:
         for f, fanout in enumerate(fanouts):
             for d, dim in enumerate(problem.dims):
                 for prime, exponent in self.primes[d].items():
-                    free = (fanout.dims is None or dim in fanout.dims) and prime <= fanout.size
+                    free = fanout.may_spread(dim) and prime <= fanout.size
                     name = f"{dim} over {fanout.name}, exponent of {prime}"
                     self.exponents[f, d, prime] = model.new_int_var(0, exponent if free else 0, name)
             self.at_most([one for d in range(len(problem.dims)) for one in self.terms(d, [f])], fanout.size)

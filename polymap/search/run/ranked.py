@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 
 from polymap.costmodel import Cost, evaluate
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.dividing import Found, solve
 from polymap.search.heuristics import annealer_of
 from polymap.search.objective import measure_under, objective_values
-from polymap.search.problem import Objective, Rules, analyse, clashes
+from polymap.search.problem import Objective, Rules, analyse, clashes, parse_single, rules_from_document
 from polymap.search.resources import Work
 from polymap.search.run.answer import Question, check_answer
+from polymap.search.run.options import check_options
 from polymap.search.run.programs import sampled
+
+
+def candidates(
+    workload: Workload,
+    arch: Architecture,
+    objective: str = "energy",
+    limit: int = 100,
+    time_limit_s: float = 60,
+    constraints: object = None,
+) -> Iterator[tuple[Mapping, Cost]]:
+    """Yield legal mappings within capacity, best first, each with its cost; at most `limit` of them.
+
+    The first is the optimum over dividing tiles. Trees that differ only in what no count sees (the order of loops that
+    change nothing, symmetric dims, fan-outs that are alike) are given once. Where the lattice search does not apply, or
+    the time limit ends it, they are the best of those looked at.
+    """
+    check_options("divide", time_limit_s, 1, 0)
+    if isinstance(limit, bool) or limit < 1:
+        raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
+    goal = parse_single(objective, arch, ranked=True)
+    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+    begin = time.monotonic()
+    yield from ranked(workload, arch, goal, rules, limit, lambda: time.monotonic() - begin > time_limit_s)
 
 
 def ranked(

@@ -11,7 +11,7 @@ from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workl
 
 @dataclass(frozen=True, slots=True)
 class SpaceCount:
-    """Exact sizes of the mapping space (design: counting, "The mapping space"), and what the search did with it.
+    """Exact sizes of the mapping space (docs/counting.md, "The mapping space"), and what the search did with it.
 
     distinct: mappings with different costs; None where the space was not walked tree by tree. listed: of a search over
     dividing tiles the structures (which dims are spread over which fan-outs; those that symmetry maps to one another

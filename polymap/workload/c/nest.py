@@ -184,7 +184,7 @@ class Nest:
         if value.terms or value.constant < 1:
             found = "depends on a loop" if value.terms else f"is {value.constant}"
             what = f"'{each.name}' is declared with the size {shown(render(size))}, which {found}"
-            raise Refused("PM264", each.line, what, "An integer >= 1 is wanted.")
+            raise Refused("PM264", each.line, what, "Expected an integer >= 1.")
         return value.constant
 
     # --- control ---

@@ -48,7 +48,7 @@ def from_c(
     _stop_if_wrong(complaints)
     if not nest.statements:
         what = "no statement is ever executed" if nest.found else "there is no assignment to read"
-        raise WorkloadError(Mistake("PM271", f"{what} ({file})", "A nest of for loops around assignments is wanted."))
+        raise WorkloadError(Mistake("PM271", f"{what} ({file})", "Expected a nest of for loops around assignments."))
     used = {each for statement in nest.statements for each in statement.dims}
     dims = tuple(each for each in nest.dims if each.name in used)
     site = Site({each.name: each for each in dims}, nest.lines)
@@ -75,10 +75,10 @@ def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
     mistakes: list[Mistake] = []
     for name, size in sizes.items():
         if not is_name(name):
-            mistakes.append(Mistake("PM264", f"{shown(name)} is no name of a size", "A C identifier is wanted."))
+            mistakes.append(Mistake("PM264", f"{shown(name)} is no name of a size", "Expected a C identifier."))
         if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_INTEGER:  # pyright: ignore[reportUnnecessaryIsInstance]
             mistakes.append(
-                Mistake("PM264", f"the size of {shown(name)} is {shown(size)}", "An integer >= 1 is wanted.")
+                Mistake("PM264", f"the size of {shown(name)} is {shown(size)}", "Expected an integer >= 1.")
             )
     if mistakes:
         raise WorkloadError(mistakes)

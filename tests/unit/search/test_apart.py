@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from polymap.search.dividing.branch_and_bound import view_of
+from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.node_costs import root_context
-from polymap.search.dividing.queue_steps import view_bound
+from polymap.search.dividing.queue_steps import least_value
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
@@ -28,8 +28,8 @@ def test_the_bound_tensor_by_tensor_is_at_most_that_of_all_tensors_together(seed
     structures, _ = enumerate_structures(problem, lambda: False)
     cheap = single_tensor_bounds(problem, measure, structures)
     for structure, bound in zip(structures, cheap, strict=True):
-        view = view_of(build_tables(problem, structure, measure, root_context(problem, structure)), ())
-        together = view_bound(view)
+        view = bound_tables(build_tables(problem, structure, measure, root_context(problem, structure)), ())
+        together = least_value(view)
         if together is not None:
             assert bound is not None
             assert bound <= together

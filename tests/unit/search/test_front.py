@@ -10,6 +10,7 @@ from itertools import count, pairwise
 import pytest
 
 from polymap import candidates, conv2d, einsum, evaluate, explore, matmul
+from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.ir.mapping import Temporal
@@ -19,7 +20,6 @@ from polymap.report.text.summary import status_text
 from polymap.search.problem.goals import parse_objective
 from polymap.search.run.answer import Question, best_so_far, front_answer
 from polymap.search.run.result import Progress, SearchResult, SpaceCount
-from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
 
 GEMM = matmul(m=8, n=8, k=8)

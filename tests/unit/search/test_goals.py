@@ -8,7 +8,7 @@ import pytest
 
 from polymap.arch.presets import load_arch
 from polymap.ir.errors import OptionError
-from polymap.search.objective.measure import packed, unpacked
+from polymap.search.objective.measure import packed_value, part_values
 from polymap.search.problem.goals import Goal, parse_objective, parse_single
 
 ARCH = load_arch("flat3")
@@ -57,6 +57,8 @@ def test_where_one_value_is_wanted_several_are_refused() -> None:
 
 def test_packed_values_compare_by_rank_and_come_back() -> None:
     vectors = [(0, 5, 1), (1, 0, 0), (1, 0, 7), (2**200, 0, 3), (2**200, 1, 0)]
-    assert [unpacked(packed(vector, 256), 3, 256) for vector in vectors] == vectors
-    assert sorted(packed(vector, 256) for vector in reversed(vectors)) == [packed(vector, 256) for vector in vectors]
-    assert unpacked(packed((-3, 4), 256), 2, 256) == (0, 4)
+    assert [part_values(packed_value(vector, 256), 3, 256) for vector in vectors] == vectors
+    assert sorted(packed_value(vector, 256) for vector in reversed(vectors)) == [
+        packed_value(vector, 256) for vector in vectors
+    ]
+    assert part_values(packed_value((-3, 4), 256), 2, 256) == (0, 4)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 
 from polymap import conv2d, einsum, evaluate, explore, load_arch, matmul
+from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.report.text.answers import result_document
@@ -22,9 +23,8 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.limits import Limits
 from polymap.search.resources.memory import Memory, resident_mb
-from polymap.search.run import phases as run
+from polymap.search.run import stages as run
 from polymap.search.run.result import Progress
-from polymap.search.run.stages import search
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels

@@ -9,6 +9,7 @@ import pytest
 
 from polymap import conv2d, einsum, explore, load_arch, matmul
 from polymap.cli.command_line import main
+from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.report.figures.history import history_figure, history_svg
@@ -16,9 +17,9 @@ from polymap.search.any_size.engine import AnyOutcome, AnySearch, Item
 from polymap.search.any_size.regions import first_region
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.memory import Memory, resident_mb
-from polymap.search.run import phases as run
+from polymap.search.run import stages as run
 from polymap.search.run.result import SearchResult
-from polymap.search.run.stages import search
+from polymap.search.run.state import Search, Stages
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 
@@ -98,10 +99,10 @@ LONGER = [pytest.param(text, marks=pytest.mark.slow) for text in ("lex:energy,la
 
 @pytest.mark.parametrize("objective", ["energy", *LONGER])
 def test_what_was_known_before_the_last_resume_is_kept_too(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    search_once = run.Run._searched
+    search_once = Search._first_answer
 
-    def scripted(self: run.Run) -> SearchResult:
-        found = replace(search_once(self), status="FEASIBLE", bound=0)
+    def scripted(self: Search, stages: Stages) -> SearchResult:
+        found = replace(search_once(self, stages), status="FEASIBLE", bound=0)
         rise = rises.pop(0)
         if rise is None:
             return replace(found, status="TIMEOUT", best=None, value=None, values=(), front=())
@@ -110,7 +111,7 @@ def test_what_was_known_before_the_last_resume_is_kept_too(objective: str, monke
         return replace(found, value=found.value + rise, values=values)
 
     rises = [1, 3, None, 2, None, 1]
-    monkeypatch.setattr(run.Run, "_searched", scripted)
+    monkeypatch.setattr(Search, "_first_answer", scripted)
     found = explore(GEMM, TWO, objective, tiles="divide")
     first = found.value
     for _ in range(5):

@@ -13,6 +13,7 @@ from polymap import candidates, einsum, explore, from_c
 from polymap.arch.presets import load_arch
 from polymap.cli.command_line import BUG, main
 from polymap.costmodel.evaluation import evaluate
+from polymap.explore import search
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
@@ -22,10 +23,9 @@ from polymap.search.objective.rule_checks import refusals, ways
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import Intrinsic, figure
-from polymap.search.run import phases as run, ranked
+from polymap.search.run import ranked, stages as run
 from polymap.search.run.feasible import Dividing
 from polymap.search.run.rule_clashes import clashing
-from polymap.search.run.stages import search
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels

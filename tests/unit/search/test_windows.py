@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations, product
+from math import prod
 
 import pytest
 
-from polymap.search.dividing.window_paths import Crossing, WindowModel, least_loads, window_model
+from polymap.search.dividing.window_paths import Crossing, WindowModel, least_loads, most_saved, window_model
 from polymap.search.problem.lattice import divisors, prime_factors
 from polymap.search.problem.problem import IndexGroup
 
@@ -60,9 +61,14 @@ def loads(group: IndexGroup, sides: dict[str, Side], tile: dict[str, int], loops
 
 def all_orders(tile: dict[str, int], extents: dict[str, int], repeat: int) -> Iterator[Loops]:
     """Yield every sequence of loops of prime length from the tile to the extents, no other dim's loop innermost."""
+    yield from (order for order in orders_of(tile, extents, repeat) if not order or order[0][0])
+
+
+def orders_of(tile: dict[str, int], extents: dict[str, int], repeat: int) -> set[Loops]:
+    """Return every sequence of loops of prime length from the tile to the extents."""
     steps = [(dim, p) for dim in tile for p, e in prime_factors(extents[dim] // tile[dim]) for _ in range(e)]
     steps += [("", p) for p, e in prime_factors(repeat) for _ in range(e)]
-    yield from (order for order in set(permutations(steps)) if not order or order[0][0])
+    return set(permutations(steps))
 
 
 def reaches(tile: dict[str, int], sides: dict[str, Side], loops: Loops) -> bool:
@@ -134,6 +140,27 @@ def test_least_loads_below_a_smaller_tile_count_only_what_is_inside(
                 assert not feasible[t]
             else:
                 assert found[t] == min(loads(group, {}, tile, order) for order in all_orders(tile, outside, 1))
+
+
+@pytest.mark.parametrize(("coefficients", "extents"), [*WINDOWS[:3], WINDOWS[5]])
+def test_loads_through_a_mark_are_the_least_over_the_loop_orders_that_pass_it(
+    coefficients: tuple[int, int], extents: dict[str, int]
+) -> None:
+    group = IndexGroup(tuple(extents), coefficients)
+    model = model_of(group, extents, {})
+    points = points_of(model)
+    for mark, middle in enumerate(points):
+        found, _, feasible = least_loads(model, mark)
+        for repeat in (1, 2):
+            saved = most_saved(model, mark, len(points) - 1, repeat, 1)
+            outside = repeat * prod(extents[dim] // middle[dim] for dim in extents)
+            for t, tile in enumerate(points):
+                if not feasible[t]:
+                    continue
+                inner = list(all_orders(tile, middle, 1))
+                outer = orders_of(middle, extents, repeat)
+                least = min(loads(group, {}, tile, (*a, *b)) for a in inner for b in outer)
+                assert found[t] * outside - saved[t] == least, (tile, middle, repeat)
 
 
 CROSSED = [

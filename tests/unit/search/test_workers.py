@@ -11,11 +11,11 @@ from multiprocessing import active_children
 import pytest
 
 from polymap import conv2d, evaluate, explore, matmul
+from polymap.explore import search
 from polymap.ir.loopnest import Workload
 from polymap.search.dividing import engine
 from polymap.search.resources import worker_pool
 from polymap.search.run.result import Progress, SearchResult
-from polymap.search.run.stages import search
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

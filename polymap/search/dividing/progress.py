@@ -1,0 +1,180 @@
+"""What a search has found so far, what a new tree must beat, and where every listed structure went.
+
+The law behind OPTIMAL is evaluated + pruned + infeasible = listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from polymap.search.dividing.bounds import Multipliers
+from polymap.search.dividing.loop_order import CompletedMapping
+from polymap.search.objective import INFEASIBLE, part_values
+from polymap.search.resources import Work
+
+
+class Polish(Protocol):
+    """What looks for better trees near the best one."""
+
+    def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
+        """Return a better tree with its scaled value, if one was found in the share of so many steps."""
+        ...
+
+
+@dataclass(slots=True)
+class Incumbent:
+    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
+
+    multipliers: those that served the last structure. work: what the search has done. told: called whenever what is
+    found changes. polish: what looks for better trees near the best one, a little after each step.
+    """
+
+    out_of_time: Callable[[], bool]
+    keep: int = 1
+    found: list[tuple[int, CompletedMapping]] = field(default_factory=list[tuple[int, CompletedMapping]])
+    nodes: int = 0
+    multipliers: tuple[Multipliers, ...] = ()
+    work: Work = field(default_factory=Work)
+    told: Callable[[], None] | None = None
+    polish: Polish | None = None
+
+    def count(self, nodes: int = 1) -> None:
+        """Count a step of the search: nodes of its tree that were visited (0: a structure was bounded)."""
+        self.nodes += nodes
+        steps = max(nodes, 1)
+        self.work.add(steps)
+        if self.polish is not None:
+            better = self.polish.after(steps, self.found[0] if self.found else None)
+            if better is not None and self.beats(better[0]):
+                self.add(*better)
+
+    @property
+    def value(self) -> int | None:
+        """Return the value that a new tree must beat; None while there is room."""
+        return self.found[-1][0] if len(self.found) == self.keep else None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Return whether values are totally ordered: once one bound fails, all larger ones fail (not so of a front)."""
+        return True
+
+    @property
+    def completed(self) -> CompletedMapping | None:
+        return self.found[0][1] if self.found else None
+
+    def beats(self, value: int) -> bool:
+        """Return whether a tree of this value is wanted, or with this bound may be."""
+        return value < INFEASIBLE and (self.value is None or value < self.value)
+
+    def add(self, value: int, completed: CompletedMapping) -> None:
+        """Take a tree in, unless it is known already; the worst one goes where there are too many."""
+        if any(completed.mapping == known.mapping for _, known in self.found):
+            return
+        self.found.append((value, completed))
+        self.found.sort(key=lambda item: item[0])
+        del self.found[self.keep :]
+        if self.told is not None:
+            self.told()
+
+
+@dataclass(slots=True)
+class Front(Incumbent):
+    """The trees so far of which none is as good as another in every part of the objective, by rising first part.
+
+    parts: how many parts the packed values have, of `digit` bits each.
+    """
+
+    parts: int = 2
+    digit: int = 64
+    _points: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+
+    @property
+    def value(self) -> int | None:
+        return None
+
+    @property
+    def is_ordered(self) -> bool:
+        return False
+
+    def beats(self, value: int) -> bool:
+        """Return whether no tree of the front is as good in every part."""
+        if value >= INFEASIBLE:
+            return False
+        new = part_values(value, self.parts, self.digit)
+        return not any(_covers(point, new) for point in self._points)
+
+    def add(self, value: int, completed: CompletedMapping) -> None:
+        """Take a tree in that beats the front; those that it covers go."""
+        new = part_values(value, self.parts, self.digit)
+        self.found[:] = [item for item in self.found if not _covers(new, part_values(item[0], self.parts, self.digit))]
+        self.found.append((value, completed))
+        self.found.sort(key=lambda item: item[0])
+        self._points[:] = [part_values(item[0], self.parts, self.digit) for item in self.found]
+        if self.told is not None:
+            self.told()
+
+
+def _covers(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    return all(a <= b for a, b in zip(old, new, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Structures (classes that symmetry merges count once): listed (None: not all of them are known), evaluated (their
+    trees were searched), pruned (refuted by a bound), infeasible (nothing fits, or every tree breaks a rule)."""
+
+    listed: int | None = None
+    evaluated: int = 0
+    pruned: int = 0
+    infeasible: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every structure is accounted for."""
+        return self.listed is not None and self.evaluated + self.pruned + self.infeasible == self.listed
+
+
+@dataclass(slots=True)
+class StructureFates:
+    """What has become of `listed` structures, by number. A structure has entries in the queue until it is closed: as
+    evaluated where the trees of one of its entries were searched, as pruned where a bound refuted one of them, as
+    infeasible where its bounds said so of all."""
+
+    listed: int
+    entries: dict[int, int] = field(default_factory=dict[int, int])
+    searched: set[int] = field(default_factory=set[int])
+    refuted: set[int] = field(default_factory=set[int])
+    closed: set[int] = field(default_factory=set[int])
+
+    def begun(self, number: int, *, fits: bool) -> None:
+        """Note a structure's first bound: it goes into the queue, or fits nowhere."""
+        if fits:
+            self.entries[number] = 1
+        else:
+            self.closed.add(number)
+
+    def prune(self, numbers: Iterable[int]) -> None:
+        """Note entries that a bound refutes."""
+        for number in numbers:
+            self.refuted.add(number)
+            self._replace(number, 0)
+
+    def step(self, number: int, entries: int, *, searched: bool) -> None:
+        """Note a step on an entry that puts so many in its place. searched: its trees were searched."""
+        if searched:
+            self.searched.add(number)
+        self._replace(number, entries)
+
+    def _replace(self, number: int, entries: int) -> None:
+        self.entries[number] += entries - 1
+        if self.entries[number] == 0:
+            self.closed.add(number)
+
+    def count(self) -> Count:
+        """Return how many structures there are of each kind."""
+        searched = self.closed & self.searched
+        refuted = (self.closed & self.refuted) - searched
+        rest = len(self.closed) - len(searched) - len(refuted)
+        return Count(self.listed, len(searched), len(refuted), rest)

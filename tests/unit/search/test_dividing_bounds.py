@@ -1,0 +1,275 @@
+"""The parts of the search over dividing tiles, each against all trees of small random problems: what bounds one tensor,
+a structure, the places of its spatial loops and every node below is at most the best tree there, and the best tree that
+a structure's search finds is the best one that there is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from math import prod
+
+import numpy as np
+import pytest
+
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping, Spatial, Temporal
+from polymap.search.dividing import single_tensor_bound
+from polymap.search.dividing.bounds import first_states
+from polymap.search.dividing.branch_and_bound import (
+    BoundTables,
+    Branching,
+    BranchPath,
+    SearchNode,
+    StructureSearch,
+    bound_tables,
+)
+from polymap.search.dividing.cost_tables import build_tables
+from polymap.search.dividing.loop_order import CompletedMapping
+from polymap.search.dividing.node_costs import StructureFactors, root_context, update_terms
+from polymap.search.dividing.progress import Front, Incumbent
+from polymap.search.dividing.queue_steps import Stage, least_value, places_of, step_on
+from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
+from polymap.search.enumeration.trees import ScoredTree, scored_trees
+from polymap.search.objective.measure import Measure, measure_of
+from polymap.search.objective.scores import exact_score
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import Problem, analyse
+from polymap.search.problem.structures import Structure, enumerate_structures
+from tests.referee.problems import random_problem
+
+Rows = tuple[tuple[int, ...], ...]
+OBJECTIVES = ("energy", "edp", "latency", "energy")
+SEEDS = range(24)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem with all of its trees that fit, by structure."""
+
+    problem: Problem
+    measure: Measure
+    objective: str
+    structures: tuple[Structure, ...]
+    trees: dict[Rows, list[ScoredTree]]
+
+    def best(self, structure: Structure) -> Fraction | None:
+        """Return the least value among the structure's trees."""
+        return min((tree.value for tree in self.trees.get(structure.classes, [])), default=None)
+
+    def scaled(self, bound: int) -> Fraction:
+        """Return a bound in the unit of the objective."""
+        return self.measure.unscaled(bound)
+
+
+def rows_of(problem: Problem, mapping: Mapping) -> Rows:
+    """Return how far each class of fan-outs spreads each dim in a tree."""
+    factors: dict[tuple[str, str], int] = {}
+    inner = dict(problem.workload.extents())
+    for node in mapping.nodes:  # from outside: a loop's trips are what is left over its tile
+        if isinstance(node, Spatial):
+            key = (node.fanout, node.dim)
+            factors[key] = factors.get(key, 1) * (inner[node.dim] // node.tile)
+        if isinstance(node, (Spatial, Temporal)):
+            inner[node.dim] = node.tile
+    names = [fanout.name for fanout in problem.arch.fanouts]
+    return tuple(
+        tuple(prod(factors.get((names[f], dim), 1) for f in one.fanouts) for dim in problem.dims)
+        for one in problem.classes
+    )
+
+
+@cache
+def case(seed: int) -> Case:
+    """Return a small problem; every second one reads a tensor through windows."""
+    rng = random.Random(f"dividing bounds {seed}")
+    while True:
+        asked = random_problem(rng, most=1200, tiles="divide")
+        problem = analyse(asked.workload, asked.arch)
+        if problem.reason is None and any(term.is_window for term in problem.terms) == bool(seed % 2):
+            break
+    objective = OBJECTIVES[seed // 2 % 4]
+    measure = measure_of(parse_objective(objective, asked.arch), asked.workload, asked.arch)
+    trees: dict[Rows, list[ScoredTree]] = {}
+    for tree in scored_trees(asked.workload, asked.arch, objective, "divide"):
+        if tree.fits:
+            trees.setdefault(rows_of(problem, tree.mapping), []).append(tree)
+    structures, complete = enumerate_structures(problem, lambda: False)
+    assert complete
+    assert set(trees) <= {structure.classes for structure in structures}
+    return Case(problem, measure, objective, structures, trees)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_bounds_of_a_structure_rise_to_at_most_its_best_tree(seed: int) -> None:
+    one = case(seed)
+    single = single_tensor_bounds(one.problem, one.measure, one.structures)
+    for structure, cheap in zip(one.structures, single, strict=True):
+        tables = build_tables(one.problem, structure, one.measure, root_context(one.problem, structure))
+        whole, best = least_value(bound_tables(tables, ())), one.best(structure)
+        assert whole is None or (cheap is not None and cheap <= whole)
+        assert best is None or (whole is not None and one.scaled(whole) <= best)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_some_places_of_the_spatial_loops_keep_the_best_tree(seed: int) -> None:
+    one = case(seed)
+    for structure in one.structures:
+        bounds: list[int] = []
+        for places in places_of(one.problem, structure):
+            context = root_context(one.problem, structure, places)
+            found = least_value(bound_tables(build_tables(one.problem, structure, one.measure, context), ()))
+            bounds += [] if found is None else [found]
+        best = one.best(structure)
+        assert best is None or one.scaled(min(bounds)) <= best
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_search_of_a_structure_finds_its_best_tree(seed: int) -> None:
+    """Structure by structure: a wrong bound or loop order is seen where another structure has the optimum, too."""
+    one = case(seed)
+    for structure in one.structures:
+        incumbent = Incumbent(lambda: False)
+        for places in places_of(one.problem, structure):
+            entry = (0, -Stage.PLACED, 0, places)
+            assert not list(step_on(one.problem, one.measure, structure, entry, incumbent, {}))
+        found = None if incumbent.value is None else one.scaled(incumbent.value)
+        assert found == one.best(structure), structure
+
+
+@dataclass(slots=True)
+class All(Incumbent):
+    """Takes in every tree, so that nothing is pruned."""
+
+    values: list[int] = field(default_factory=list[int])
+
+    @property
+    def value(self) -> int | None:
+        return None
+
+    def add(self, value: int, mapping: CompletedMapping) -> None:
+        self.values.append(value)
+        self.found.append((value, mapping))
+
+
+class Walk(StructureSearch):
+    """The search with nothing pruned, which compares every bound with what is found below."""
+
+    def __init__(self, *given: object) -> None:
+        super().__init__(*given)
+        self.bound: int | None = None
+        self.compared = 0
+
+    def _branchings(self, bounds: BoundTables, node: SearchNode) -> Iterator[Branching]:
+        for branching in super()._branchings(bounds, node):
+            self.bound = branching.bound
+            yield branching
+
+    def _visit(self, bounds: BoundTables, node: SearchNode, path: BranchPath) -> None:
+        bound, before = self.bound, len(self.incumbent.values)
+        super()._visit(bounds, node, path)
+        below = self.incumbent.values[before:]
+        if bound is not None and below:
+            assert bound <= min(below), node
+            self.compared += 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_below_every_node_of_the_search_no_tree_is_better_than_its_bound(seed: int) -> None:
+    """And no tree that is found costs more than the search says (less where a node could stand higher)."""
+    one, compared = case(seed), 0
+    rng = random.Random(f"walk {seed}")
+    for structure in rng.sample(one.structures, min(3, len(one.structures))):
+        for places in rng.sample(places_of(one.problem, structure), min(2, len(places_of(one.problem, structure)))):
+            tables = build_tables(one.problem, structure, one.measure, root_context(one.problem, structure, places))
+            walk = Walk(tables, (), All(lambda: False, keep=2))
+            for first in first_states(tables):
+                walk.bound = None
+                walk.run(bound_tables(tables, ()), first)
+            compared += walk.compared
+            found = walk.incumbent.found
+            for value, completed in rng.sample(found, min(20, len(found))):
+                score = exact_score(
+                    one.problem.workload,
+                    one.problem.arch,
+                    parse_objective(one.objective, one.problem.arch),
+                    completed.mapping,
+                )
+                assert score is not None
+                assert score.excess == 0
+                assert score.value <= one.scaled(value)
+    assert compared or not one.trees
+
+
+def energy_of(arch: Architecture, component_rows: tuple[Rows, Rows], index: int, traffic: Rows) -> int:
+    """Return what the reads and writes of one tensor cost at all levels, in units of the component."""
+    read, write = component_rows
+    return sum(
+        row[0] * read[level][index] + row[1] * write[level][index]
+        for level, row in enumerate(traffic[: len(arch.levels)])
+    )
+
+
+@pytest.mark.parametrize("seed", [seed for seed in SEEDS if OBJECTIVES[seed // 2 % 4] != "latency"])
+def test_the_bound_of_one_tensor_is_at_most_what_it_costs_in_every_tree(seed: int) -> None:
+    one = case(seed)
+    component = one.measure.components[0]
+    batch = StructureBatch(one.problem, one.structures, single_tensor_bound.plain_arithmetic(one.problem, component))
+    tight = 0
+    for term in one.problem.terms:
+        bounds = single_tensor_bound.tensor_cost(batch, term, component)
+        start = single_tensor_bound.zero_start(term, component)
+        for structure, bound in zip(one.structures, bounds.tolist(), strict=True):
+            costs = [
+                energy_of(one.problem.arch, (component.read, component.write), term.index, tree.traffic[term.index])
+                for tree in one.trees.get(structure.classes, [])
+            ]
+            assert not costs or bound + start <= min(costs), (term.tensor.name, structure)
+            tight += bool(costs) and bound + start == min(costs)
+    assert tight or not one.trees
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_many_structures_side_by_side_have_the_factors_and_terms_of_each(seed: int) -> None:
+    one = case(seed)
+    problem, component = one.problem, one.measure.components[-1]
+    batch = StructureBatch(problem, one.structures, single_tensor_bound.plain_arithmetic(problem, component))
+    levels = range(problem.level_count + 1)
+    visits = np.arange(1, len(one.structures) + 1) * 3600
+    for parent, level in ((a, b) for a in levels for b in levels if a < b):
+        for term in problem.terms:
+            many = [batch.messages(term, parent, level), *batch.siblings(term, parent, level), batch.instances(level)]
+            moved = None
+            if term.is_output and level < problem.level_count:
+                moved = update_terms(batch, term, component, (parent, level), (level,), visits)
+            for number, structure in enumerate(one.structures):
+                own = StructureFactors(problem, structure)
+                each = [own.messages(term, parent, level), *own.siblings(term, parent, level), own.instances(level)]
+                assert [int(array[number]) for array in many] == each
+                if moved is not None:
+                    terms, credit = update_terms(
+                        own, term, component, (parent, level), (level,), visits[number : number + 1]
+                    )
+                    alone = sum(int(amount[0]) * weight for amount, weight in terms) - credit
+                    credits = np.broadcast_to(moved[1], len(visits))
+                    together = sum(int((amount * weight)[number]) for amount, weight in moved[0])
+                    assert alone == together - int(credits[number])
+
+
+def test_a_front_keeps_what_no_other_covers() -> None:
+    rng = random.Random("front")
+    for _ in range(50):
+        front, points = Front(lambda: False, digit=8), [(rng.randrange(12), rng.randrange(12)) for _ in range(20)]
+        for point in points:
+            value = (point[0] << 8) + point[1]
+            assert front.beats(value) == (not any(a <= point[0] and b <= point[1] for a, b in kept_of(front)))
+            if front.beats(value):
+                front.add(value, CompletedMapping((), Mapping(())))
+        best = {p for p in points if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points)}
+        assert set(kept_of(front)) == best
+
+
+def kept_of(front: Front) -> list[tuple[int, int]]:
+    return [(value >> 8, value & 255) for value, _ in front.found]
