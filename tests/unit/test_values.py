@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from polymap.search.run.phases import Resumption
 
 import polymap as pm
 from polymap.costmodel.analysis.crossovers import family, placements
 from polymap.ir.loopnest import Workload
-from polymap.search.run.phases import Resumption
 from polymap.search.run.result import Progress, SearchResult
 from tests.unit.search.machines import two_levels
 
