@@ -16,7 +16,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def built(case: Case) -> tuple[Workload, Architecture]:
     )
     arch = pm.load_arch(case.arch) if isinstance(case.arch, str) else pm.arch_from_document(case.arch)
     if case.keep:
-        document = pm.arch_to_document(arch)
+        document: dict[str, Any] = pm.arch_to_document(arch)
         names = [tensor.name for tensor in workload.tensors]
         levels = [node for node in document["nodes"] if "level" in node]
         for level in levels[1:]:
@@ -141,7 +141,9 @@ def run_child(script: Path, name: str, limit_s: float) -> tuple[dict[str, object
         _, status, usage = os.wait4(process, 0)
         output.seek(0)
         text = output.read().decode()
-    said = json.loads(text) if status == 0 else {"status": f"exit {os.waitstatus_to_exitcode(status)}"}
+    said: dict[str, object] = (
+        json.loads(text) if status == 0 else {"status": f"exit {os.waitstatus_to_exitcode(status)}"}
+    )
     return said, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 

@@ -136,6 +136,7 @@ class CProgram:
         while isinstance(node, c_ast.ArrayRef):
             index.insert(0, int(self.value(node.subscript)))
             node = node.name
+        assert isinstance(node, c_ast.ID)
         return node.name, tuple(index)
 
     def write(self, node: c_ast.Node, value: float) -> None:
@@ -163,7 +164,8 @@ class CProgram:
                 return self.value(node.iftrue if self.value(node.cond) else node.iffalse)
             case c_ast.FuncCall():
                 names = {"MIN": "min", "MAX": "max"}
-                return apply(names.get(node.name.name, node.name.name), *map(self.value, node.args.exprs))
+                called = str(node.name.name)
+                return apply(names.get(called, called), *map(self.value, node.args.exprs))
             case c_ast.BinaryOp():
                 return self.binary(node)
             case _:

@@ -17,7 +17,7 @@ def bench(base: int, stop: Stop) -> tuple[int, Stop]:
     return base, stop
 
 
-def broken_bench(_stop: Stop) -> None:
+def broken_bench(_stop: Stop) -> tuple[int, Stop]:
     """Make no state."""
     raise ValueError("no state\nat all")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,12 +34,12 @@ def evaluate(mapping: object = MAPPING, arch: object = ARCH) -> tuple[tuple[str,
     return ("evaluate", *GEMM, "--arch", "toy.json", "--mapping", "m.json"), {"toy.json": arch, "m.json": mapping}
 
 
-def mapping_case(nodes: list[object], *says: str) -> Case:
+def mapping_case(nodes: Sequence[object], *says: str) -> Case:
     words, files = evaluate({"nodes": nodes})
     return Case(words, says, files)
 
 
-def arch_case(nodes: list[object], *says: str, **fields: object) -> Case:
+def arch_case(nodes: Sequence[object], *says: str, **fields: object) -> Case:
     words, files = evaluate(arch={"nodes": nodes, **fields})
     return Case(words, says, files)
 
@@ -371,7 +373,7 @@ def test_no_c_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         ({"H": 8, "W": 8, "padding": -1}, "padding is -1"),
     ],
 )
-def test_an_extent_below_one_shows_the_formula_that_made_it(sizes: dict[str, int], formula: str) -> None:
+def test_an_extent_below_one_shows_the_formula_that_made_it(sizes: dict[str, Any], formula: str) -> None:
     with pytest.raises(pm.WorkloadError, match="PM2") as caught:
         pm.conv2d(K=1, C=1, R=5, S=5, **sizes)
     assert formula in str(caught.value)

@@ -87,7 +87,7 @@ def nodes_of(found: object, question: dict, tensors: list[str]) -> list[dict]:
     spatial = found.layer.spatial_mapping  # type: ignore[attr-defined]
     levels = [node["level"] for node in question["arch"]["nodes"] if "level" in node]
     fanouts = [node["fanout"] for node in question["arch"]["nodes"] if "fanout" in node]
-    named = dict(zip(("O", "I", "W"), tensors, strict=True))
+    named: dict[str, str] = dict(zip(("O", "I", "W"), tensors, strict=True))
     loops = [loop for of_level in next(iter(temporal.values())) for loop in of_level]
     above: dict[int, list[tuple[str, str]]] = {}
     for operand, of_levels in temporal.items():

@@ -25,7 +25,9 @@ def drawn(seed: int) -> tuple[list[list[Affine]], int]:
 
 
 def points_of(disjuncts: list[list[Affine]], first: int) -> list[tuple[int, ...]]:
-    listed = [dict(zip(DIMS, point, strict=True)) for point in product(range(SIDE), repeat=3) if point[0] == first]
+    listed: list[dict[str, int]] = [
+        dict(zip(DIMS, point, strict=True)) for point in product(range(SIDE), repeat=3) if point[0] == first
+    ]
     return [
         tuple(at.values())
         for at in listed

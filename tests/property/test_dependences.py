@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from islpy import Context
 
-from polymap.ir.loopnest import Operator, Workload
+from polymap.ir.loopnest import Access, Operator, Workload
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Temporal
 from polymap.ir.quasi_affine import Affine, Floor, affine, dim
+from polymap.ir.violation import InstancePoint
 from polymap.schedules.legality import dependence_violations, legal_orders
 from polymap.schedules.relation import original_schedule
 from polymap.workload.dependence_analysis import dependence_relations, dependences, value_based_flow
@@ -56,7 +58,7 @@ def programs(draw: st.DrawFn, most: int = 2) -> Workload:
         dims = "ijk"[:depth] if number == 0 or shared else "k"
         rank = draw(st.integers(1, 2))
 
-        def access(dims: str = dims, rank: int = rank) -> Affine:
+        def access(dims: str = dims, rank: int = rank) -> Access:
             name = draw(st.sampled_from("ab"))
             return at(name + str(rank), *(draw(indices(dims)) for _ in range(rank)))
 
@@ -132,7 +134,7 @@ def test_value_based_flow_names_the_last_writer_of_each_value_read(work: Workloa
     assert found == referee_flow(work)
 
 
-def _context() -> object:
+def _context() -> Context:
     from polymap.poly.budgets import CONTEXT
 
     return CONTEXT
@@ -182,6 +184,8 @@ def test_broken_dependences_of_a_mapping_are_those_of_running_it(
     assert len(found) == len({pair[:4] for pair in expected})
     for each in found:
         first, second = each.witness
+        assert isinstance(first, InstancePoint)
+        assert isinstance(second, InstancePoint)
         points = tuple(tuple(number for _, number in one.values) for one in (first, second))
         assert any(
             pair[4:] == points and (pair[0], pair[1]) == (first.statement, second.statement) for pair in expected

@@ -23,7 +23,7 @@ _PRIME = 10**30 + 57
 
 
 def long_machine(*, keep: bool = False) -> Architecture:
-    levels = (
+    levels: tuple[dict[str, object], ...] = (
         {"level": "DRAM", "word_bits": 64, "read_pj": 2.123457, "write_pj": 2.987654},
         {"level": "GLB", "capacity_bits": 1 << 20, "word_bits": 16, "read_pj": 1.234567, "write_pj": 1.345679},
         {"level": "RF", "capacity_bits": 4096, "word_bits": 16, "read_pj": 1.012346, "write_pj": 1.098765},

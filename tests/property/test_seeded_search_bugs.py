@@ -70,6 +70,7 @@ def _seed(monkeypatch: pytest.MonkeyPatch, bug: Bug) -> None:
     exec("from __future__ import annotations\n" + text.replace(bug.right, bug.wrong), dict(function.__globals__), space)
     made = space[function.__name__]
     made = made.fget if isinstance(made, property) else inspect.unwrap(made)
+    assert isinstance(made, FunctionType)
     monkeypatch.setattr(function, "__code__", made.__code__)
     exact.arithmetic_for.cache_clear()
 

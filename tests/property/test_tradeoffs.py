@@ -31,7 +31,7 @@ from tests.referee.problems import random_problem
 
 def _conv(channels: int, size: int) -> pm.Workload:
     sizes = {"k": channels, "c": channels, "p": size, "q": size, "r": 3, "s": 3}
-    return pm.einsum("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", bits=8, **sizes)
+    return pm.einsum("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", bits=8, sizes=sizes)
 
 
 def test_a_layer_whose_energy_and_latency_pull_apart_is_proven_with_little_work() -> None:

@@ -90,8 +90,9 @@ def test_the_order_of_spatial_loops_over_different_fan_outs_is_free(seed: int) -
     case = drawn(seed)
     nodes = case.mapping.nodes
     for at, (one, other) in enumerate(pairwise(nodes)):
-        spatial = isinstance(one, Spatial) and isinstance(other, Spatial)
-        if spatial and one.dim != other.dim and one.fanout != other.fanout:
+        if not (isinstance(one, Spatial) and isinstance(other, Spatial)):
+            continue
+        if one.dim != other.dim and one.fanout != other.fanout:
             assert counted(case, interchange(case.mapping, at)) == counted(case, case.mapping)
 
 

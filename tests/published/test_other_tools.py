@@ -74,7 +74,7 @@ def traffic(level: str, tensor: str, what: str) -> Callable[[Cost], int]:
 
 def whole(text: str, tensor: str, **sizes: int) -> Question:
     """Return the words of a tensor that is read once into a buffer that holds all of it."""
-    workload = pm.einsum(text, **sizes)
+    workload = pm.einsum(text, sizes=sizes)
     nodes = (Storage("Buf", (tensor,)), *(Temporal(dim, 1) for dim in sizes))
     return Question(workload, BUFFER, tree(*nodes), traffic("DRAM", tensor, "reads"))
 

@@ -152,7 +152,7 @@ def _workload(
     tensors = list(dict.fromkeys(re.findall(r"\w+(?=\[)", text)))
     bits = 8 if rng.random() < 0.7 else {tensor: rng.choice((4, 8, 16)) for tensor in tensors}
     initial = (tensors[0],) if rng.random() < 0.15 else ()
-    return einsum(text, bits=bits, initial=initial, name=name, **sizes)
+    return einsum(text, bits=bits, initial=initial, name=name, sizes=sizes)
 
 
 def _machine(rng: random.Random, workload: Workload) -> Architecture:

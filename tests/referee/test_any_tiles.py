@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,8 +34,8 @@ _BATCHES, _BATCH, _QUICK = 12, 5, 0
 
 
 def _machine(case: str) -> Architecture:
-    cases = parse_json(read_text(PEERS), str(PEERS))["cases"]
-    return arch_from_document(next(one["arch"] for one in cases if one["id"] == case))
+    document: Any = parse_json(read_text(PEERS), str(PEERS))
+    return arch_from_document(next(one["arch"] for one in document["cases"] if one["id"] == case))
 
 
 def _with_long_energies(rng: random.Random, arch: Architecture) -> Architecture:

@@ -30,9 +30,9 @@ from tests.referee.demands import meets, random_demands
 from tests.referee.problems import Problem, random_problem
 
 
-def _checked(problem: Problem, objective: str) -> Checked:
-    tables = workload_table(problem.workload), machine_table(problem.arch)
-    return Checked(*(parsed(canonical(table)) for table in tables), [], objective)
+def _checked(problem: Problem, objective: str, rules: object = ()) -> Checked:
+    workload, arch = parsed(canonical(workload_table(problem.workload))), parsed(canonical(machine_table(problem.arch)))
+    return Checked(workload, arch, parsed(canonical(rules or [])), objective)
 
 
 def _nodes(mapping: Mapping) -> object:
@@ -101,8 +101,7 @@ def _rules_hold(seed: int, count: int) -> tuple[int, int]:
         demands = random_demands(rng, problem.workload, problem.arch)
         try:
             table = constraints_table(rules_from_document(demands, problem.workload, problem.arch))
-            tables = workload_table(problem.workload), machine_table(problem.arch), table
-            checked = Checked(*(parsed(canonical(one)) for one in tables), problem.objective)
+            checked = _checked(problem, problem.objective, table)
         except (OptionError, Refused):  # rules that contradict each other
             continue
         for _ in range(12):
@@ -149,8 +148,7 @@ def _limits_hold(seed: int, count: int) -> None:
             most = objective_value(problem.workload, problem.arch, goal, true)
             for limit in (most, most * Fraction(999_999, 10**6)):
                 table = constraints_table((AtMost(goal, limit),))
-                tables = workload_table(problem.workload), machine_table(problem.arch), table
-                checked = Checked(*(parsed(canonical(one)) for one in tables), problem.objective)
+                checked = _checked(problem, problem.objective, table)
                 if limit == most:
                     rows = _rows(checked, mapping)
                     prover = Prover(checked, cost(checked, _nodes(mapping)) + 1)
@@ -204,6 +202,7 @@ def _optima(seed: int, count: int) -> tuple[int, int]:
         if found.status != "OPTIMAL" or found.best is None:
             continue
         assert true is not None
+        assert true.value is not None
         verdict = verify(found.certificate())
         assert not verdict.reason, f"{problem}\n{verdict.reason}"
         assert verdict.value == true.value, problem

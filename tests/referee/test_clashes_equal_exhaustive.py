@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
@@ -26,7 +27,7 @@ from tests.referee.problems import random_problem
 SOAKED = [pytest.param(batch, marks=pytest.mark.soak) for batch in (1, 2, *range(4, 20))]
 MOST = 60_000  # trees that are walked for one question
 
-RULES = (
+RULES: tuple[tuple[str, Callable[..., Table]], ...] = (
     (r"every loop over (\w+) stands outside every loop over (\w+) \(order\)", lambda a, b: {"order": [[a, b]]}),
     (r"the outermost loops are over (.+) \(outermost\)", lambda dims: {"outermost": dims.split(", ")}),
     (r"the innermost loops are over (.+) \(innermost\)", lambda dims: {"innermost": dims.split(", ")}),
@@ -74,7 +75,7 @@ def read_back(clash: tuple[str, ...]) -> Named:
     facts: list[Fact] = []
     figures: list[tuple[str, Fraction]] = []
     for sentence in clash:
-        own = [make(*found.groups()) for text, make in RULES if (found := re.fullmatch(text, sentence))]
+        own: list[Table] = [make(*found.groups()) for text, make in RULES if (found := re.fullmatch(text, sentence))]
         known = [(kind, found[1], found[2]) for kind, text in FACTS if (found := re.fullmatch(text, sentence))]
         floor = re.fullmatch(FLOOR, sentence)
         told = re.fullmatch(FIGURE, sentence)
@@ -237,10 +238,11 @@ def test_sizes_and_capacities_are_named_where_they_take_part() -> None:
     workload = einsum("C[m,n] += A[m] * B[n]", m=4, n=2)
     levels = (MemoryLevel("DRAM", read_pj=Fraction(7)), Fanout("X", 2, dims=("m", "n")), MemoryLevel("RF", 24))
     arch = Architecture("small", (*levels, random_problem(random.Random(0), tiles="divide").arch.compute))
-    for demands, fact in (
+    cases: list[tuple[Table, str]] = [
         ({"fanouts": {"X": {"factors": {"m": 4}}}}, "X has 2 instances (size)"),
         ({"intrinsic": {"m": 4}, "store": {"RF": {"must": ["A"]}}}, "RF has capacity_bits 24"),
-    ):
+    ]
+    for demands, fact in cases:
         assert fact in explore(workload, arch, tiles="divide", constraints=demands).clash
         kinds, unanswered = check(workload, arch, demands)
         assert kinds >= {"clash"}

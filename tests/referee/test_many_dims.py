@@ -58,7 +58,7 @@ def _case(seed: int) -> _Case:
     index = {name: [dim for dim in dims if rng.random() < 0.6] for name in names}
     index["A"] += [dim for dim in dims if not any(dim in own for own in index.values())]
     text = " * ".join(f"{name}[{','.join(index[name])}]" for name in names[1:])
-    workload = einsum(f"C[{','.join(index['C'])}] += {text}", bits=rng.choice((4, 8, 16)), **sizes)
+    workload = einsum(f"C[{','.join(index['C'])}] += {text}", bits=rng.choice((4, 8, 16)), sizes=sizes)
     return _Case(workload, _machine(rng, workload), rng.choice(_OBJECTIVES))
 
 

@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 from math import sqrt
 
+import numpy as np
 import pytest
 
 import polymap as pm
@@ -42,7 +43,7 @@ def machine(capacity_bits: int | None, *, spread: int = 1) -> Architecture:
 @pytest.mark.parametrize(("text", "sizes"), SMALL, ids=[text for text, _ in SMALL])
 @pytest.mark.parametrize("spread", [1, 2])
 def test_no_tree_at_all_moves_less_than_the_bound(text: str, sizes: dict[str, int], spread: int) -> None:
-    workload = einsum(text, **sizes)
+    workload = einsum(text, sizes=sizes)
     for capacity in (8, 24, 64):
         arch = machine(capacity, spread=spread)
         least = exhaustive(workload, arch, "traffic:DRAM", "any")
@@ -136,7 +137,7 @@ def test_both_curves_fall_and_the_mappings_are_what_they_say(curve: pm.BufferCur
         assert smaller.schedule_bits >= larger.schedule_bits
         assert (smaller.best_bits or 0) >= (larger.best_bits or 0)
     assert curve.points[-1].best_bits == curve.compulsory_bits
-    assert curve.points[0].best_bits > 4 * curve.points[-1].best_bits
+    assert (curve.points[0].best_bits or 0) > 4 * (curve.compulsory_bits or 0) > 0
 
 
 def test_the_text_the_picture_and_the_plot(curve: pm.BufferCurve) -> None:
@@ -157,7 +158,7 @@ def test_the_text_the_picture_and_the_plot(curve: pm.BufferCurve) -> None:
     picture = buffer_curve_svg(curve)
     assert picture.count("<circle") == 3 * len(SIZES)
     (axes,) = buffer_curve_plot(figure).axes
-    drawn = [tuple(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in axes.lines[:3]]
+    drawn = [tuple(zip(np.ravel(line.get_xdata()), np.ravel(line.get_ydata()), strict=True)) for line in axes.lines[:3]]
     assert drawn == [figure.found, figure.bound, figure.schedule]
 
 

@@ -78,7 +78,7 @@ def places(value: object, path: tuple[object, ...] = ()) -> list[tuple[object, .
 @st.composite
 def damaged(draw: st.DrawFn) -> dict[str, object]:
     """Return the documents with one or two values replaced, removed or doubled."""
-    documents: dict[str, object] = copy.deepcopy(DOCUMENTS)
+    documents: dict[str, object] = {**copy.deepcopy(DOCUMENTS)}
     for _ in range(draw(st.integers(1, 2))):
         *way, last = draw(st.sampled_from(places(documents)))
         holder: object = documents
@@ -88,6 +88,7 @@ def damaged(draw: st.DrawFn) -> dict[str, object]:
             case "remove" if way:
                 del holder[last]  # type: ignore[attr-defined]
             case "add" if isinstance(holder, list):
+                assert isinstance(last, int)
                 holder.insert(last, draw(VALUES))
             case "add" if isinstance(holder, dict) and way:
                 holder[draw(st.text(max_size=6))] = draw(VALUES)

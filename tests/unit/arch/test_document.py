@@ -16,7 +16,7 @@ DRAM = {"level": "DRAM"}
 MAC = {"compute": "MAC"}
 
 
-def machine(*middle: dict[str, object]) -> dict[str, object]:
+def machine(*middle: object) -> dict[str, object]:
     return {"name": "toy", "nodes": [DRAM, *middle, MAC]}
 
 

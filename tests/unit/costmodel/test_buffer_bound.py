@@ -83,7 +83,7 @@ TINY = (
 def test_no_schedule_at_all_moves_less_than_the_theorem(
     text: str, sizes: dict[str, int], slots: tuple[int, ...]
 ) -> None:
-    workload = einsum(text, bits=1, **sizes)
+    workload = einsum(text, bits=1, sizes=sizes)
     for held in slots:
         least = least_of_all_schedules(workload, held)
         bound = theorem(workload, held)
@@ -106,7 +106,7 @@ TREES = (
 def test_no_tree_moves_less_than_the_theorem_where_it_says_more_than_that_all_is_moved(
     text: str, sizes: dict[str, int]
 ) -> None:
-    workload = einsum(text, bits=1, **sizes)
+    workload = einsum(text, bits=1, sizes=sizes)
     beyond = 0
     for capacity in (1, 2, 4, 7):
         truth = exhaustive(workload, machine(capacity), "traffic:DRAM", "divide")

@@ -88,7 +88,7 @@ def test_every_size_tried_one_by_one_says_the_same(one: Family) -> None:
         stretch = next(each for each in reversed(found.stretches) if each.capacity_bits <= 8 * size)
         tried = [least_by_trying(members, size) for members in (one, OUTPUTS)]
         assert [stretch.one_bits, stretch.other_bits] == [None if words is None else 8 * words for words in tried]
-        wins.append(None not in tried and tried[0] < tried[1])
+        wins.append(tried[0] is not None and tried[1] is not None and tried[0] < tried[1])
     assert found.capacity_bits is not None
     turn = found.capacity_bits // 8
     assert wins == [size >= turn for size in range(1, 41)]

@@ -144,7 +144,9 @@ def test_the_first_point_is_found_where_isl_has_no_lexmin() -> None:
         points = isl.Set.read_from_str(CONTEXT, FLOORS)
         with pytest.raises(isl.Error, match="involves some of the domain dimensions"):
             points.lexmin()
-        i, j, k, last = first_point(points) or ()
+        found = first_point(points)
+        assert found is not None
+        i, j, k, last = found
         assert (j - 1) % 3 == (1 + j + k) % 6 == 0
         assert 0 <= i < k <= 4
         assert 0 <= j <= 1

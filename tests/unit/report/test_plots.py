@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pytest
+from matplotlib.patches import Patch, Rectangle
 
 from polymap.ir.errors import MissingPackageError
 from polymap.report.figures.plots import roofline_plot, traffic_plot
@@ -15,14 +17,19 @@ from tests.unit.report.shared import FLAT, PRODUCT, SPREAD, cost_of
 COST = cost_of(PRODUCT, FLAT, SPREAD)
 
 
+def end_of(bar: Patch) -> float:
+    assert isinstance(bar, Rectangle)
+    return bar.get_x() + bar.get_width()
+
+
 def test_bars_end_where_the_data_say() -> None:
     data = traffic_figure(PRODUCT, FLAT, COST)
     moved, paid = traffic_plot(data).axes
-    ends = {round(bar.get_x() + bar.get_width(), 12) for bar in moved.patches}
+    ends = {round(end_of(bar), 12) for bar in moved.patches}
     for bar in data.bars:
         if bar.elements:
             assert round(sum(value for _, value in bar.elements) * 1e-6, 12) in ends
-    assert max(bar.get_x() + bar.get_width() for bar in paid.patches) == pytest.approx(
+    assert max(end_of(bar) for bar in paid.patches) == pytest.approx(
         1e-6 * max(sum(pj for _, pj in bar.pj) + bar.other_pj for bar in data.bars)
     )
 
@@ -30,9 +37,8 @@ def test_bars_end_where_the_data_say() -> None:
 def test_points_stand_where_the_data_say() -> None:
     data = roofline_figure(PRODUCT, FLAT, [("after", COST)])
     (axes,) = roofline_plot(data).axes
-    drawn = {
-        (float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines if line.get_marker() == "o"
-    }
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    drawn = {(float(np.ravel(dot.get_xdata())[0]), float(np.ravel(dot.get_ydata())[0])) for dot in dots}
     assert drawn == {(point.operations_per_byte, point.operations_per_cycle) for point in data.points}
 
 

@@ -30,7 +30,7 @@ def _random_workload(rng: random.Random) -> Workload:
     parts = [f"{name}[{','.join(index)}]" for name, index in zip(names, used, strict=True)]
     if len(parts) == 1:
         parts.append(f"Y[{','.join(dims)}]")
-    return einsum(f"{parts[0]} += {' * '.join(parts[1:])}", **sizes)
+    return einsum(f"{parts[0]} += {' * '.join(parts[1:])}", sizes=sizes)
 
 
 def _random_machine(rng: random.Random) -> Architecture:
@@ -138,7 +138,7 @@ def test_a_count_that_is_stopped_is_none_and_asks_often() -> None:
 def test_many_dims_have_no_count_and_the_search_for_primes_looks_at_the_clock() -> None:
     """Building the rules of 14 and more dims once took 10 s and more, for nothing."""
     sizes = {f"d{number}": 7 for number in range(13)}
-    layer = einsum(f"O[d0] += A[{','.join(sizes)}]", **sizes)
+    layer = einsum(f"O[d0] += A[{','.join(sizes)}]", sizes=sizes)
     asked: list[bool] = []
 
     def stop() -> bool:
@@ -149,6 +149,6 @@ def test_many_dims_have_no_count_and_the_search_for_primes_looks_at_the_clock() 
     assert legal_count(layer, _one_level(), "divide", stop) is None
     assert len(asked) == 13  # before the count ends there are more than a hundred
     assert legal_count(layer, _one_level(), "divide") is not None
-    more = einsum(f"O[d0] += A[{','.join(sizes)},d13,d14]", **sizes, d13=7, d14=7)
+    more = einsum(f"O[d0] += A[{','.join(sizes)},d13,d14]", sizes={**sizes, "d13": 7, "d14": 7})
     assert list(space_orders.rules(15)) == []
     assert legal_count(more, _one_level(), "divide") is None

@@ -50,7 +50,7 @@ def _one_node_per_tensor(mapping: Mapping) -> Mapping:
     ],
 )
 def test_every_legal_tree_is_drawn_and_no_other(text: str, sizes: dict[str, int], tiles: str) -> None:
-    workload = einsum(text, **sizes)
+    workload = einsum(text, sizes=sizes)
     legal = all_trees(workload, _SMALL, tiles, legal=True)
     rng = Random(0)
     drawn: set[Mapping] = set()

@@ -88,7 +88,7 @@ _ORDERS = [
 @pytest.mark.parametrize("nodes", _ORDERS)
 @pytest.mark.parametrize("text, sizes", _SMALL)
 def test_all_legal_trees_are_walked_once(text: str, sizes: dict[str, int], nodes: tuple, tiles: str) -> None:
-    workload = einsum(text, **sizes)
+    workload = einsum(text, sizes=sizes)
     arch = Architecture("small", (MemoryLevel("DRAM"), *nodes, ComputeUnit("MAC")))
     walked = [_canonical(tree.mapping) for tree in scored_trees(workload, arch, "energy", tiles)]
     assert len(set(walked)) == len(walked)
@@ -118,6 +118,7 @@ def test_the_best_is_the_least_of_all_that_fit() -> None:
     result = exhaustive(workload, arch, "energy", "divide", count_distinct=True)
     assert result is not None
     assert result.value == min(tree.value for tree in trees if tree.fits)
+    assert result.value is not None
     assert result.value > min(tree.value for tree in trees)  # the capacity binds
     assert result.fitting == sum(tree.fits for tree in trees) < result.legal == len(trees)
     assert result.distinct == len({(tree.traffic, tree.steps) for tree in trees})

@@ -9,7 +9,7 @@ import pytest
 from polymap.arch.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.search.objective.measure import packed_value, part_values
-from polymap.search.problem.goals import Goal, parse_objective, parse_single
+from polymap.search.problem.goals import Goal, objective_unit, parse_objective, parse_single
 
 ARCH = load_arch("flat3")
 
@@ -62,3 +62,17 @@ def test_packed_values_compare_by_rank_and_come_back() -> None:
         packed_value(vector, 256) for vector in vectors
     ]
     assert part_values(packed_value((-3, 4), 256), 2, 256) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("energy", "pJ"),
+        ("latency", "cycles"),
+        ("traffic:GLB", "bits"),
+        ("capacity:GLB", "bits"),
+        ("pareto:edp,energy", ""),
+    ],
+)
+def test_values_have_the_unit_of_their_objective(text: str, unit: str) -> None:
+    assert objective_unit(text) == unit

@@ -95,7 +95,7 @@ def test_the_dividing_answer_of_a_search_over_all_sizes_is_certified() -> None:
 
 def test_constraints_that_dividing_tiles_cannot_meet_are_met_by_others() -> None:
     """m = 3 over two instances: dividing tiles cannot, ceil(3 / 2) = 2 and 1 can."""
-    wanted = {"fanouts": {"X": {"require": ["m"]}}}
+    wanted: dict[str, object] = {"fanouts": {"X": {"require": ["m"]}}}
     assert explore(OUTER, PAIR, tiles="divide", constraints=wanted).status == "INFEASIBLE"
     found = explore(OUTER, PAIR, constraints=wanted)
     assert found.status == "OPTIMAL"
@@ -111,7 +111,7 @@ def test_where_trees_are_too_many_to_walk_one_that_meets_the_constraints_is_look
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run, "FEW_TREES", 0)
-    wanted = {"fanouts": {"X": {"require": ["m"]}}}
+    wanted: dict[str, object] = {"fanouts": {"X": {"require": ["m"]}}}
     found = explore(OUTER, PAIR, constraints=wanted, work_limit=20_000)
     assert found.status == "FEASIBLE"
     assert found.best is not None
@@ -177,8 +177,10 @@ def test_a_work_limit_gives_the_same_answer_whatever_the_clock_says(tiles: str, 
         return rng.random()
 
     rng = random.Random("clock")
-    case = (STRIDED, load_arch("simba_like"), "edp") if tiles == "divide" else (GEMM, TWO, "energy")
-    asked = (*case, tiles)
+    workload, arch, objective = (
+        (STRIDED, load_arch("simba_like"), "edp") if tiles == "divide" else (GEMM, TWO, "energy")
+    )
+    asked = (workload, arch, objective, tiles)
     one = search(*asked, time_limit_s=10**9, work_limit=most)
     other = search(*asked, time_limit_s=10**9, work_limit=most, clock=slow_and_fast)
     ticks = search(*asked, time_limit_s=10**12, work_limit=most, clock=Ticks())
@@ -245,7 +247,7 @@ def test_a_tree_of_a_genome_is_read_back(divide: bool) -> None:  # the parameter
 def test_regions_of_huge_programs_are_bounded_below_every_mapping_that_is_found(
     text: str, sizes: dict[str, int], objective: str
 ) -> None:
-    workload, arch = einsum(text, **sizes), load_arch("eyeriss_like")
+    workload, arch = einsum(text, sizes=sizes), load_arch("eyeriss_like")
     goal, problem = parse_objective(objective, arch), analyse(workload, arch)
     limits = Limits(Ticks(), 10**9, Memory(None), 20)
     measure = measure_of(goal, workload, arch)

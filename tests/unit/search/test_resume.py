@@ -126,7 +126,7 @@ def test_a_sampled_search_that_is_resumed_never_gets_worse() -> None:
         found = explore(turned, TWO, objective, work_limit=1)
         for _ in range(3):
             more = found.resume(work_limit=1)
-            parts = [[value for _, value in one.values] or [one.value] for one in (found, more)]
+            parts = [tuple(value for _, value in one.values) or (one.value or 0.0,) for one in (found, more)]
             fronts = [{one.values for one in answer.front} for answer in (found, more)]
             assert fronts[0] == fronts[1]
             assert parts[1] <= parts[0]

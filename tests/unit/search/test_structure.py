@@ -5,12 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 from math import prod
+from typing import Any
 
 import pytest
 
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.ir.mapping import Spatial
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import enumerate_structures
@@ -93,7 +95,7 @@ def test_forbidding_what_the_winner_spreads_yields_the_optimum_without_it() -> N
     workload = einsum("y[m] += A[m,k] * x[k]", m=4, k=4)
     free = machine(Fanout("X", 4), REGISTER)
     best = explore(workload, free, "edp", tiles="divide")
-    spread = {node.dim for node in best.best.nodes if hasattr(node, "fanout")} if best.best else set[str]()
+    spread = {node.dim for node in best.best.nodes if isinstance(node, Spatial)} if best.best else set[str]()
     assert spread
     bound = machine(Fanout("X", 4, dims=tuple({"m", "k"} - spread)), REGISTER)
     second = explore(workload, bound, "edp", tiles="divide")
@@ -106,7 +108,8 @@ def test_forbidding_what_the_winner_spreads_yields_the_optimum_without_it() -> N
 
 
 def conv(**changed: int) -> Workload:
-    return conv2d(**{"K": 4, "C": 2, "H": 6, "W": 6, "R": 3, "S": 3, **changed})
+    sizes: dict[str, Any] = {"K": 4, "C": 2, "H": 6, "W": 6, "R": 3, "S": 3, **changed}
+    return conv2d(**sizes)
 
 
 def test_a_square_convolution_may_swap_rows_and_columns_together() -> None:

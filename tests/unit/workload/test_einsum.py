@@ -130,7 +130,7 @@ def test_dims_may_be_called_like_options() -> None:
 
 
 def test_numpy_integers_and_huge_sizes_are_integers() -> None:
-    workload = einsum("C[m] += A[m]", m=np.int64(4))
+    workload = einsum("C[m] += A[m]", m=np.int64(4))  # pyright: ignore[reportArgumentType]
     assert type(workload.dims[0].extent) is int
     assert einsum("C[m] += A[3*m]", m=10**30).tensor("A").shape == (3 * 10**30 - 2,)
 
