@@ -14,7 +14,7 @@ from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.enumeration import Walking
-from polymap.search.heuristics import Annealer, DividingPolish, annealed_once, annealer_of, is_polished
+from polymap.search.heuristics import Annealer, DividingPolish, annealer_of, can_be_annealed, draw_by_annealing
 from polymap.search.objective import exact_score, measure_of, measure_under, refusals
 from polymap.search.problem import Goal, Objective, Problem, Rules, analyse
 from polymap.search.resources import Hands, Limits
@@ -237,7 +237,7 @@ class Run:
         is found or a limit is reached. For an order or a front any mapping serves where there is none."""
         annealer = self._annealer(divide=False)
         best, value = divided.result.best, divided.result.value
-        if annealer is None or (best is not None and not is_polished(self.workload, self.objective)):
+        if annealer is None or (best is not None and not can_be_annealed(self.workload, self.objective)):
             return divided.mappings
         if best is not None and value is not None:
             assert divided.result.cost is not None
@@ -315,7 +315,7 @@ class Run:
             hands=self.hands,
             work=self.limits.work,
             polish=polish,
-            draw=annealed_once(problem, measure),
+            draw=draw_by_annealing(problem, measure),
         )
         return self.outcome
 
