@@ -32,7 +32,7 @@ from polymap.search.any_size.regions import (
     mean_tile,
     sizes_in_cells,
 )
-from polymap.search.any_size.relaxation import minimum_inside, relax
+from polymap.search.any_size.relaxation import inner_cells, minimum_inside, relax
 from polymap.search.any_size.tuning import TUNING
 from polymap.search.objective.measure import measure_of
 from polymap.search.objective.scores import exact_score
@@ -132,6 +132,26 @@ def test_a_tile_has_no_fewer_elements_than_is_said_and_intervals_have_just_so_ma
             assert said[at] <= len(elements)
             if coefficients in {(1,), (1, 1), (2, 1)} and not any(gaps):
                 assert said[at] == len(elements)
+
+
+def test_below_spatial_loops_the_cells_that_tiles_reach_are_those_of_the_least_factor() -> None:
+    """The largest tile of a cell over the least factor lies in the cell that is told, and in no smaller one."""
+    rng = random.Random("inner cells")
+    met = 0
+    for asked in questions("inner cells", 12, tiles="any", windows=False, objective="energy"):
+        problem = asked.problem
+        region = random_region(rng, problem)
+        tables = asked.tables(region)
+        for outer, inner in ((u, v) for v in range(len(tables.ends)) for u in range(v)):
+            for d, ends in enumerate(tables.ends[outer]):
+                least = region.factor_product(d, (outer, inner), problem, high=False)
+                for end, cell in zip(ends, inner_cells(tables, (outer, inner), d), strict=True):
+                    tiles = tables.ends[inner][d]
+                    reached = min(end / least, tiles[-1])
+                    assert reached <= tiles[cell]
+                    assert not cell or tiles[cell - 1] <= reached * (1 + Fraction(1, 10**8))
+                    met += 1
+    assert met > 30
 
 
 def test_the_minimum_inside_is_over_all_cells_that_are_not_larger() -> None:
