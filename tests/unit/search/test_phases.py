@@ -148,10 +148,10 @@ def test_the_different_costs_of_a_walked_space_are_counted() -> None:
 
 
 def test_a_resumed_search_ends_the_dividing_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*asked: object) -> any_search.AnyAnswer:
+    def nothing(*asked: object) -> any_search.AnySizeAnswer:
         first = asked[4]
         assert isinstance(first, tuple)
-        return any_search.AnyAnswer(first[0], Fraction(0), 0, 0)
+        return any_search.AnySizeAnswer(first[0], Fraction(0), 0, 0)
 
     monkeypatch.setattr(run, "solve_regions", nothing)
     whole = explore(GEMM, TWO, tiles="divide")
