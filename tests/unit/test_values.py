@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from polymap.search.run.phases import Resumption
 
 import polymap as pm
 from polymap.costmodel.analysis.crossovers import family, placements

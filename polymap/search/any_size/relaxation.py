@@ -163,7 +163,7 @@ class _CellRecurrence:
                     self.costs[t, number, unit] = np.where(fits, relaxed, np.inf)
         self.empty = {(u, v): _empty_cells(tables, (u, v)) for u in range(self.units) for v in range(u + 1, self.units)}
         self.inward = {
-            (u, v): tuple(_inner_cells(tables, (u, v), d) for d in range(len(tables.ends[u])))
+            (u, v): tuple(inner_cells(tables, (u, v), d) for d in range(len(tables.ends[u])))
             for u in range(self.units)
             for v in range(u + 1, self.units)
         }
@@ -275,7 +275,7 @@ def _empty_cells(tables: CostTables, units: tuple[int, int]) -> FloatArray:
     return total
 
 
-def _inner_cells(tables: CostTables, units: tuple[int, int], dim: int) -> NDArray[np.intp]:
+def inner_cells(tables: CostTables, units: tuple[int, int], dim: int) -> NDArray[np.intp]:
     """Return per cell of the outer unit the largest cell of the inner unit that tiles inside it reach."""
     outer, inner = (np.array(tables.ends[unit][dim], dtype=np.float64) for unit in units)
     low = float(tables.region.factor_product(dim, units, tables.problem, high=False))

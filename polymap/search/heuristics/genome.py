@@ -1,4 +1,4 @@
-"""A loop tree as a fixed-length genome, for the searches without proof: how it is read, drawn, changed and crossed.
+"""A loop tree as a fixed-length genome, for the searches without proof: how it is read, drawn, changed and crossover.
 
 A genome lists every (tensor, level) that may hold, in an order in which each tensor's levels follow the machine's, with
 a flag whether it does. Above each entry stands a block of temporal loops, and one more block stands above compute; the
@@ -30,9 +30,9 @@ Row = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What genomes are about. slots: (tensor, level) numbers; must: whether the slot has to hold; groups: fan-outs by
-    the number of the first level below them; divide: whether tiles have to divide."""
+class GenomeSpace:
+    """The workload and machine of genomes. slots: (tensor, level) numbers; must: whether the slot has to hold; groups:
+    fan-outs by the number of the first level below them; divide: whether tiles have to divide."""
 
     workload: Workload
     arch: Architecture
@@ -62,8 +62,8 @@ class Genome:
     inner: tuple[bool, ...]
 
 
-def ground_of(workload: Workload, arch: Architecture, *, divide: bool) -> Ground:
-    """Return the ground of a workload of one statement on a machine."""
+def genome_space(workload: Workload, arch: Architecture, *, divide: bool) -> GenomeSpace:
+    """Return the genomes' space of a workload of one statement on a machine."""
     slots = [
         (t, number)
         for number, level in enumerate(arch.levels)
@@ -74,7 +74,7 @@ def ground_of(workload: Workload, arch: Architecture, *, divide: bool) -> Ground
     statement, extents = workload.statements[0], workload.extents()
     dims = tuple(dim for dim in statement.dims if extents[dim] > 1)
     sizes = tuple(extents[dim] for dim in dims)
-    return Ground(workload, arch, dims, sizes, tuple(slots), must, _groups(arch), divide)
+    return GenomeSpace(workload, arch, dims, sizes, tuple(slots), must, _groups(arch), divide)
 
 
 def _groups(arch: Architecture) -> tuple[tuple[int, Row], ...]:
@@ -89,117 +89,117 @@ def _groups(arch: Architecture) -> tuple[tuple[int, Row], ...]:
     return tuple((below, tuple(members)) for below, members in found.items())
 
 
-def plain_genome(ground: Ground) -> Genome:
+def plain_genome(space: GenomeSpace) -> Genome:
     """Return the tree that needs least room: all loops above, only what must be held, right above compute."""
-    count, blocks = len(ground.dims), len(ground.slots) + 1
-    first = tuple((extent, *(1 for _ in range(blocks - 2))) if blocks > 1 else () for extent in ground.extents)
+    count, blocks = len(space.dims), len(space.slots) + 1
+    first = tuple((extent, *(1 for _ in range(blocks - 2))) if blocks > 1 else () for extent in space.extents)
     return Genome(
-        order=tuple(range(len(ground.slots))),
-        held=ground.must,
+        order=tuple(range(len(space.slots))),
+        held=space.must,
         trips=first,
-        spread=tuple((1,) * len(ground.arch.fanouts) for _ in range(count)),
+        spread=tuple((1,) * len(space.arch.fanouts) for _ in range(count)),
         loops=(tuple(range(count)),) * blocks,
-        inner=(True,) * len(ground.groups),
+        inner=(True,) * len(space.groups),
     )
 
 
-def random_genome(ground: Ground, rng: Random) -> Genome:
+def random_genome(space: GenomeSpace, rng: Random) -> Genome:
     """Return a genome drawn without preference: each prime of an extent goes to a random block or fan-out."""
-    genome = plain_genome(ground)
-    fanouts = range(len(ground.arch.fanouts))
-    blocks = len(ground.slots)
-    trips = [[1] * blocks for _ in ground.dims]
-    spread = [[1 for _ in fanouts] for _ in ground.dims]
-    room = [one.size for one in ground.arch.fanouts]
-    for d, extent in enumerate(ground.extents):
-        for prime in _pieces(ground, extent, rng):
+    genome = plain_genome(space)
+    fanouts = range(len(space.arch.fanouts))
+    blocks = len(space.slots)
+    trips = [[1] * blocks for _ in space.dims]
+    spread = [[1 for _ in fanouts] for _ in space.dims]
+    room = [one.size for one in space.arch.fanouts]
+    for d, extent in enumerate(space.extents):
+        for prime in _factors_to_deal(space, extent, rng):
             # The last block, which takes what is left, is the place numbered `blocks`.
             place = rng.randrange(blocks + 1 + len(room))
             f = place - blocks - 1
             if place < blocks:
                 trips[d][place] *= prime
-            elif f >= 0 and room[f] >= prime and spread[d][f] * prime <= ground.limit(f, d):
+            elif f >= 0 and room[f] >= prime and spread[d][f] * prime <= space.limit(f, d):
                 spread[d][f] *= prime
                 room[f] //= prime
     return replace(
         genome,
-        order=_random_order(ground, rng),
-        held=tuple(must or rng.random() < 0.6 for must in ground.must),
+        order=_random_order(space, rng),
+        held=tuple(must or rng.random() < 0.6 for must in space.must),
         trips=tuple(tuple(row) for row in trips),
         spread=tuple(tuple(row) for row in spread),
-        loops=tuple(_shuffled(len(ground.dims), rng) for _ in range(blocks + 1)),
-        inner=tuple(rng.random() < 0.5 for _ in ground.groups),
+        loops=tuple(_permutation(len(space.dims), rng) for _ in range(blocks + 1)),
+        inner=tuple(rng.random() < 0.5 for _ in space.groups),
     )
 
 
-def _pieces(ground: Ground, extent: int, rng: Random) -> list[int]:
+def _factors_to_deal(space: GenomeSpace, extent: int, rng: Random) -> list[int]:
     """Return the factors that are dealt out: the primes of the extent, or of any number near it."""
-    number = extent if ground.divide or rng.random() < 0.5 else rng.randint(extent, extent + extent // 2)
+    number = extent if space.divide or rng.random() < 0.5 else rng.randint(extent, extent + extent // 2)
     return [prime for prime, exponent in prime_factors(number) for _ in range(exponent)]
 
 
-def _shuffled(count: int, rng: Random) -> Row:
+def _permutation(count: int, rng: Random) -> Row:
     numbers = list(range(count))
     rng.shuffle(numbers)
     return tuple(numbers)
 
 
-def _random_order(ground: Ground, rng: Random) -> Row:
+def _random_order(space: GenomeSpace, rng: Random) -> Row:
     """Return a random order of the slots in which each tensor's levels follow the machine's."""
-    return _in_machine_order(ground, _shuffled(len(ground.slots), rng))
+    return _in_machine_order(space, _permutation(len(space.slots), rng))
 
 
-def _in_machine_order(ground: Ground, order: Row) -> Row:
+def _in_machine_order(space: GenomeSpace, order: Row) -> Row:
     """Return the order with each tensor's slots sorted by level in the places that they have."""
-    waiting = {t: sorted(s for s, (u, _) in enumerate(ground.slots) if u == t) for t, _ in ground.slots}
-    return tuple(waiting[ground.slots[slot][0]].pop(0) for slot in order)
+    waiting = {t: sorted(s for s, (u, _) in enumerate(space.slots) if u == t) for t, _ in space.slots}
+    return tuple(waiting[space.slots[slot][0]].pop(0) for slot in order)
 
 
-def tree_of_genome(ground: Ground, genome: Genome) -> Mapping:
+def tree_of_genome(space: GenomeSpace, genome: Genome) -> Mapping:
     """Return the loop tree; blocks with no node between them are one block."""
     nodes: list[MappingNode] = []
-    left = list(ground.extents)
-    waiting = list(range(len(ground.groups)))
+    left = list(space.extents)
+    waiting = list(range(len(space.groups)))
     held = [position for position, slot in enumerate(genome.order) if genome.held[slot]]
-    ends = [*held, len(ground.slots)]
+    ends = [*held, len(space.slots)]
     for start, end in zip([0, *(position + 1 for position in held)], ends, strict=True):
-        last = end == len(ground.slots)
-        level = len(ground.arch.levels) if last else ground.slots[genome.order[end]][1]
-        here = [g for g in waiting if ground.groups[g][0] <= level]
+        last = end == len(space.slots)
+        level = len(space.arch.levels) if last else space.slots[genome.order[end]][1]
+        here = [g for g in waiting if space.groups[g][0] <= level]
         waiting = [g for g in waiting if g not in here]
         outside = [g for g in here if not genome.inner[g]]
         inside = [g for g in here if genome.inner[g]]
         for g in outside:
-            _add_group(ground, genome, g, left, nodes)
-        _add_block(ground, genome, (start, end), inside, left, nodes)
+            _add_group(space, genome, g, left, nodes)
+        _add_block(space, genome, (start, end), inside, left, nodes)
         for g in inside:
-            _add_group(ground, genome, g, left, nodes)
+            _add_group(space, genome, g, left, nodes)
         if not last:
-            tensor, number = ground.slots[genome.order[end]]
-            _add_node(ground.arch.levels[number].name, ground.workload.tensors[tensor].name, nodes)
-    return Mapping((*nodes, Compute(ground.workload.statements[0].name)))
+            tensor, number = space.slots[genome.order[end]]
+            _add_node(space.arch.levels[number].name, space.workload.tensors[tensor].name, nodes)
+    return Mapping((*nodes, Compute(space.workload.statements[0].name)))
 
 
-def genome_of_tree(ground: Ground, mapping: Mapping) -> Genome:
+def genome_of_tree(space: GenomeSpace, mapping: Mapping) -> Genome:
     """Return a genome whose tree is the mapping, or near it where the mapping is none of a genome's: its loops by trip
     counts (tiles are then the least of these), two loops over one dim in one block joined."""
-    blocks = len(ground.slots)
-    count = len(ground.dims)
-    trips = [[1] * (blocks + 1) for _ in ground.dims]
-    spread = [[1] * len(ground.arch.fanouts) for _ in ground.dims]
+    blocks = len(space.slots)
+    count = len(space.dims)
+    trips = [[1] * (blocks + 1) for _ in space.dims]
+    spread = [[1] * len(space.arch.fanouts) for _ in space.dims]
     loops: list[list[int]] = [[] for _ in range(blocks + 1)]
-    held, inner = _held_slots(ground, mapping), [True] * len(ground.groups)
-    order = _with_absent(ground, held)
-    levels = {level.name: number for number, level in enumerate(ground.arch.levels)}
-    fanouts = {fanout.name: number for number, fanout in enumerate(ground.arch.fanouts)}
-    left, block, place = list(ground.extents), 0, {slot: at for at, slot in enumerate(order)}
+    held, inner = _held_slots(space, mapping), [True] * len(space.groups)
+    order = _with_absent(space, held)
+    levels = {level.name: number for number, level in enumerate(space.arch.levels)}
+    fanouts = {fanout.name: number for number, fanout in enumerate(space.arch.fanouts)}
+    left, block, place = list(space.extents), 0, {slot: at for at, slot in enumerate(order)}
     block = _next_block(order, held, -1, blocks)
     for node in mapping.nodes:
         if isinstance(node, Storage):
-            slots = [s for s, (t, level) in enumerate(ground.slots) if _is_of(ground, node, levels, t, level)]
+            slots = [s for s, (t, level) in enumerate(space.slots) if _is_of(space, node, levels, t, level)]
             block = max([block, *(_next_block(order, held, place[s], blocks) for s in slots)])
-        elif isinstance(node, Temporal | Spatial) and node.dim in ground.dims:
-            d = ground.dims.index(node.dim)
+        elif isinstance(node, Temporal | Spatial) and node.dim in space.dims:
+            d = space.dims.index(node.dim)
             many, left[d] = -(-left[d] // node.tile), min(node.tile, left[d])
             if isinstance(node, Temporal):
                 trips[d][block] *= many
@@ -207,7 +207,7 @@ def genome_of_tree(ground: Ground, mapping: Mapping) -> Genome:
             else:
                 f = fanouts[node.fanout]
                 spread[d][f] *= many
-                group = next(g for g, (_, members) in enumerate(ground.groups) if f in members)
+                group = next(g for g, (_, members) in enumerate(space.groups) if f in members)
                 inner[group] = bool(loops[block])
     return Genome(
         order,
@@ -219,31 +219,31 @@ def genome_of_tree(ground: Ground, mapping: Mapping) -> Genome:
     )
 
 
-def _is_of(ground: Ground, node: Storage, levels: dict[str, int], tensor: int, level: int) -> bool:
-    return levels[node.level] == level and ground.workload.tensors[tensor].name in node.tensors
+def _is_of(space: GenomeSpace, node: Storage, levels: dict[str, int], tensor: int, level: int) -> bool:
+    return levels[node.level] == level and space.workload.tensors[tensor].name in node.tensors
 
 
-def _held_slots(ground: Ground, mapping: Mapping) -> list[int]:
+def _held_slots(space: GenomeSpace, mapping: Mapping) -> list[int]:
     """Return the slots that a mapping's nodes take, outermost first."""
-    levels = {level.name: number for number, level in enumerate(ground.arch.levels)}
+    levels = {level.name: number for number, level in enumerate(space.arch.levels)}
     return [
         slot
         for node in mapping.nodes
         if isinstance(node, Storage)
-        for slot, (t, level) in enumerate(ground.slots)
-        if _is_of(ground, node, levels, t, level)
+        for slot, (t, level) in enumerate(space.slots)
+        if _is_of(space, node, levels, t, level)
     ]
 
 
-def _with_absent(ground: Ground, held: list[int]) -> Row:
+def _with_absent(space: GenomeSpace, held: list[int]) -> Row:
     """Return an order of all slots in which those held stand as they do; the others of a tensor stand right before its
     next one that is held, or last."""
     order: list[int] = []
     for slot in held:
-        tensor, level = ground.slots[slot]
-        order += [s for s, (t, n) in enumerate(ground.slots) if t == tensor and n < level and s not in (*held, *order)]
+        tensor, level = space.slots[slot]
+        order += [s for s, (t, n) in enumerate(space.slots) if t == tensor and n < level and s not in (*held, *order)]
         order.append(slot)
-    return (*order, *(slot for slot in range(len(ground.slots)) if slot not in order))
+    return (*order, *(slot for slot in range(len(space.slots)) if slot not in order))
 
 
 def _next_block(order: Row, held: list[int], place: int, blocks: int) -> int:
@@ -252,7 +252,7 @@ def _next_block(order: Row, held: list[int], place: int, blocks: int) -> int:
 
 
 def _add_block(
-    ground: Ground,
+    space: GenomeSpace,
     genome: Genome,
     blocks: tuple[int, int],
     inside: list[int],
@@ -265,19 +265,19 @@ def _add_block(
         tile = left[d]
         for trips in genome.trips[d][start : end + 1]:
             tile = -(-tile // trips)
-        if end == len(ground.slots):
-            tile = min(left[d], prod(genome.spread[d][f] for g in inside for f in ground.groups[g][1]))
+        if end == len(space.slots):
+            tile = min(left[d], prod(genome.spread[d][f] for g in inside for f in space.groups[g][1]))
         if tile < left[d]:
-            nodes.append(Temporal(ground.dims[d], tile))
+            nodes.append(Temporal(space.dims[d], tile))
             left[d] = tile
 
 
-def _add_group(ground: Ground, genome: Genome, group: int, left: list[int], nodes: list[MappingNode]) -> None:
-    for f in ground.groups[group][1]:
-        for d, dim in enumerate(ground.dims):
+def _add_group(space: GenomeSpace, genome: Genome, group: int, left: list[int], nodes: list[MappingNode]) -> None:
+    for f in space.groups[group][1]:
+        for d, dim in enumerate(space.dims):
             tile = -(-left[d] // genome.spread[d][f])
             if tile < left[d]:
-                nodes.append(Spatial(dim, tile, ground.arch.fanouts[f].name))
+                nodes.append(Spatial(dim, tile, space.arch.fanouts[f].name))
                 left[d] = tile
 
 
@@ -289,24 +289,24 @@ def _add_node(level: str, tensor: str, nodes: list[MappingNode]) -> None:
         nodes.append(Storage(level, (tensor,)))
 
 
-def neighbour(ground: Ground, genome: Genome, rng: Random) -> Genome:
+def neighbour(space: GenomeSpace, genome: Genome, rng: Random) -> Genome:
     """Return the genome after one small random change."""
     moves = (_move_factor, _move_factor, _swap_loops, _swap_slots, _flip_held, _flip_group)
     for _ in range(20):
-        changed = rng.choice(moves)(ground, genome, rng)
+        changed = rng.choice(moves)(space, genome, rng)
         if changed != genome:
             return changed
     return genome
 
 
-def _move_factor(ground: Ground, genome: Genome, rng: Random) -> Genome:
+def _move_factor(space: GenomeSpace, genome: Genome, rng: Random) -> Genome:
     """Take a prime from one block or fan-out of a dim and give it to another (or, any tiles, take or give alone)."""
-    d = rng.randrange(len(ground.dims)) if ground.dims else 0
-    if not ground.dims:
+    d = rng.randrange(len(space.dims)) if space.dims else 0
+    if not space.dims:
         return genome
-    blocks = len(ground.slots)
+    blocks = len(space.slots)
     genes = [*genome.trips[d], *genome.spread[d]]
-    left = max(1, ground.extents[d] // prod(genes))
+    left = max(1, space.extents[d] // prod(genes))
     source, target = rng.randrange(len(genes) + 1), rng.randrange(len(genes) + 1)
     taken = left if source == len(genes) else genes[source]
     if taken == 1 or source == target:
@@ -315,23 +315,25 @@ def _move_factor(ground: Ground, genome: Genome, rng: Random) -> Genome:
     if source < len(genes):
         genes[source] //= prime
     if target < len(genes):
-        given = prime if ground.divide or rng.random() < 0.7 else rng.randint(2, 4)
+        given = prime if space.divide or rng.random() < 0.7 else rng.randint(2, 4)
         genes[target] *= given
-    trips = _with(genome.trips, d, tuple(genes[:blocks]))
-    return fitted(ground, replace(genome, trips=trips, spread=_with(genome.spread, d, tuple(genes[blocks:]))), d)
+    trips = _with_row(genome.trips, d, tuple(genes[:blocks]))
+    return with_fitting_fanouts(
+        space, replace(genome, trips=trips, spread=_with_row(genome.spread, d, tuple(genes[blocks:]))), d
+    )
 
 
-def _with(rows: tuple[Row, ...], at: int, row: Row) -> tuple[Row, ...]:
+def _with_row(rows: tuple[Row, ...], at: int, row: Row) -> tuple[Row, ...]:
     return (*rows[:at], row, *rows[at + 1 :])
 
 
-def fitted(ground: Ground, genome: Genome, first: int) -> Genome:
+def with_fitting_fanouts(space: GenomeSpace, genome: Genome, first: int) -> Genome:
     """Return the genome with fan-outs within their size: other dims than `first` give up their factors, then it."""
     spread = [list(row) for row in genome.spread]
-    others = [d for d in range(len(ground.dims)) if d != first]
-    for f, one in enumerate(ground.arch.fanouts):
+    others = [d for d in range(len(space.dims)) if d != first]
+    for f, one in enumerate(space.arch.fanouts):
         for d in [*others, first]:
-            limit = ground.limit(f, d)
+            limit = space.limit(f, d)
             if spread[d][f] > limit:
                 spread[d][f] = max(x for x in divisors(spread[d][f]) if x <= limit)
         for d in [*others, first]:
@@ -340,41 +342,43 @@ def fitted(ground: Ground, genome: Genome, first: int) -> Genome:
     return replace(genome, spread=tuple(tuple(row) for row in spread))
 
 
-def _swapped(row: Row, rng: Random) -> Row:
+def _with_swapped_neighbours(row: Row, rng: Random) -> Row:
     if len(row) < 2:
         return row
     at = rng.randrange(len(row) - 1)
     return (*row[:at], row[at + 1], row[at], *row[at + 2 :])
 
 
-def _swap_loops(ground: Ground, genome: Genome, rng: Random) -> Genome:
+def _swap_loops(space: GenomeSpace, genome: Genome, rng: Random) -> Genome:
     block = rng.randrange(len(genome.loops))
-    row = _shuffled(len(ground.dims), rng) if rng.random() < 0.3 else _swapped(genome.loops[block], rng)
-    return replace(genome, loops=_with(genome.loops, block, row))
+    row = (
+        _permutation(len(space.dims), rng) if rng.random() < 0.3 else _with_swapped_neighbours(genome.loops[block], rng)
+    )
+    return replace(genome, loops=_with_row(genome.loops, block, row))
 
 
-def _swap_slots(ground: Ground, genome: Genome, rng: Random) -> Genome:
-    return replace(genome, order=_in_machine_order(ground, _swapped(genome.order, rng)))
+def _swap_slots(space: GenomeSpace, genome: Genome, rng: Random) -> Genome:
+    return replace(genome, order=_in_machine_order(space, _with_swapped_neighbours(genome.order, rng)))
 
 
-def _flip_held(ground: Ground, genome: Genome, rng: Random) -> Genome:
-    free = [slot for slot, must in enumerate(ground.must) if not must]
+def _flip_held(space: GenomeSpace, genome: Genome, rng: Random) -> Genome:
+    free = [slot for slot, must in enumerate(space.must) if not must]
     if not free:
         return genome
     chosen = rng.choice(free)
     return replace(genome, held=tuple(held != (slot == chosen) for slot, held in enumerate(genome.held)))
 
 
-def _flip_group(ground: Ground, genome: Genome, rng: Random) -> Genome:
-    if not ground.groups:
+def _flip_group(space: GenomeSpace, genome: Genome, rng: Random) -> Genome:
+    if not space.groups:
         return genome
-    chosen = rng.randrange(len(ground.groups))
+    chosen = rng.randrange(len(space.groups))
     return replace(genome, inner=tuple(flag != (g == chosen) for g, flag in enumerate(genome.inner)))
 
 
-def crossed(ground: Ground, mother: Genome, father: Genome, rng: Random) -> Genome:
+def crossover(space: GenomeSpace, mother: Genome, father: Genome, rng: Random) -> Genome:
     """Return a child: tiles per dim, loop orders per block, storage and group places each from one parent."""
-    which = [rng.random() < 0.5 for _ in ground.dims]
+    which = [rng.random() < 0.5 for _ in space.dims]
     storage = mother if rng.random() < 0.5 else father
     child = Genome(
         storage.order,
@@ -384,4 +388,4 @@ def crossed(ground: Ground, mother: Genome, father: Genome, rng: Random) -> Geno
         tuple(m if rng.random() < 0.5 else f for m, f in zip(mother.loops, father.loops, strict=True)),
         storage.inner,
     )
-    return fitted(ground, child, rng.randrange(len(ground.dims))) if ground.dims else child
+    return with_fitting_fanouts(space, child, rng.randrange(len(space.dims))) if space.dims else child

@@ -1,4 +1,4 @@
-"""What other mappers do, on the same evaluator: sampling, climbing, annealing, breeding, rules of thumb. No proof.
+"""Baselines without proof, scored by our cost model: sampling, climbing, annealing, genetic search, rules of thumb.
 
 Every mapping is scored by costmodel.evaluate; an illegal one is worth nothing but counts as evaluated. Same input and
 seed, same answer.
@@ -21,20 +21,17 @@ from polymap.search.dividing import CompletedMapping
 from polymap.search.heuristics.dataflow_templates import Dataflow, rule_of_thumb, template
 from polymap.search.heuristics.genome import (
     Genome,
-    Ground,
-    crossed,
-    ground_of,
+    GenomeSpace,
+    crossover,
+    genome_space,
     neighbour,
     plain_genome,
     random_genome,
     tree_of_genome,
 )
+from polymap.search.heuristics.tuning import TUNING
 from polymap.search.objective import Measure, objective_value
 from polymap.search.problem import Objective, Problem, parse_single
-
-PATIENCE = 60  # changes without success before hill climbing starts anew
-POPULATION = 24
-HOT, COLD = 0.5, 0.002  # annealing: accepted rise of the objective's logarithm, at first and in the end
 
 
 class Method(Enum):
@@ -79,13 +76,13 @@ def baseline(
 
     Raises OptionError for an unknown method, objective or tile rule, a budget below 1, or several statements.
     """
-    chosen = _checked(workload, method, tiles, budget)
+    chosen = _method_of(workload, method, tiles, budget)
     run = _Run(workload, arch, parse_single(objective, arch), tiles, budget, Random(seed))
     run.start(chosen)
     return BaselineResult(method, run.best, run.cost, run.value, run.evaluated, run.legal, tuple(run.improvements))
 
 
-def _checked(workload: Workload, method: str, tiles: str, budget: int) -> Method:
+def _method_of(workload: Workload, method: str, tiles: str, budget: int) -> Method:
     mistakes: list[Mistake] = []
     names = [one.value for one in Method]
     if method not in names:
@@ -103,7 +100,7 @@ def _checked(workload: Workload, method: str, tiles: str, budget: int) -> Method
     return Method(method)
 
 
-class _Spent(Exception):
+class _BudgetSpent(Exception):
     """The budget is used up."""
 
 
@@ -114,7 +111,7 @@ class _Run:
         self, workload: Workload, arch: Architecture, objective: Objective, tiles: str, budget: int, rng: Random
     ) -> None:
         self.workload, self.arch, self.objective = workload, arch, objective
-        self.ground: Ground = ground_of(workload, arch, divide=tiles == "divide")
+        self.space: GenomeSpace = genome_space(workload, arch, divide=tiles == "divide")
         self.budget, self.rng = budget, rng
         self.best: Mapping | None = None
         self.cost: Cost | None = None
@@ -126,14 +123,14 @@ class _Run:
         """Run the method until it ends or the budget does."""
         try:
             self._run(method)
-        except _Spent:
+        except _BudgetSpent:
             return
 
     def _run(self, method: Method) -> None:
         match method:
             case Method.RANDOM:
                 while True:
-                    self.score(random_genome(self.ground, self.rng))
+                    self.score(random_genome(self.space, self.rng))
             case Method.HILL_CLIMBING:
                 self._climb()
             case Method.SIMULATED_ANNEALING:
@@ -148,11 +145,11 @@ class _Run:
                 assert_never(method)
 
     def score(self, genome: Genome) -> Fraction | None:
-        """Return the objective of a genome's tree, None if it is illegal; raises _Spent when the budget is used up."""
+        """Return the objective of a genome's tree (None: illegal). Raises _BudgetSpent where no budget is left."""
         if self.evaluated >= self.budget:
-            raise _Spent
+            raise _BudgetSpent
         self.evaluated += 1
-        mapping = tree_of_genome(self.ground, genome)
+        mapping = tree_of_genome(self.space, genome)
         try:
             cost = evaluate(self.workload, self.arch, mapping)
         except BudgetError:
@@ -167,22 +164,22 @@ class _Run:
         return value
 
     def _first(self) -> tuple[Genome, Fraction | None]:
-        """Return a legal genome to start from: the best of ten random ones, or else the plain one."""
-        drawn = [random_genome(self.ground, self.rng) for _ in range(10)]
+        """Return a legal genome to start from: the best of some random ones, or else the plain one."""
+        drawn = [random_genome(self.space, self.rng) for _ in range(TUNING.drawn)]
         scored = [(value, number) for number, genome in enumerate(drawn) if (value := self.score(genome)) is not None]
         if scored:
             value, number = min(scored)
             return drawn[number], value
-        plain = plain_genome(self.ground)
+        plain = plain_genome(self.space)
         return plain, self.score(plain)
 
     def _climb(self) -> None:
-        """Take every change that costs no more; after PATIENCE changes without a gain, start anew elsewhere."""
+        """Take every change that costs no more; after some changes without a gain, start anew elsewhere."""
         while True:
             genome, value = self._first()
             failed = 0
-            while failed < PATIENCE:
-                near = neighbour(self.ground, genome, self.rng)
+            while failed < TUNING.patience:
+                near = neighbour(self.space, genome, self.rng)
                 found = self.score(near)
                 gain = found is not None and (value is None or found < value)
                 failed = 0 if gain else failed + 1
@@ -190,12 +187,12 @@ class _Run:
                     genome, value = near, found
 
     def _anneal(self) -> None:
-        """Take changes that cost more with a chance that falls from HOT to COLD over the budget."""
+        """Take changes that cost more with a chance that falls over the budget."""
         genome, value = self._first()
         while True:
-            near = neighbour(self.ground, genome, self.rng)
+            near = neighbour(self.space, genome, self.rng)
             found = self.score(near)
-            heat = HOT * (COLD / HOT) ** (self.evaluated / self.budget)
+            heat = TUNING.far_heat * (TUNING.last_heat / TUNING.far_heat) ** (self.evaluated / self.budget)
             if found is not None and (value is None or self._accepts(found, value, heat)):
                 genome, value = near, found
 
@@ -207,44 +204,46 @@ class _Run:
 
     def _breed(self) -> None:
         """Cross and change the winners of small tournaments; the best of each generation live on."""
-        drawn = [plain_genome(self.ground), *(random_genome(self.ground, self.rng) for _ in range(POPULATION - 1))]
+        drawn = [plain_genome(self.space), *(random_genome(self.space, self.rng) for _ in range(TUNING.population - 1))]
         people = [(self._worth(genome), genome) for genome in drawn]
         while True:
             children: list[tuple[float, Genome]] = []
-            for _ in range(POPULATION):
-                mother, father = self._winner(people), self._winner(people)
-                child = crossed(self.ground, mother, father, self.rng)
+            for _ in range(TUNING.population):
+                mother, father = self._tournament_winner(people), self._tournament_winner(people)
+                child = crossover(self.space, mother, father, self.rng)
                 for _ in range(self.rng.choice((0, 1, 1, 2))):
-                    child = neighbour(self.ground, child, self.rng)
+                    child = neighbour(self.space, child, self.rng)
                 children.append((self._worth(child), child))
             # One of each worth: equals would crowd out everybody else.
             distinct = {worth: (worth, genome) for worth, genome in (*children, *people)}
-            people = [distinct[worth] for worth in sorted(distinct)[:POPULATION]]
+            people = [distinct[worth] for worth in sorted(distinct)[: TUNING.population]]
             while len(people) < 3:
-                genome = random_genome(self.ground, self.rng)
+                genome = random_genome(self.space, self.rng)
                 people.append((self._worth(genome), genome))
 
     def _worth(self, genome: Genome) -> float:
         value = self.score(genome)
         return math.inf if value is None else float(value)
 
-    def _winner(self, people: list[tuple[float, Genome]]) -> Genome:
+    def _tournament_winner(self, people: list[tuple[float, Genome]]) -> Genome:
         return min(self.rng.sample(people, 3), key=lambda one: one[0])[1]
 
     def _template(self, dataflow: Dataflow) -> None:
         """Score the rule's own mapping alone: what it met while its tiles grew is not its answer."""
         self.budget = sys.maxsize
-        genome = template(self.ground, dataflow, lambda grown: self.score(grown) is not None)
+        genome = template(self.space, dataflow, lambda grown: self.score(grown) is not None)
         self.best = self.cost = self.value = None
         self.improvements.clear()
         self.score(genome)
 
 
-def annealed_once(problem: Problem, measure: Measure) -> Callable[[int], tuple[int, CompletedMapping] | None] | None:
-    """Return what anneals over so many mappings without a proof and gives the best with its scaled value.
+def draw_by_annealing(
+    problem: Problem, measure: Measure
+) -> Callable[[int], tuple[int, CompletedMapping] | None] | None:
+    """Return a function that anneals over a number of mappings and returns the best with its scaled value.
 
-    Where capacities are so tight that no chain of least cost fits, the search needs a mapping to tell what is not worth
-    a look. None where the objective or rules are not those that the annealing knows.
+    A search needs it where capacities are so tight that no chain of least cost fits: without a mapping nothing is
+    refuted. None for rules and objectives that the annealing does not know.
     """
     if problem.rules or measure.shares or measure.limits or measure.goal.powers is None:
         return None

@@ -1,6 +1,6 @@
-"""Better mappings near those that a search has, and anywhere else: annealing over genomes, a few mappings at a time.
+"""Annealing over genomes beside a search with a proof: near its best mapping and anywhere, a few mappings at a time.
 
-What it finds depends on how many mappings it may score, not on the clock: the search pays it by its own steps.
+What it finds depends on how many mappings it may score, not on the clock: a search pays for them with its own steps.
 """
 
 from __future__ import annotations
@@ -16,35 +16,27 @@ from polymap.ir import Architecture, Mapping, PolymapError, Workload
 from polymap.search.dividing import CompletedMapping
 from polymap.search.heuristics.genome import (
     Genome,
-    Ground,
+    GenomeSpace,
     genome_of_tree,
-    ground_of,
+    genome_space,
     neighbour,
     plain_genome,
     random_genome,
     tree_of_genome,
 )
+from polymap.search.heuristics.tuning import TUNING, Tuning
 from polymap.search.objective import Measure, exact_score, refusals
 from polymap.search.problem import Goal, Objective, Rules, narrowed
 from polymap.search.resources import Limits
 
-NEAR_HEAT, FAR_HEAT, COLD = 0.05, 0.5, 0.002  # accepted rise of the value's logarithm: near the best, anywhere, at last
-NEAR_LENGTH, FAR_LENGTH, LONGER = 400, 1200, 1.5  # mappings per run, and how runs grow
-DRAWN = 10  # random mappings, of which the best begins a run
-FREE_STEPS = 100  # of a search, before its mappings are polished
-BURST = 32  # mappings that are scored one after the other
-PER_STEP, PER_WINDOW_STEP = 0.04, 1.0  # mappings per step at first: at most 20 % of the time
-IDLE_STEPS = 2000  # that pay for mappings none of which is better: half as many per step from then on, a third, ...
-LARGEST = 10**9  # extents above are not factored
-
 Worth = tuple[Fraction, Fraction]  # how far it is from a legal mapping that meets the rules; its value
-Breaks = Callable[[Mapping, Cost], int]
+BrokenRules = Callable[[Mapping, Cost], int]
 
 
-def is_polished(workload: Workload, objective: Objective) -> bool:
-    """Return whether mappings of the workload can be changed one by one towards the objective."""
+def can_be_annealed(workload: Workload, objective: Objective) -> bool:
+    """Return whether mappings of the workload can be annealed towards the objective: one statement, one value."""
     single = objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
-    small = all(dim.extent <= LARGEST for dim in workload.dims)
+    small = all(dim.extent <= TUNING.largest_extent for dim in workload.dims)
     return single and small and len(workload.statements) == 1
 
 
@@ -53,7 +45,7 @@ def annealer_of(
 ) -> Annealer | None:
     """Return what looks for mappings that meet the rules, best by the first part; None where none can."""
     single = objective.singles[0]
-    if not is_polished(workload, single):
+    if not can_be_annealed(workload, single):
         return None
     breaks = partial(_rules_broken, workload, arch, rules)
     return Annealer(workload, narrowed(workload, arch, rules), single, breaks, divide=divide, seed=seed)
@@ -71,18 +63,27 @@ class Annealer:
     """
 
     def __init__(
-        self, workload: Workload, arch: Architecture, objective: Objective, breaks: Breaks, *, divide: bool, seed: int
+        self,
+        workload: Workload,
+        arch: Architecture,
+        objective: Objective,
+        breaks: BrokenRules,
+        *,
+        divide: bool,
+        seed: int,
+        tuning: Tuning = TUNING,
     ) -> None:
+        self._tuning = tuning
         self._workload, self._arch, self._objective, self._breaks = workload, arch, objective, breaks
-        self._ground: Ground = ground_of(workload, arch, divide=divide)
+        self._space: GenomeSpace = genome_space(workload, arch, divide=divide)
         self._rng = Random(seed)
         self.best: tuple[Mapping, Fraction] | None = None
         self.scored = 0
         self._runs = 0
         self._left = 0  # of the run
         self._length = 0
-        self._heat = FAR_HEAT
-        self._now: tuple[Genome, Worth | None] = (plain_genome(self._ground), None)
+        self._heat = self._tuning.far_heat
+        self._now: tuple[Genome, Worth | None] = (plain_genome(self._space), None)
 
     def know(self, mapping: Mapping, value: Fraction) -> None:
         """Take a legal mapping with its value as the best, if it is; the next run begins there."""
@@ -104,10 +105,10 @@ class Annealer:
         if self._left <= 0:
             self._begin()
         genome, worth = self._now
-        # Runs cool down from their heat to COLD.
-        heat = self._heat * (COLD / self._heat) ** (1 - self._left / self._length)
+        # Runs cool down from their heat to the last one.
+        heat = self._heat * (self._tuning.last_heat / self._heat) ** (1 - self._left / self._length)
         self._left -= 1
-        near = neighbour(self._ground, genome, self._rng)
+        near = neighbour(self._space, genome, self._rng)
         found = self._score(near)
         if found is not None and (worth is None or self._accepts(found, worth, heat)):
             self._now = near, found
@@ -115,22 +116,22 @@ class Annealer:
     def _begin(self) -> None:
         """Begin a run: in turn near the best mapping, and anywhere."""
         near = self._runs % 2 == 0 and self.best is not None
-        growth = LONGER ** (self._runs // 2)
+        growth = self._tuning.growth ** (self._runs // 2)
         self._runs += 1
-        self._length = self._left = int((NEAR_LENGTH if near else FAR_LENGTH) * growth)
-        self._heat = NEAR_HEAT if near else FAR_HEAT
+        self._length = self._left = int((self._tuning.near_length if near else self._tuning.far_length) * growth)
+        self._heat = self._tuning.near_heat if near else self._tuning.far_heat
         if near and self.best is not None:
-            start = genome_of_tree(self._ground, self.best[0])
+            start = genome_of_tree(self._space, self.best[0])
             self._now = start, self._score(start)
             return
-        drawn = [random_genome(self._ground, self._rng) for _ in range(DRAWN)] + [plain_genome(self._ground)]
+        drawn = [random_genome(self._space, self._rng) for _ in range(self._tuning.drawn)] + [plain_genome(self._space)]
         scored = [(worth, number) for number, one in enumerate(drawn) if (worth := self._score(one)) is not None]
         self._now = (drawn[min(scored)[1]], min(scored)[0]) if scored else (drawn[-1], None)
 
     def _score(self, genome: Genome) -> Worth | None:
         """Return what a genome's tree is worth; None where it is not counted."""
         self.scored += 1
-        mapping = tree_of_genome(self._ground, genome)
+        mapping = tree_of_genome(self._space, genome)
         score = exact_score(self._workload, self._arch, self._objective, mapping)
         if score is None:
             return None
@@ -159,10 +160,19 @@ class Annealer:
 class DividingPolish:
     """An annealer that a search over dividing tiles pays by its steps: a small share of its time (incumbent.Polish)."""
 
-    def __init__(self, annealer: Annealer, measure: Measure, limits: Limits, *, has_window: bool) -> None:
+    def __init__(
+        self,
+        annealer: Annealer,
+        measure: Measure,
+        limits: Limits,
+        *,
+        has_window: bool,
+        tuning: Tuning = TUNING,
+    ) -> None:
+        self._tuning = tuning
         self._annealer, self._measure, self._limits = annealer, measure, limits
-        self._rate = PER_WINDOW_STEP if has_window else PER_STEP
-        self._credit = -FREE_STEPS * self._rate
+        self._rate = self._tuning.per_window_step if has_window else self._tuning.per_step
+        self._credit = -self._tuning.free_steps * self._rate
         self._idle = 0  # mappings since the last better one
 
     def first(self, mappings: int) -> tuple[int, CompletedMapping] | None:
@@ -173,8 +183,8 @@ class DividingPolish:
 
     def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
         """Return a better tree with its scaled value, if one was found in the share of so many steps."""
-        self._credit += steps * self._rate / (1 + self._idle / (IDLE_STEPS * self._rate))
-        if self._credit < BURST:
+        self._credit += steps * self._rate / (1 + self._idle / (self._tuning.idle_steps * self._rate))
+        if self._credit < self._tuning.burst:
             return None
         mappings, self._credit = int(self._credit), 0.0
         if best is not None:

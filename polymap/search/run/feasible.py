@@ -13,7 +13,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, Workload, is_box
 from polymap.search.dividing import Found, solve
 from polymap.search.enumeration import ExhaustiveResult, Walking
-from polymap.search.heuristics import Annealer, is_polished
+from polymap.search.heuristics import Annealer, can_be_annealed
 from polymap.search.objective import measure_under, objective_value, refusals
 from polymap.search.problem import (
     Goal,
@@ -170,7 +170,7 @@ class AnySize:
     def _is_met_near(self, arch: Architecture, rules: Rules) -> bool:
         """Return whether a walk towards mappings that break fewer rules comes to one that breaks none."""
         energy = Objective(Goal.ENERGY, None, "energy")
-        if not is_polished(self.workload, energy):
+        if not can_be_annealed(self.workload, energy):
             return False
 
         def breaks(mapping: Mapping, cost: Cost) -> int:

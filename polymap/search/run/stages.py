@@ -14,7 +14,7 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
-from polymap.search.heuristics import DividingPolish, annealed_once, is_polished
+from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
 from polymap.search.objective import exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
 from polymap.search.resources import Limits, Memory, Processes, Stop
@@ -200,7 +200,7 @@ def _solved(search: Search, stop: Stop) -> Outcome:
         processes=search.processes,
         work=search.limits.work,
         polish=polish,
-        draw=annealed_once(search.problem, measure),
+        draw=draw_by_annealing(search.problem, measure),
     )
     return search.outcome
 
@@ -266,7 +266,7 @@ def _annealed(search: Search, divided: Divided) -> tuple[Mapping, ...]:
     is found or a limit is reached. For an order or a front any mapping serves where there is none."""
     annealer = search.annealer(divide=False)
     best, value = divided.result.best, divided.result.value
-    if annealer is None or (best is not None and not is_polished(search.workload, search.objective)):
+    if annealer is None or (best is not None and not can_be_annealed(search.workload, search.objective)):
         return divided.mappings
     if best is not None and value is not None:
         assert divided.result.cost is not None

@@ -18,7 +18,14 @@ from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, 
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.heuristics.dataflow_templates import Dataflow, rule_of_thumb
-from polymap.search.heuristics.genome import crossed, ground_of, neighbour, plain_genome, random_genome, tree_of_genome
+from polymap.search.heuristics.genome import (
+    crossover,
+    genome_space,
+    neighbour,
+    plain_genome,
+    random_genome,
+    tree_of_genome,
+)
 from polymap.search.heuristics.methods import BaselineResult, Method, baseline
 from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_objective
@@ -156,14 +163,14 @@ def kind(node: MappingNode) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_every_genome_is_a_tree_of_the_mapping_space(name: str, divide: bool) -> None:
     workload, rng = CASES[name], random.Random(7)
-    ground = ground_of(workload, MACHINE, divide=divide)
-    genome, other = plain_genome(ground), random_genome(ground, rng)
+    space = genome_space(workload, MACHINE, divide=divide)
+    genome, other = plain_genome(space), random_genome(space, rng)
     trees: set[Mapping] = set()
     for _ in range(150):
-        genome = neighbour(ground, genome, rng)
-        other = crossed(ground, other, random_genome(ground, rng), rng)
+        genome = neighbour(space, genome, rng)
+        other = crossover(space, other, random_genome(space, rng), rng)
         for one in (genome, other):
-            tree = tree_of_genome(ground, one)
+            tree = tree_of_genome(space, one)
             checked(workload, tree, divide=divide)
             trees.add(tree)
     assert len(trees) > 200

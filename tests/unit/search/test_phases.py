@@ -16,7 +16,7 @@ from polymap.report.text.answers import result_document
 from polymap.report.text.summary import no_answer_text, result_text
 from polymap.search.any_size import answers as any_search
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.heuristics.genome import genome_of_tree, ground_of, random_genome, tree_of_genome
+from polymap.search.heuristics.genome import genome_of_tree, genome_space, random_genome, tree_of_genome
 from polymap.search.objective.floors import floor_of
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
@@ -148,10 +148,10 @@ def test_the_different_costs_of_a_walked_space_are_counted() -> None:
 
 
 def test_a_resumed_search_ends_the_dividing_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*asked: object) -> any_search.AnyAnswer:
+    def nothing(*asked: object) -> any_search.AnySizeAnswer:
         first = asked[4]
         assert isinstance(first, tuple)
-        return any_search.AnyAnswer(first[0], Fraction(0), 0, 0)
+        return any_search.AnySizeAnswer(first[0], Fraction(0), 0, 0)
 
     monkeypatch.setattr(run, "solve_regions", nothing)
     whole = explore(GEMM, TWO, tiles="divide")
@@ -225,9 +225,9 @@ def test_each_better_mapping_is_reported_while_dividing() -> None:
 def test_a_tree_of_a_genome_is_read_back(divide: bool) -> None:  # the parameter of a test
     rng = random.Random(f"genomes {divide}")
     for name in ("simba_like", "flat3"):
-        ground = ground_of(STRIDED, load_arch(name), divide=divide)
-        trees = [tree_of_genome(ground, random_genome(ground, rng)) for _ in range(60)]
-        back = [tree_of_genome(ground, genome_of_tree(ground, tree)) for tree in trees]
+        space = genome_space(STRIDED, load_arch(name), divide=divide)
+        trees = [tree_of_genome(space, random_genome(space, rng)) for _ in range(60)]
+        back = [tree_of_genome(space, genome_of_tree(space, tree)) for tree in trees]
         # A block with loops on both sides of its fan-outs has no genome of its own.
         assert sum(one == other for one, other in zip(trees, back, strict=True)) >= 48
 

@@ -1,0 +1,54 @@
+"""How searches without proof spend their mappings: numbers that change how good an answer is, never what is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of annealing beside a proof, and of the baselines.
+
+    "baselines.py" is benchmarks/baselines.py: how far each method stays above the proven optimum. "search.py" is
+    benchmarks/search.py: CPU seconds of whole searches, of which annealing may take a fifth. Where neither is named a
+    number was not swept.
+    """
+
+    # Annealing beside a proof: runs in turn near the best mapping and anywhere.
+    near_heat: float = 0.05
+    """Accepted rise of the value's logarithm at the begin of a run near the best mapping."""
+    far_heat: float = 0.5
+    """The same for a run from anywhere; also the first heat of the baseline (baselines.py)."""
+    last_heat: float = 0.002
+    """Accepted rise at the end of a run (baselines.py)."""
+    near_length: int = 400
+    """Mappings of the first run near the best mapping."""
+    far_length: int = 1200
+    """Mappings of the first run from anywhere."""
+    growth: float = 1.5
+    """Of the length of runs, from one pair to the next."""
+    drawn: int = 10
+    """Random mappings of which the best begins a run (baselines.py)."""
+
+    # What a search over dividing tiles pays for it (search.py).
+    free_steps: int = 100
+    """Steps of a search before any mapping is paid."""
+    burst: int = 32
+    """Mappings that are scored one after the other."""
+    per_step: float = 0.04
+    """Mappings per step at first: at most a fifth of the time."""
+    per_window_step: float = 1.0
+    """The same with windows, whose steps take longer."""
+    idle_steps: int = 2000
+    """Steps that pay for mappings none of which is better: half as many per step from then on, a third, ..."""
+    largest_extent: int = 10**9
+    """Extents above are not factored, so there is no annealing."""
+
+    # Baselines (baselines.py).
+    patience: int = 60
+    """Changes without success before hill climbing starts anew."""
+    population: int = 24
+    """Genomes of a generation."""
+
+
+TUNING = Tuning()
