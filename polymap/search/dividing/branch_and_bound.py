@@ -6,7 +6,7 @@ tiles that all loop orders must pass through.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -280,7 +280,7 @@ class StructureSearch:
         assert end is not None
         return tuple(part - own - last for part, own, last in zip(total, node.window_parts, end, strict=True))
 
-    def _branchings(self, bounds: BoundTables, node: SearchNode) -> list[Branching]:
+    def _branchings(self, bounds: BoundTables, node: SearchNode) -> Iterable[Branching]:
         """Return all next nodes that can still win, best first."""
         found: list[Branching] = []
         limit = bounds.tables.lattice.index(dict(zip(self.tables.problem.dims, node.tile, strict=True)))

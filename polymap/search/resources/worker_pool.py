@@ -162,6 +162,19 @@ class _Worker(ForkServerProcess):
             super().start()
         finally:
             sys.modules["__main__"] = main
+        self._ask_one_at_a_time()
+
+    def _ask_one_at_a_time(self) -> None:
+        """Let one thread at a time ask how the process ended: the fork server tells it once, and a thread that asks
+        meanwhile is told code 255 (CPython 3.11, multiprocessing/popen_forkserver.py)."""
+        started, lock = cast("Any", self)._popen, threading.Lock()
+        poll = started.poll
+
+        def poll_alone(flag: int = os.WNOHANG) -> int | None:
+            with lock:
+                return poll(flag)
+
+        started.poll = poll_alone
 
 
 class _Workers(ForkServerContext):

@@ -26,7 +26,7 @@ from polymap.search.dividing.branch_and_bound import (
     StructureSearch,
     bound_tables,
 )
-from polymap.search.dividing.cost_tables import build_tables
+from polymap.search.dividing.cost_tables import Tables, build_tables
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import StructureFactors, root_context, update_terms
 from polymap.search.dividing.progress import Front, Incumbent
@@ -150,16 +150,17 @@ class All(Incumbent):
     def value(self) -> int | None:
         return None
 
-    def add(self, value: int, mapping: CompletedMapping) -> None:
+    def add(self, value: int, completed: CompletedMapping) -> None:
         self.values.append(value)
-        self.found.append((value, mapping))
+        self.found.append((value, completed))
 
 
 class Walk(StructureSearch):
     """The search with nothing pruned, which compares every bound with what is found below."""
 
-    def __init__(self, *given: object) -> None:
-        super().__init__(*given)
+    def __init__(self, tables: Tables) -> None:
+        self.every = All(lambda: False, keep=2)
+        super().__init__(tables, (), self.every)
         self.bound: int | None = None
         self.compared = 0
 
@@ -168,10 +169,10 @@ class Walk(StructureSearch):
             self.bound = branching.bound
             yield branching
 
-    def _visit(self, bounds: BoundTables, node: SearchNode, path: BranchPath) -> None:
-        bound, before = self.bound, len(self.incumbent.values)
-        super()._visit(bounds, node, path)
-        below = self.incumbent.values[before:]
+    def _visit(self, bounds: BoundTables, node: SearchNode, way: BranchPath) -> None:
+        bound, before = self.bound, len(self.every.values)
+        super()._visit(bounds, node, way)
+        below = self.every.values[before:]
         if bound is not None and below:
             assert bound <= min(below), node
             self.compared += 1
@@ -185,7 +186,7 @@ def test_below_every_node_of_the_search_no_tree_is_better_than_its_bound(seed: i
     for structure in rng.sample(one.structures, min(3, len(one.structures))):
         for places in rng.sample(places_of(one.problem, structure), min(2, len(places_of(one.problem, structure)))):
             tables = build_tables(one.problem, structure, one.measure, root_context(one.problem, structure, places))
-            walk = Walk(tables, (), All(lambda: False, keep=2))
+            walk = Walk(tables)
             for first in first_states(tables):
                 walk.bound = None
                 walk.run(bound_tables(tables, ()), first)
