@@ -167,7 +167,7 @@ def _skips_required_level(term: TensorTerm, after: int, upto: int) -> bool:
 def _compute_costs(sizes: CellSizes, measure: Measure, term: TensorTerm, holder: int) -> tuple[float, ...]:
     """Return what the statement instances' reads or updates cost per component."""
     messages = sizes.instances / _joined_siblings(sizes, term, holder, sizes.problem.level_count)
-    return tuple(messages * compute_weight(sizes.problem, c, term, holder) for c in measure.components)
+    return tuple(messages * float(compute_weight(sizes.problem, c, term, holder)) for c in measure.components)
 
 
 def _node_costs(

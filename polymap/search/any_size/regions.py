@@ -234,7 +234,7 @@ class CellSizes:
         self.region = region
         self.unit = unit
         self.ends = tuple(region.cell_ends(unit, d, problem) for d in range(len(problem.dims)))
-        self.instances = prod(problem.extents)
+        self.instances = float(prod(problem.extents))
         self._sizes: dict[int, tuple[tuple[list[int], list[float]], ...]] = {}
 
     @property
