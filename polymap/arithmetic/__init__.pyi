@@ -1,6 +1,7 @@
 from polymap.arithmetic.exact import (
     INT64 as INT64,
     Arithmetic as Arithmetic,
+    FloatArray as FloatArray,
     Kind as Kind,
     Numbers as Numbers,
     arithmetic_for as arithmetic_for,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[Any]  # of the dtype that an arithmetic says
+FloatArray = NDArray[np.float64]
 Term = tuple[NDArray[Any], int]  # counts (int64 or Python ints) and what each weighs
 
 NARROW_BITS, WIDE_BITS = 59, 96

@@ -142,7 +142,7 @@ def _merge_one(region: Region, left: Steps) -> bool:
 
 def _fits(region: Region, stride: Expr, small: Expr, many: Expr) -> bool:
     if region.value(stride) > region.value(small * many) or region.value(stride) % region.value(small):
-        # Not now; where it never matters no condition is wanted, and the order of strides is checked at the end.
+        # Not here: a stride that never matters needs no condition, and the order of strides is checked at the end.
         return False
     return region.divides(small, stride) and region.holds(Le(cancel(stride / small), many))
 

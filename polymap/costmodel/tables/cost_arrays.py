@@ -139,7 +139,7 @@ def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.obj
     table = _as_array(tiles)
     if table.ndim != 2 or table.shape[1] != loops or not table.shape[0]:
         what = f"tiles has the shape {table.shape}, and the tree has {loops} loops"
-        raise OptionError(Mistake("PM562", what, f"A table [mappings, {loops}] with a row or more is wanted."))
+        raise OptionError(Mistake("PM562", what, f"Expected a table [mappings, {loops}] with at least one row."))
     if table.dtype.kind == "i" or (table.dtype.kind == "u" and table.max(initial=0) < 2**63):
         return table.astype(np.int64)
     values: list[list[object]] = table.tolist()
@@ -147,7 +147,7 @@ def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.obj
         for value in row:
             if type(value) is not int:
                 what = f"tiles has {value!r} in row {number}, of type {type(value).__name__}"
-                raise OptionError(Mistake("PM563", what, "Integers are wanted."))
+                raise OptionError(Mistake("PM563", what, "Expected integers."))
     return table.astype(np.object_)
 
 
@@ -157,7 +157,7 @@ def _as_array(tiles: ArrayLike) -> NDArray[Any]:
         table = np.asarray(tiles)
     except ValueError:
         what = "the rows of tiles differ in length"
-        raise OptionError(Mistake("PM562", what, "A table [mappings, loops] is wanted.")) from None
+        raise OptionError(Mistake("PM562", what, "Expected a table [mappings, loops].")) from None
     is_array = isinstance(tiles, np.ndarray) or table.dtype.kind != "f"
     return table if is_array else np.asarray(tiles, dtype=np.object_)  # numpy makes floats of a list with 2**63
 

@@ -14,11 +14,10 @@ from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer
 from polymap.search.objective import Measure
 from polymap.search.problem import Goal, Objective, Problem
-from polymap.search.resources import Limits, Work
+from polymap.search.resources import Limits, Stop, Work
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
-Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)

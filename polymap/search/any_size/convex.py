@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from math import log, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polymap.arithmetic import FloatArray
 from polymap.search.any_size.geometric import Programs, Solved, solve
 from polymap.search.any_size.node_costs import CostTables, build_cost_tables
 from polymap.search.any_size.orders import OrderMonomials, order_monomials
@@ -22,8 +22,6 @@ from polymap.search.any_size.tuning import TUNING, Tuning
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem
 from polymap.search.resources import SearchCaches
-
-FloatArray = NDArray[np.float64]
 
 WIDER = 1e-6  # by which the box of the logarithms is too large: its inside is never empty
 CLOSE = 0.01  # the first step away from the smallest tiles

@@ -19,8 +19,8 @@ from itertools import pairwise
 from math import ceil, floor, gcd, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polymap.arithmetic import FloatArray
 from polymap.search.any_size.monomials import compute_weight, joins_messages, node_weights
 from polymap.search.any_size.regions import CellSizes, Region, fanout_groups, mean_tile, measuring_unit, unit_count
 from polymap.search.dividing import output_plans, zero_starts
@@ -28,7 +28,6 @@ from polymap.search.objective import Component, Measure
 from polymap.search.problem import IndexGroup, Problem, TensorTerm
 from polymap.search.resources import SearchCaches
 
-FloatArray = NDArray[np.float64]
 MOST_BITS = 900  # of numbers that floats hold with room to spare
 
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from math import inf, log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polymap.arithmetic import FloatArray
 from polymap.search.any_size.monomials import Monomial, NodeMonomials
 from polymap.search.any_size.node_costs import CostTables
 from polymap.search.any_size.relaxation import State, capacities, first_states, joint_states
 
-FloatArray = NDArray[np.float64]
 Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
 CompleteOrder = tuple[Order, State]  # and the joint state at its end
 Sums = list[tuple[float, FloatArray]]  # coefficients and exponents

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from math import exp, inf, log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polymap.arithmetic import FloatArray
 from polymap.search.any_size.convex import CLOSE, ConvexBounds, OrderOptimum, ProgramBuilder
 from polymap.search.any_size.geometric import solve
 from polymap.search.any_size.node_costs import CostTables, HolderEdge
 from polymap.search.any_size.regions import Region
-
-FloatArray = NDArray[np.float64]
 
 MARGIN = 1e-9  # of logarithms of boxes, against rounding
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from math import ceil, floor, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polymap.arithmetic import FloatArray
 from polymap.search.problem import FanoutClass, Problem, TensorTerm
 from polymap.search.resources import SearchCaches
 
@@ -221,9 +221,6 @@ def sizes_of_single_tiles(ends: tuple[Fraction, ...], scale: Fraction, extent: i
 def mean_tile(extent: int, most: float) -> float:
     """Return how many indices a tile of at most `most` has on average over the extent."""
     return extent / -(-extent // max(1, floor(most * (1 + 1e-12))))
-
-
-FloatArray = NDArray[np.float64]
 
 
 class CellSizes:

@@ -15,10 +15,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic import FloatArray
 from polymap.search.any_size.node_costs import CostTables
 from polymap.search.resources import OutOfTime, never
 
-FloatArray = NDArray[np.float64]
 State = tuple[int, ...]
 States = tuple[tuple[State, tuple[tuple[int, int, State], ...]], ...]  # each with its moves: tensor, edge, state after
 Moves = frozenset[tuple[State, int, int]]  # joint states with a tensor and its edge

@@ -134,7 +134,7 @@ def costs_inside(
 ) -> Inside:
     """Return the least costs inside for one component x unit, plus what the multipliers charge.
 
-    A node that alone exceeds its level's capacity is never placed. only: the states that are wanted (None: all).
+    A node that alone exceeds its level's capacity is never placed. only: the states to bound (None: all).
     Raises OutOfTime where the tables are large.
     """
     graph, shape, arithmetic = graph_of(tables), tables.lattice.shape, tables.arithmetics[component]

@@ -6,7 +6,7 @@ tiles that all loop orders must pass through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,10 +32,9 @@ from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, 
 from polymap.search.dividing.node_costs import Context
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.objective import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
-from polymap.search.resources import OutOfTime
+from polymap.search.resources import OutOfTime, Stop
 
 Parts = tuple[int, ...]
-Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

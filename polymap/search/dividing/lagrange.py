@@ -12,7 +12,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from polymap.arithmetic import Kind
+from polymap.arithmetic import FloatArray, Kind
 from polymap.search.dividing.bounds import (
     Inside,
     Move,
@@ -28,7 +28,6 @@ from polymap.search.dividing.branch_and_bound import BoundTables, SearchNode, St
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.objective import (
-    Floats,
     Tradeoff,
     has_estimate,
     lowered_sum,
@@ -307,7 +306,7 @@ def is_refuted(search: StructureSearch, bounds: BoundTables) -> bool:
     return best is not None and least is not None and not may_win(least, best).any()
 
 
-def traded_bound(bounds: BoundTables, multipliers: tuple[Multipliers, ...]) -> Floats | None:
+def traded_bound(bounds: BoundTables, multipliers: tuple[Multipliers, ...]) -> FloatArray | None:
     """Return what is at most the value of all mappings below the top, from the bounds at these multipliers [1] (None:
     there is no such estimate)."""
     tables, measure = bounds.tables, bounds.tables.measure

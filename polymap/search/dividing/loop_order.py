@@ -45,7 +45,7 @@ class CompletedMapping:
 def best_mappings(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
 ) -> tuple[CompletedMapping, ...]:
-    """Return the best tree of a chain (of a front, all that are wanted); none where none fits.
+    """Return the best tree of a chain (of a front, all that none beats); none where none fits.
 
     fixed: the cost of everything but the window tensor, per component. free_bits: per level, what the other tensors
     leave.

@@ -65,7 +65,7 @@ class Incumbent:
         return self.found[0][1] if self.found else None
 
     def beats(self, value: int) -> bool:
-        """Return whether a tree of this value is wanted, or with this bound may be."""
+        """Return whether a tree of this value improves on what was found, or one with this bound may."""
         return value < INFEASIBLE and (self.value is None or value < self.value)
 
     def add(self, value: int, completed: CompletedMapping) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import product
@@ -15,9 +15,8 @@ from polymap.search.dividing.node_costs import Places, StructureFactors, root_co
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.objective import INFEASIBLE, Measure
 from polymap.search.problem import Problem, Structure, divisors
-from polymap.search.resources import OutOfTime
+from polymap.search.resources import OutOfTime, Stop
 
-Stop = Callable[[], bool]
 Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops
 
 

@@ -115,10 +115,10 @@ def most_summed(workload: Workload, arch: Architecture, scale: Scale) -> int:
 class Columns:
     """Which column holds what, for words whose levels have these many working instances.
 
-    Column 0: energy. Then one per level whose traffic is wanted: bits moved. Then one per level of limited capacity, or
-    whose use is wanted: bits held. Then, where the latency counts and the bandwidth is limited, one per instance: bits
-    read, and bits written. kind: int64, or Python's integers where a sum, or what the objective makes of it, may not
-    fit.
+    Column 0: energy. Then one per level whose traffic the objective names: bits moved. Then one per level of limited
+    capacity, or whose occupancy the objective names: bits held. Then, where the latency counts and the bandwidth is
+    limited, one per instance: bits read, and bits written. kind: int64, or Python's integers where a sum, or what the
+    objective makes of it, may not fit.
     """
 
     def __init__(self, workload: Workload, arch: Architecture, scale: Scale, instances: Sequence[int]) -> None:

@@ -1,5 +1,4 @@
 from polymap.search.objective.float_bounds import (
-    Floats as Floats,
     Multipliers as Multipliers,
     Tradeoff as Tradeoff,
     has_estimate as has_estimate,

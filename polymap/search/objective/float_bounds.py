@@ -1,4 +1,4 @@
-"""Floats that are certainly at most the objective's value, for many vectors of parts at once.
+"""FloatArray that are certainly at most the objective's value, for many vectors of parts at once.
 
 They sort out most of what cannot win before the exact value of the rest is taken. Sums and products of a few float64
 that each carry a relative error of 2^-53 are off by far less than 2^-40 of the sum of their magnitudes, which is taken
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic import FloatArray
 from polymap.search.objective.measure import Measure
 from polymap.search.problem import Powers
 
-Floats = NDArray[np.float64]
 _SAFE = 2.0**-40
 _MOST_BITS = 400  # of a number whose square is still a float
 
@@ -45,7 +45,7 @@ class Multipliers:
 class Tradeoff:
     """What latency takes from energy: component 0 is at least intercept - slope x cycles, whatever the cycles."""
 
-    intercept: Floats
+    intercept: FloatArray
     slope: float
 
 
@@ -59,7 +59,7 @@ def slope_of(measure: Measure, prices: Multipliers) -> Fraction:
     return most / prices.unit
 
 
-def tradeoff_of(measure: Measure, prices: Multipliers, floats: Floats, spent: int, compute_cycles: int) -> Tradeoff:
+def tradeoff_of(measure: Measure, prices: Multipliers, floats: FloatArray, spent: int, compute_cycles: int) -> Tradeoff:
     """Return the tradeoff of vectors whose components and bits cost, at these prices, at least `floats` (rounded, x
     unit) besides what is spent already."""
     slope = slope_of(measure, prices)
@@ -75,8 +75,8 @@ def has_estimate(measure: Measure, compute_cycles: int) -> bool:
 
 
 def surely_below(
-    measure: Measure, parts: Sequence[Floats], compute_cycles: int, tradeoffs: Sequence[Tradeoff] = ()
-) -> Floats | None:
+    measure: Measure, parts: Sequence[FloatArray], compute_cycles: int, tradeoffs: Sequence[Tradeoff] = ()
+) -> FloatArray | None:
     """Return what is at most Measure.value of each vector of parts (None: this measure has no such estimate).
 
     parts: what is at most each of them, or infinite (then the estimate may be anything that is not below a number).
@@ -94,7 +94,7 @@ def surely_below(
         return _product(measure, energy - np.abs(energy) * _SAFE, cycles)
 
 
-def _product(measure: Measure, energy: Floats, cycles: Floats) -> Floats:
+def _product(measure: Measure, energy: FloatArray, cycles: FloatArray) -> FloatArray:
     """Return the objective for energies (below 0: anything not above it) and cycles; both are lowered enough for the
     rounding here."""
     powers = measure.goal.powers
@@ -118,7 +118,7 @@ def weakest_cycles(measure: Measure, cycles: float, tradeoffs: Sequence[tuple[fl
     return min(sorted(points), key=value)
 
 
-def _least_traded(measure: Measure, cycles: Floats, tradeoffs: Sequence[Tradeoff]) -> Floats:
+def _least_traded(measure: Measure, cycles: FloatArray, tradeoffs: Sequence[Tradeoff]) -> FloatArray:
     """Return what is at most the value at any cycles from `cycles` on; the first tradeoff has no slope.
 
     Between two points a tradeoff's value has its least at one of them: where energy^a x cycles^b is above 0, it falls
@@ -133,7 +133,7 @@ def _least_traded(measure: Measure, cycles: Floats, tradeoffs: Sequence[Tradeoff
                 meet = (one.intercept - other.intercept) / (one.slope - other.slope)
                 points.append(np.fmax(meet, cycles))
     at = np.sort(np.stack(points), axis=0)
-    values: list[Floats] = []
+    values: list[FloatArray] = []
     for one in tradeoffs:
         fixed, lost, leak = float(measure.fixed_energy), one.slope * at, float(measure.leak) * at
         energy = one.intercept + fixed + leak - lost
@@ -146,20 +146,20 @@ def _least_traded(measure: Measure, cycles: Floats, tradeoffs: Sequence[Tradeoff
     return least - np.abs(least) * _SAFE
 
 
-def lowered_sum(floats: Floats, number: int) -> Floats:
+def lowered_sum(floats: FloatArray, number: int) -> FloatArray:
     """Return what is at most the sums of numbers, each given as the nearest float, and one more."""
     one = float(number)
     with np.errstate(invalid="ignore"):
         return floats + one - (np.abs(floats) + abs(one)) * _SAFE
 
 
-def _cycles(measure: Measure, parts: Sequence[Floats], compute_cycles: float) -> Floats:
-    by_level: dict[str, Floats] = {}
+def _cycles(measure: Measure, parts: Sequence[FloatArray], compute_cycles: float) -> FloatArray:
+    by_level: dict[str, FloatArray] = {}
     for part, component in zip(parts, measure.components, strict=True):
         if component.busiest:
             cycles = part * float(Fraction(1) / component.bandwidth)
             by_level[component.name] = np.maximum(cycles, by_level.get(component.name, 0.0))
-    total: Floats = np.full(parts[0].shape, compute_cycles)
+    total: FloatArray = np.full(parts[0].shape, compute_cycles)
     for cycles in by_level.values():
         total = np.maximum(total, cycles) if measure.overlap else total + cycles
     return total - np.abs(total) * _SAFE

@@ -26,6 +26,7 @@ from polymap.search.problem import (
     divisors,
     narrowed,
 )
+from polymap.search.resources import Stop
 from polymap.search.run.programs import program_order
 from polymap.search.run.refuted import is_refuted, most_busy
 
@@ -33,8 +34,6 @@ FEW_TREES = 300_000  # walked one by one: some 100,000 per second
 MOST_ASKED = 10_000  # trees that are counted to find one that meets rules
 ANNEALED = 600  # mappings scored in search of one that meets rules
 MOST_SPREADS = 20_000  # ways to spread all dims over fan-outs of any size, up to which they are tried
-
-Stop = Callable[[], bool]
 
 
 class Feasible(Protocol):

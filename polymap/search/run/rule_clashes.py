@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
@@ -10,9 +10,9 @@ from math import prod
 from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
 from polymap.search.objective import floor_of
 from polymap.search.problem import AtMost, Rule, Rules, Utilization, clashes, figure, rule_text
+from polymap.search.resources import Stop
 from polymap.search.run.feasible import Feasible
 
-Stop = Callable[[], bool]
 LATE = "which of them clash was not found out in time"
 FEWER = "whether fewer of them clash was not found out"
 
