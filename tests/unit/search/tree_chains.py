@@ -76,10 +76,8 @@ def full_case(seed: str, objective: str, *, windows: bool) -> Case | None:
     one = random_case(seed, objective, windows=windows)
     trees = [tree for trees in one.trees.values() for tree in trees]
     for tree in rng.sample(trees, len(trees)):
-        held = {level for level, _, _ in _places_of_nodes(one.problem, tree.mapping)}
-        several = [
-            n for n in held if sum(level == n for level, _, _ in _places_of_nodes(one.problem, tree.mapping)) > 1
-        ]
+        held = Counter(level for level, _, _ in _places_of_nodes(one.problem, tree.mapping))
+        several = [level for level, count in held.items() if count > 1]
         if several:
             number, arch = rng.choice(several), one.problem.arch
             level = arch.levels[number]
