@@ -25,10 +25,10 @@ from polymap.search.dividing.branch_and_bound import (
     bound_tables,
 )
 from polymap.search.dividing.cost_tables import Tables, build_tables
+from polymap.search.dividing.engine import Stage, least_value, places_of, step_on
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import StructureFactors, root_context, update_terms
 from polymap.search.dividing.progress import Front, Incumbent
-from polymap.search.dividing.queue_steps import Stage, least_value, places_of, step_on
 from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.objective.measure import measure_of

@@ -25,11 +25,11 @@ from polymap.search.dividing.branch_and_bound import (
     step,
 )
 from polymap.search.dividing.cost_tables import Tables, build_tables
+from polymap.search.dividing.engine import places_of
 from polymap.search.dividing.lagrange import improve_multipliers, tradeoff_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Places, root_context
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.dividing.queue_steps import places_of
 from polymap.search.objective.float_bounds import Multipliers
 from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import parse_objective

@@ -32,10 +32,10 @@ from polymap.search.dividing.branch_and_bound import (
     step,
 )
 from polymap.search.dividing.cost_tables import Tables
+from polymap.search.dividing.engine import Entry, Stage, least_value, places_of, step_on
 from polymap.search.dividing.lagrange import cheapest_chain, improve_multipliers
 from polymap.search.dividing.node_costs import Places
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.dividing.queue_steps import Entry, Stage, least_value, places_of, step_on
 from polymap.search.objective.float_bounds import Multipliers
 from polymap.search.problem.structures import Structure
 from tests.unit.search.dividing.test_chains import Given, tables_of
