@@ -12,7 +12,7 @@ from typing import Protocol
 from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.objective import INFEASIBLE, part_values
-from polymap.search.resources import Work
+from polymap.search.resources import SearchCaches, Work
 
 
 class Polish(Protocol):
@@ -28,7 +28,8 @@ class Incumbent:
     """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
 
     multipliers: those that served the last structure. work: what the search has done. told: called whenever what is
-    found changes. polish: what looks for better trees near the best one, a little after each step.
+    found changes. polish: what looks for better trees near the best one, a little after each step. caches: what the
+    search remembers.
     """
 
     out_of_time: Callable[[], bool]
@@ -39,6 +40,7 @@ class Incumbent:
     work: Work = field(default_factory=Work)
     told: Callable[[], None] | None = None
     polish: Polish | None = None
+    caches: SearchCaches = field(default_factory=SearchCaches)
 
     def count(self, nodes: int = 1) -> None:
         """Count a step of the search: nodes of its tree that were visited (0: a structure was bounded)."""
