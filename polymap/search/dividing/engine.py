@@ -23,7 +23,7 @@ from polymap.search.dividing.node_costs import Places, StructureFactors, root_co
 from polymap.search.dividing.progress import Count, Front, Incumbent, Polish, StructureFates
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.objective import INFEASIBLE, Measure
+from polymap.search.objective import Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
 from polymap.search.resources import OutOfTime, Processes, SearchCaches, Stop, Work
 
@@ -400,9 +400,8 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
         most = min(TUNING.bounded_at_once, last - first)
         some = state.structures[first : first + most]
         for number, bound in enumerate(single_tensor_bounds(problem, measure, some, state.incumbent.caches), first):
-            fits = bound is not None and bound < INFEASIBLE
-            state.fates.begun(number, fits=fits)
-            if bound is not None and fits:
+            state.fates.begun(number, fits=bound is not None)
+            if bound is not None:
                 heappush(state.queue, (bound, -Stage.SINGLE_TENSORS, number, ()))
         first += len(some)
         work.add(len(some))
@@ -417,8 +416,7 @@ def least_value(bounds: BoundTables) -> int | None:
         if part is None:
             return None
         whole.append(part + start)
-    value = bounds.tables.measure.value(tuple(whole), bounds.tables.compute_cycles)
-    return value if value < INFEASIBLE else None
+    return bounds.tables.measure.value_within_limits(tuple(whole), bounds.tables.compute_cycles)
 
 
 def step_on(

@@ -89,7 +89,7 @@ def _covers(old: Vector, new: Vector) -> bool:
 
 
 def value_of(tables: Tables, completed: CompletedMapping) -> int:
-    """Return the objective of a mapping, scaled."""
+    """Return the objective of a mapping, scaled, limits aside."""
     return tables.measure.value(_sum(completed.parts, tables.start), tables.compute_cycles)
 
 
@@ -113,7 +113,9 @@ def _chain_mappings(
             continue
         for parts, orders in path.best_orders(blocks, below):
             total = _sum(fixed, parts)
-            value = tables.measure.value(_sum(total, tables.start), tables.compute_cycles)
+            value = tables.measure.value_within_limits(_sum(total, tables.start), tables.compute_cycles)
+            if value is None:
+                continue
             if tables.measure.is_front or not best or value < best[0][0]:
                 best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
     kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]

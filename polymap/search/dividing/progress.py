@@ -11,7 +11,7 @@ from typing import Protocol
 
 from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.objective import INFEASIBLE, part_values
+from polymap.search.objective import part_values
 from polymap.search.resources import SearchCaches, Work
 
 
@@ -66,9 +66,10 @@ class Incumbent:
     def completed(self) -> CompletedMapping | None:
         return self.found[0][1] if self.found else None
 
-    def beats(self, value: int) -> bool:
-        """Return whether a tree of this value improves on what was found, or one with this bound may."""
-        return value < INFEASIBLE and (self.value is None or value < self.value)
+    def beats(self, value: int | None) -> bool:
+        """Return whether a tree of this value improves on what was found, or one with this bound may (None: it breaks a
+        limit)."""
+        return value is not None and (self.value is None or value < self.value)
 
     def add(self, value: int, completed: CompletedMapping) -> None:
         """Take a tree in, unless it is known already; the worst one goes where there are too many."""
@@ -100,9 +101,9 @@ class Front(Incumbent):
     def is_ordered(self) -> bool:
         return False
 
-    def beats(self, value: int) -> bool:
+    def beats(self, value: int | None) -> bool:
         """Return whether no tree of the front is as good in every part."""
-        if value >= INFEASIBLE:
+        if value is None:
             return False
         new = part_values(value, self.parts, self.digit)
         return not any(_covers(point, new) for point in self._points)

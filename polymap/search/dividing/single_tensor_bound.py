@@ -59,8 +59,8 @@ def single_tensor_bounds(
     for number, structure in enumerate(structures):
         steps = prod(problem.extents) // prod(prod(row) for row in structure.classes)
         cycles = -(-steps // problem.arch.compute.per_cycle)
-        value = measure.value(tuple(part[number] for part in parts), cycles) if feasible[number] else None
-        found.append(value)
+        own = tuple(part[number] for part in parts)
+        found.append(measure.value_within_limits(own, cycles) if feasible[number] else None)
     return found
 
 
