@@ -120,7 +120,7 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
 
     workload, arch = built(case)
     # A clock of CPU seconds: a busy machine ends no search early.
-    result = search(workload, arch, case.objective, case.tiles, limit_s, clock=cpu_clock())
+    result = search(workload, arch, case.objective, case.tiles, time_limit_s=limit_s, clock=cpu_clock())
     same = result.best is None or pm.evaluate(workload, arch, result.best) == result.cost
     return {
         "status": result.status,

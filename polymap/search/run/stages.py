@@ -5,7 +5,6 @@ polymap/explore.py has them in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -21,43 +20,32 @@ from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.certificate import certificate
 from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
-from polymap.search.run.options import check_options
+from polymap.search.run.options import Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
-from polymap.search.run.state import QUICKLY_COUNTED, Asked, Divided, OnProgress, Search, counted_space
+from polymap.search.run.state import QUICKLY_COUNTED, Asked, Divided, Search, counted_space
 
 COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
 CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
 DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
 
 
-def read_question(
-    workload: Workload,
-    arch: Architecture,
-    objective: str,
-    tiles: str,
-    time_limit_s: float,
-    workers: int,
-    seed: int,
-    on_progress: OnProgress | None,
-    clock: Callable[[], float],
-    constraints: object,
-    memory_limit_mb: int | None,
-    work_limit: int | None,
-) -> Search:
+def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
     """Return the search of what is asked, of which nothing is done yet.
 
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """
-    check_options(tiles, time_limit_s, workers, seed, memory_limit_mb, work_limit)
-    goal = parse_objective(objective, arch)
-    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    processes = Processes(workers)
-    limits = Limits(clock, time_limit_s, Memory(memory_limit_mb, processes.pids), work_limit)
-    return Search(Asked(workload, arch, goal, tiles, rules, seed), limits, processes, on_progress)
+    options.check()
+    goal = parse_objective(options.objective, arch)
+    rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
+    processes = Processes(options.workers)
+    memory = Memory(options.memory_limit_mb, processes.pids)
+    limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
+    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed)
+    return Search(asked, limits, processes, options.on_progress)
 
 
 def refuse_clashing_words(search: Search) -> SearchResult | None:

@@ -21,12 +21,11 @@ from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
-from polymap.search.run.options import check_limits
+from polymap.search.run.options import OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
 
-OnProgress = Callable[[Progress], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
 
 
@@ -221,7 +220,7 @@ class Resumption:
     found: SearchResult
 
     def __call__(self, time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> SearchResult:
-        check_limits(time_limit_s, memory_limit_mb, work_limit)
+        Options(time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb, work_limit=work_limit).check()
         limits = self.search.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
         return self.search.renewed(self.found, limits).answer(self.stages, self.found)
 
