@@ -34,10 +34,11 @@ from polymap.search.run.certificate_head import (
     objective_line,
     workload_table,
 )
+from polymap.search.run.options import TUNING
 
 Multipliers = tuple[int, ...]
 Images = tuple[tuple[int, ...], ...]
-MOST_NODES = 200_000
+
 UNIT = 1 << 10
 
 
@@ -219,12 +220,12 @@ class _Writer:
         certificate at all."""
         prover = self.prover
         try:
-            nodes = prover.descend(rows, places, prices, MOST_NODES)
+            nodes = prover.descend(rows, places, prices, TUNING.most_nodes)
             return f"search {_prices_text(prices)} {best} {nodes}"
         except OutOfTime:
             raise
         except Refused:
-            if prover.meets_better(rows, places, MOST_NODES):
+            if prover.meets_better(rows, places, TUNING.most_nodes):
                 what = f"this answer has no certificate: a mapping of structure {label(rows)} costs less"
                 raise OptionError(Mistake("PM517", what, "This is a bug of the search: please report it.")) from None
         return f"word {prover.apart(rows)}"

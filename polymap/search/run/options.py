@@ -1,4 +1,4 @@
-"""What is asked of a search besides the workload and the machine."""
+"""What is asked of a search besides the workload and the machine, and how much its stages try."""
 
 from __future__ import annotations
 
@@ -46,3 +46,43 @@ class Options:
             mistakes.append(Mistake("PM506", f"seed is {self.seed!r}", "Use an integer of at least 0."))
         if mistakes:
             raise OptionError(mistakes)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How much each stage tries: numbers that change speed and how good an unproven answer is, never what is true.
+
+    "limits.py" is benchmarks/limits.py: seconds past a time limit. "certificates.py" is benchmarks/certificates.py.
+    Where neither is named a number was not swept.
+    """
+
+    counting_share: float = 0.1
+    """Of the time limit, for the count of the space before a search over tiles of any size (limits.py)."""
+    clashing_share: float = 0.2
+    """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
+    drawn_first: int = 80
+    """Mappings that are scored before the structures of a large program are listed (limits.py)."""
+    quickly_counted: int = 1_000_000
+    """Statement instances up to which the space is counted whatever the clock says."""
+
+    few_trees: int = 300_000
+    """Trees that are all walked, some 100,000 per second."""
+    most_asked: int = 10_000
+    """Trees that are counted to find one that meets the rules."""
+    annealed: int = 600
+    """Mappings that are scored to find one that meets the rules."""
+    most_spreads: int = 20_000
+    """Ways to spread all dims over fan-outs of any size, up to which each is tried."""
+    most_shares: int = 20_000
+    """Ways to share dims among siblings that are told apart when rules are refuted."""
+
+    tries: int = 200
+    """Random mappings of a program of one statement that the lattice search does not cover."""
+    tries_of_programs: int = 40
+    """The same of several statements, which take longer to count."""
+
+    most_nodes: int = 200_000
+    """Nodes below a structure that a certificate may ask its checker to visit (certificates.py)."""
+
+
+TUNING = Tuning()

@@ -19,17 +19,13 @@ from polymap.search.problem import Goal, clashes, parse_objective, rules_from_do
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.certificate import certificate
-from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
-from polymap.search.run.options import Options
+from polymap.search.run.feasible import AnySize, Dividing, walk_begun
+from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
-from polymap.search.run.state import QUICKLY_COUNTED, Asked, Divided, Search, counted_space
-
-COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
-CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
-DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
+from polymap.search.run.state import Asked, Divided, Search, counted_space
 
 
 def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
@@ -99,7 +95,7 @@ def search_dividing_tiles(search: Search) -> SearchResult | None:
 
 def enumerate_few_trees(search: Search) -> SearchResult | None:
     """Answer with the best of all trees where they are few: the optimum over tiles of any size."""
-    search.size = search.space_size(search.limits.until(search.limits.share() + COUNTING_SHARE))
+    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
     done = _walked(search, search.size)
     if done is None:
         return None
@@ -174,8 +170,8 @@ def _solved(search: Search, stop: Stop) -> Outcome:
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
     polish = _dividing_polish(search)
-    if search.outcome is None and polish is not None and search.instances() > QUICKLY_COUNTED:
-        first = polish.first(DRAWN_FIRST)
+    if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
+        first = polish.first(TUNING.drawn_first)
         if first is not None:
             report((first,), 0)
             search.outcome = Outcome((first,), None, Count(), 0, None)
@@ -225,7 +221,7 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
     if not search.rules:
         return ("every mapping with tiles that divide was refuted: none is within the capacities",)
     alone = search.divides
-    stop = search.limits if alone else search.limits.until(search.limits.share() + CLASHING_SHARE)
+    stop = search.limits if alone else search.limits.until(search.limits.share() + TUNING.clashing_share)
     return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
@@ -233,7 +229,7 @@ def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
     does not suffice, half of it is spent on a part of them, and the regions have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > FEW_TREES or search.objective.goal is Goal.PARETO or search.limits():
+    if trees is None or trees > TUNING.few_trees or search.objective.goal is Goal.PARETO or search.limits():
         return None
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules

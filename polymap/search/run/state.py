@@ -21,12 +21,10 @@ from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
-from polymap.search.run.options import OnProgress, Options
+from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
-
-QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,7 @@ class Search:
         if stop():
             return None
         # Small spaces are counted at once, whatever the clock says.
-        wait = stop if self.instances() > QUICKLY_COUNTED else self.limits.time_is_up
+        wait = stop if self.instances() > TUNING.quickly_counted else self.limits.time_is_up
         return space_size(self.workload, self.arch, TileRule(self.asked.tiles), wait)
 
     def instances(self) -> int:
