@@ -15,12 +15,12 @@ import numpy as np
 
 from polymap.arithmetic import Arithmetic, Numbers
 from polymap.search.dividing.cost_tables import Edge, NodeCost, Tables
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.objective import Multipliers
 from polymap.search.problem import minimum_below
 from polymap.search.resources import OutOfTime
 
 State = tuple[int, ...]
-LONG_STEP = 1 << 14  # entries of tables from which on the clock is looked at between them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +146,7 @@ def costs_inside(
             continue
         block: Numbers = np.empty((len(states), *shape), dtype=arithmetic.dtype)
         for row, state in enumerate(states):
-            if block.size > LONG_STEP and tables.stop():
+            if block.size > TUNING.long_table and tables.stop():
                 raise OutOfTime
             end = priced_final(tables, state, component, multipliers)
             block[row] = arithmetic.never if end is None else arithmetic.scalar(end)
