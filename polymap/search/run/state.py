@@ -60,8 +60,8 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn: of programs that the lattice search does not cover. walking, siblings (one per part of the objective), regions:
-    of tiles of any size.
+    drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size; siblings: bounds
+    of those, one per part of the objective.
     """
 
     def __init__(
