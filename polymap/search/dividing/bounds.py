@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -71,14 +70,13 @@ class StateGraph:
 
 def graph_of(tables: Tables) -> StateGraph:
     """Return the joint states of the tables (the same for all structures of a problem)."""
-    return _graph(
+    return tables.caches.memo(_graph, 64)(
         tuple(tuple((e.source, e.target, e.level) for e in table.edges) for table in tables.tensors),
         tuple(table.holders for table in tables.tensors),
         tuple(sorted({one.below for one in tables.problem.classes})),
     )
 
 
-@lru_cache(maxsize=64)
 def _graph(
     edges: tuple[tuple[tuple[int, int, int], ...], ...], holders: tuple[tuple[int, ...], ...], groups: tuple[int, ...]
 ) -> StateGraph:

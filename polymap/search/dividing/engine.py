@@ -23,9 +23,9 @@ from polymap.search.dividing.node_costs import Places, StructureFactors, root_co
 from polymap.search.dividing.progress import Count, Front, Incumbent, Polish, StructureFates
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.objective import INFEASIBLE, Measure
+from polymap.search.objective import Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
-from polymap.search.resources import OutOfTime, Processes, Stop, Work
+from polymap.search.resources import OutOfTime, Processes, SearchCaches, Stop, Work
 
 Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops
 
@@ -100,15 +100,18 @@ def solve(
     work: Work | None = None,
     polish: Polish | None = None,
     draw: Draw | None = None,
+    caches: SearchCaches | None = None,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
     before: an outcome of the same question to go on from, by a step at least, whatever the limits. processes: those
     that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
-    draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits.
+    draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits. caches: of
+    the search (None: new ones).
     """
-    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work or Work())
+    known = () if before is None else before.found
+    incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches())
     least = 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
@@ -141,13 +144,15 @@ def solve(
     return state.ended() if state.is_partly_bounded else state.outcome(())
 
 
-def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work) -> Incumbent:
+def _incumbent(
+    measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work, caches: SearchCaches
+) -> Incumbent:
     def stop() -> bool:
         return work.is_spent() or out_of_time()
 
-    incumbent = Incumbent(stop, keep, work=work)
+    incumbent = Incumbent(stop, keep, work=work, caches=caches)
     if measure.is_front:
-        incumbent = Front(stop, work=work, parts=len(measure.shares), digit=measure.digit)
+        incumbent = Front(stop, work=work, caches=caches, parts=len(measure.shares), digit=measure.digit)
     for value, completed in found:
         incumbent.add(value, completed)
     return incumbent
@@ -161,6 +166,7 @@ class _StepContext:
     measure: Measure
     keep: int
     stop: Stop
+    caches: SearchCaches = field(default_factory=SearchCaches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +267,7 @@ class _State:
 
 def _step_result(bench: _StepContext, task: _StepTask) -> _StepResult:
     """Do one step of at most so many nodes, knowing the trees that were found before."""
-    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, task.found, Work(task.most))
+    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, task.found, Work(task.most), bench.caches)
     stop_points = {} if task.stop_point is None else {task.entry: task.stop_point}
     try:
         if bench.stop():
@@ -287,8 +293,8 @@ def _step_task(state: _State, entry: Entry) -> _StepTask:
 
 
 def _parallel_outcome(bench: _StepContext, state: _State, report: Report, processes: Processes) -> Outcome:
-    """Go on with a search in several processes. Each step knows what all but the `steps_ahead` - 1 steps before it have found:
-    the answer does not depend on which process is faster."""
+    """Go on with a search in several processes. A step knows what all steps but the `steps_ahead` - 1 right before it
+    have found: the answer does not depend on which process is faster."""
     queue, incumbent = state.queue, state.incumbent
     from polymap.search.resources import WorkerPool  # loads multiprocessing, which few searches need
 
@@ -355,7 +361,9 @@ def _first_trees(
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
-            bounds = bound_tables(build_tables(problem, structure, measure, context, stop), (), stop=stop)
+            bounds = bound_tables(
+                build_tables(problem, structure, measure, context, stop, incumbent.caches), (), stop=stop
+            )
             if least_value(bounds) is not None:
                 improve_multipliers(StructureSearch(bounds.tables, (), incumbent), bounds.insides[0], None)
         except OutOfTime:
@@ -391,10 +399,9 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
     while first < last and not (first and state.incumbent.out_of_time()):
         most = min(TUNING.bounded_at_once, last - first)
         some = state.structures[first : first + most]
-        for number, bound in enumerate(single_tensor_bounds(problem, measure, some), first):
-            fits = bound is not None and bound < INFEASIBLE
-            state.fates.begun(number, fits=fits)
-            if bound is not None and fits:
+        for number, bound in enumerate(single_tensor_bounds(problem, measure, some, state.incumbent.caches), first):
+            state.fates.begun(number, fits=bound is not None)
+            if bound is not None:
                 heappush(state.queue, (bound, -Stage.SINGLE_TENSORS, number, ()))
         first += len(some)
         work.add(len(some))
@@ -409,8 +416,7 @@ def least_value(bounds: BoundTables) -> int | None:
         if part is None:
             return None
         whole.append(part + start)
-    value = bounds.tables.measure.value(tuple(whole), bounds.tables.compute_cycles)
-    return value if value < INFEASIBLE else None
+    return bounds.tables.measure.value_within_limits(tuple(whole), bounds.tables.compute_cycles)
 
 
 def step_on(
@@ -431,13 +437,12 @@ def step_on(
             raise OutOfTime
         stop_points.pop(entry, None)
         return
-    stop = incumbent.out_of_time
-    for own, then, _, where in _next_entries(problem, measure, structure, number, Stage(-stage + 1), stop):
+    for own, then, _, where in _next_entries(problem, measure, structure, number, Stage(-stage + 1), incumbent):
         yield max(own, bound), then, number, where
 
 
 def _next_entries(
-    problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage, stop: Stop
+    problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage, incumbent: Incumbent
 ) -> Iterator[Entry]:
     """Yield the queue's entries for a structure at the next stage; what fits nowhere yields none."""
     choices = places_of(problem, structure)
@@ -447,7 +452,8 @@ def _next_entries(
         choices = ((),)
     for places in choices:
         context = root_context(problem, structure, places)
-        bound = least_value(bound_tables(build_tables(problem, structure, measure, context, stop), ()))
+        tables = build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches)
+        bound = least_value(bound_tables(tables, ()))
         if bound is not None:
             yield bound, -stage, number, places
 
@@ -463,7 +469,7 @@ def _solve_places(
     """Search all trees of a structure with these places; return where that was ended, if it was. stop_point: where an
     earlier search was ended, from which this one goes on."""
     context = root_context(problem, structure, places)
-    tables = build_tables(problem, structure, measure, context, incumbent.out_of_time)
+    tables = build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches)
     bounds = bound_tables(tables, ())
     search = StructureSearch(tables, (), incumbent)
     multipliers = () if stop_point is None else stop_point.multipliers

@@ -30,12 +30,15 @@ from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import StructureFactors, root_context, update_terms
 from polymap.search.dividing.progress import Front, Incumbent
 from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
+from polymap.search.dividing.window_paths import window_counts
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.objective.measure import measure_of
 from polymap.search.objective.scores import exact_score
+from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
+from polymap.search.resources.caches import SearchCaches
 from polymap.workload.einsums import einsum
 from tests.unit.search.tree_chains import Case, Rows, random_case, rows_of
 
@@ -159,11 +162,17 @@ def energy_of(arch: Architecture, component_rows: tuple[Rows, Rows], index: int,
     )
 
 
+def batch_of(one: Case, component: Component) -> StructureBatch:
+    """Return the structures of a case side by side."""
+    arithmetic = single_tensor_bound.plain_arithmetic(one.problem, component)
+    return StructureBatch(one.problem, one.structures, arithmetic, window_counts(SearchCaches()))
+
+
 @pytest.mark.parametrize("seed", [seed for seed in SEEDS if OBJECTIVES[seed // 2 % 4] != "latency"])
 def test_the_bound_of_one_tensor_is_at_most_what_it_costs_in_every_tree(seed: int) -> None:
     one = case(seed)
     component = one.measure.components[0]
-    batch = StructureBatch(one.problem, one.structures, single_tensor_bound.plain_arithmetic(one.problem, component))
+    batch = batch_of(one, component)
     tight = 0
     for term in one.problem.terms:
         bounds = single_tensor_bound.tensor_cost(batch, term, component)
@@ -182,7 +191,7 @@ def test_the_bound_of_one_tensor_is_at_most_what_it_costs_in_every_tree(seed: in
 def test_many_structures_side_by_side_have_the_factors_and_terms_of_each(seed: int) -> None:
     one = case(seed)
     problem, component = one.problem, one.measure.components[-1]
-    batch = StructureBatch(problem, one.structures, single_tensor_bound.plain_arithmetic(problem, component))
+    batch = batch_of(one, component)
     levels = range(problem.level_count + 1)
     visits = np.arange(1, len(one.structures) + 1) * 3600
     for parent, level in ((a, b) for a in levels for b in levels if a < b):

@@ -95,7 +95,9 @@ class Walk(StructureSearch):
         ends = [final_cost(self.tables, node.state, c) for c in range(len(node.parts))]
         if None not in ends:
             parts = tuple(part + (end or 0) for part, end in zip(node.parts, ends, strict=True))
-            self.charged[node.chain] = self.first, self._value(parts)
+            value = self._value(parts)
+            assert value is not None  # there are no limits
+            self.charged[node.chain] = self.first, value
         before = len(self.incumbent.found)
         super().finish(node, thorough=thorough)
         if None not in ends:

@@ -288,7 +288,8 @@ def test_no_entry_of_the_queue_has_a_bound_below_its_parents(seed: int) -> None:
         own = least_value(bound_tables(tables_of(one, structure, ()), ()))
         for parent in (0, own or 0, 10**15):
             entry: Entry = (parent, -Stage.SINGLE_TENSORS, number, ())
-            todo, ends = [entry], list[Entry]()
+            todo: list[Entry] = [entry]
+            ends: list[Entry] = []
             while todo:
                 before = todo.pop()
                 for after in step_on(one.problem, one.measure, structure, before, incumbent, {}):
