@@ -16,9 +16,9 @@ from math import prod
 from typing import Any
 
 import pytest
-from polymap.costmodel.closed_form.counts import count_closed_form
 
 from polymap.arch.presets import load_arch
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import LevelUse
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
@@ -29,7 +29,7 @@ from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.resources.limits import Work, never
-from polymap.search.sibling_bounds import tensor_costs, window_loads
+from polymap.search.sibling_bounds import box_trees, tensor_costs, window_loads
 from polymap.search.sibling_bounds.engine import SiblingSearch
 from polymap.search.sibling_bounds.single_tensor import SiblingCounts, TensorLoads
 from polymap.search.sibling_bounds.structures import class_rows
@@ -378,7 +378,8 @@ BUGS = (
     Bug("fan-outs are crossed in their order", SiblingCounts.count, "permutations(classes)", "[classes]"),
     Bug("a range shares as its least count", SiblingCounts.most, "self._high[g, d]", "self._low[g, d]"),
     Bug("the busiest has a part of what is left over", SiblingCounts.share, "-(-self", "1 + (self"),
-    Bug("sharers are those of one class", SiblingCounts.sharers, "found * self", "self"),
+    Bug("siblings are those of one class", SiblingCounts.shares, "together * self", "self"),
+    Bug("counts are limited by one dim", _private(box_trees, "joint_counts"), "total * high[d]", "high[d]"),
     Bug("united siblings read alone", _private(TensorLoads, "_merges"), ".shares_reads", ".unites_tiles"),
     Bug("every fan-out adds", _private(TensorLoads, "_merges"), "one.reduction if", "not one.reduction if"),
     Bug(
