@@ -27,7 +27,7 @@ from polymap.search.sibling_bounds.sizes import coarse_axis
 State = tuple[int, ...]  # per tensor, the holder state
 # Relative; the floats are sums of some ten terms, each a product of about as many factors: true to 1e-13.
 MARGIN = 1e-10
-MOST_CELLS = 30_000  # of one unit
+MOST_CELLS = 10_000  # of one unit
 MOST_ROUNDS = 60  # of cutting cells and splitting bits, for one structure
 
 
@@ -238,6 +238,16 @@ def _room(problem: Problem, level: int) -> float:
     return float(np.inf) if usable is None else float(usable)
 
 
+def _minimum_inside(table: FloatArray) -> None:
+    """Replace every entry by the least among the cells that are not larger in any dim."""
+    before = 1
+    for length in table.shape:
+        view = table.reshape(before, length, -1)
+        for position in range(1, length):
+            np.minimum(view[:, position], view[:, position - 1], out=view[:, position])
+        before *= length
+
+
 class _Recurrence:
     """One pass of the dynamic program: least[unit, state] is the least cost of a chain's rest inside every cell."""
 
@@ -264,8 +274,7 @@ class _Recurrence:
                 best = np.full(shapes[unit], self._end(unit, each.state))
                 for _, _, value in self._options(unit, each):
                     np.minimum(best, value, out=best)
-                for axis in range(best.ndim):
-                    np.minimum.accumulate(best, axis=axis, out=best)
+                _minimum_inside(best)
                 self.least[unit, each.state] = best
         start = (0,) * len(self.structure.nodes)
         least = float(self.least[0, start][tuple(n - 1 for n in shapes[0])])

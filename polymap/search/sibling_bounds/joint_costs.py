@@ -19,7 +19,7 @@ import numpy as np
 from polymap.arithmetic import FloatArray
 from polymap.search.problem import Component, IndexGroup, Problem, TensorTerm
 from polymap.search.sibling_bounds.crossings import Crossings
-from polymap.search.sibling_bounds.single_tensor import Boxes, Numbers, SiblingCounts, TensorLoads
+from polymap.search.sibling_bounds.single_tensor import Boxes, Numbers, Path, SiblingCounts, TensorLoads
 from polymap.search.sibling_bounds.sizes import Axis, full_share
 from polymap.search.sibling_bounds.window_loads import fewest_elements
 from polymap.search.sibling_bounds.window_passes import pass_tables
@@ -101,31 +101,46 @@ class TensorNodes:
         self.windows = [g for g in term.groups if g.is_window]
         self.elements = prod(self.problem.extents[d] for d in self.plain)
         self._alone, self._all = loads.alone[term.index], loads.all[term.index]
+        self._fills: dict[int, tuple[int, int]] = {}
+        self._messages: dict[tuple[int, int], tuple[int, int, Path]] = {}
 
     @cached_property
     def holders(self) -> Holders:
         """Return the holder states; an output's tell whether siblings share a node that is placed already."""
-        count = self.problem.level_count
-        flags = (False, True) if self.term.is_output else (False,)
-        states = [(level, flag) for flag in flags for level in range(count) if level or not flag]
+        states: list[tuple[int, bool]] = [(0, False)]
         edges: list[Edge] = []
-        for source, (parent, shared) in enumerate(states):
+        for source, (parent, shared) in enumerate(states):  # grows while it is walked
             for level in sorted(self.term.may_hold):
                 if level > parent and not self.skips(parent, level):
-                    after = shared or (self.term.is_output and self._is_shared(parent, level))
-                    target = states.index((level, after))
-                    edges.append(Edge(source, target, parent, level, not shared))
+                    after = level, shared or (self.term.is_output and self._is_shared(parent, level))
+                    if after not in states:
+                        states.append(after)
+                    edges.append(Edge(source, states.index(after), parent, level, not shared))
         return Holders(tuple(level for level, _ in states), tuple(edges))
 
     def skips(self, after: int, upto: int) -> bool:
         """Return whether the tensor must be held by a level between two."""
         return any(after < level < upto for level in self.term.must_hold)
 
-    def _between(self, parent: int, level: int) -> Numbers:
+    def between(self, parent: int, level: int) -> Numbers:
         return tuple(g for g, one in enumerate(self.problem.classes) if parent < one.below <= level)
 
     def _is_shared(self, parent: int, level: int) -> bool:
-        return any(self.loads.most(d, self._between(parent, level)) > 1 for d in self.lacking)
+        return any(self.loads.most(d, self.between(parent, level)) > 1 for d in self.lacking)
+
+    def fills(self, level: int) -> tuple[int, int]:
+        """Return the least fills of all instances of a level, and of its first one."""
+        if level not in self._fills:
+            self._fills[level] = int(self._all.fills(level)[0]), int(self._alone.fills(level)[0])
+        return self._fills[level]
+
+    def messages(self, parent: int, level: int) -> tuple[int, int, Path]:
+        """Return the least messages at all instances of a parent, at its first one, and which classes matter."""
+        if (parent, level) not in self._messages:
+            counts = (int(one.messages(parent, level)[0]) for one in (self._all, self._alone))
+            every, alone = counts
+            self._messages[parent, level] = every, alone, self._all.path(parent, level)
+        return self._messages[parent, level]
 
     def end(self, component: Component, holder: int) -> float:
         """Return what moves between the innermost holder and the compute units cost; inf where it must be held."""
@@ -181,18 +196,14 @@ class NodeView:
         return total
 
     def _fills(self, component: Component, edge: Edge, placed: int) -> FloatArray:
-        above = self.nodes._between(-1, edge.level)
-        base = self.nodes._all.fills(edge.level)
-        found = self._total(int(base[0]), above, (), edge.level, placed)
-        alone = self.nodes._alone.fills(edge.level)
-        return self._of_busiest(component, found, edge.level, int(alone[0]))
+        base, alone = self.nodes.fills(edge.level)
+        found = self._total(base, self.nodes.between(-1, edge.level), (), edge.level, placed)
+        return self._of_busiest(component, found, edge.level, alone)
 
     def _messages(self, component: Component, edge: Edge, placed: int) -> FloatArray:
-        path = self.nodes._all.path(edge.parent, edge.level)
-        base = self.nodes._all.messages(edge.parent, edge.level)
-        found = self._total(int(base[0]), path.apart, path.merging, edge.level, placed)
-        alone = self.nodes._alone.messages(edge.parent, edge.level)
-        return self._of_busiest(component, found, edge.parent, int(alone[0]))
+        base, alone, path = self.nodes.messages(edge.parent, edge.level)
+        found = self._total(base, path.apart, path.merging, edge.level, placed)
+        return self._of_busiest(component, found, edge.parent, alone)
 
     def _of_busiest(self, component: Component, total: FloatArray, level: int, alone: int) -> FloatArray:
         return np.maximum(total / self.loads.instances(level), alone) if component.busiest else total
@@ -205,7 +216,7 @@ class NodeView:
         least = np.full((1,) * len(self.axes), float(starts if elements else 0))
         if not edge.returns:
             return least
-        above, between = self.nodes._between(-1, edge.parent), self.nodes._between(edge.parent, edge.level)
+        above, between = self.nodes.between(-1, edge.parent), self.nodes.between(edge.parent, edge.level)
         lacking = prod(self.loads.count(d, above) for d in self.nodes.lacking)
         stays = self._total(self.nodes.elements * lacking, above, between, edge.level, placed)
         found = np.maximum(stays - self.nodes.elements + starts, least)
