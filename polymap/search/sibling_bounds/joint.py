@@ -27,7 +27,8 @@ from polymap.search.sibling_bounds.sizes import coarse_axis
 State = tuple[int, ...]  # per tensor, the holder state
 # Relative; the floats are sums of some ten terms, each a product of about as many factors: true to 1e-13.
 MARGIN = 1e-10
-MOST_CELLS = 10_000  # of one unit
+MOST_CELLS = 200_000  # of one unit
+MANY_CELLS = 8_000  # beyond, cells are cut in two
 MOST_ROUNDS = 60  # of cutting cells and splitting bits, for one structure
 
 
@@ -222,11 +223,12 @@ class JointSearch:
         """Return axes with the chain's cells cut, as far as there may be more; None where nothing is left to cut."""
         extents = self.structure.problem.extents
         found = [list(row) for row in axes]
+        many = [prod(len(axis) for axis in row) > MANY_CELLS for row in axes]
         for node in chain:
             for d, (low, high) in enumerate(zip(node.low, node.high, strict=True)):
                 if low < high and -(-extents[d] // low) != -(-extents[d] // high):
                     axis = found[node.unit][d]
-                    found[node.unit][d] = axis.cut(axis.cell(low), extents[d])
+                    found[node.unit][d] = axis.cut(axis.cell(low), extents[d], in_two=many[node.unit])
         finer = tuple(tuple(row) for row in found)
         if finer == axes or max(prod(len(axis) for axis in row) for row in finer) > MOST_CELLS:
             return None

@@ -236,7 +236,7 @@ class NodeView:
             visits = visits * self.along(d, np.maximum(boxes, count))
             apart_visits *= count
         extra = np.maximum(visits - apart_visits, 0.0)
-        once = {g: table for g in self.nodes.windows if (table := self._window_once(g, unit)) is not None}
+        once = {g: table for g in self.nodes.windows if (table := self._window_once(g)) is not None}
         first: FloatArray = np.full((1,) * len(self.axes), float(base))
         for table in once.values():
             first = np.maximum(first, table * apart_visits)
@@ -246,7 +246,7 @@ class NodeView:
             added = extra * np.where(np.isfinite(share), share, 0.0) * (first / apart_visits)
             least = np.minimum(least, np.where(np.isfinite(share), first + added, np.inf))
         for group in self.nodes.windows:
-            again = self._window_again(group, unit)
+            again = self._window_again(group)
             if again is None:
                 least = np.minimum(least, self._where_cut(group, first))
             else:
@@ -271,10 +271,10 @@ class NodeView:
             self._shares[d, loops] = self.along(d, found)
         return self._shares[d, loops]
 
-    def _is_one_grid(self, group: IndexGroup, unit: int) -> bool:
-        """Return whether each instance sees a whole window, cut by temporal loops alone."""
+    def _is_unspread(self, group: IndexGroup, first: int) -> bool:
+        """Return whether no spatial loop over the window's dims stands between the unit `first` and the tiles here."""
         dims = [self.problem.dims.index(dim) for dim in group.dims]
-        return len(dims) == 2 and unit == self.phase and all(self.crossings.most_siblings(d, 0, unit) == 1 for d in dims)
+        return len(dims) == 2 and all(self.crossings.most_siblings(d, first, self.phase) == 1 for d in dims)
 
     def _others(self, group: IndexGroup) -> float:
         """Return the elements of the tensor per element of one window."""
@@ -286,8 +286,9 @@ class NodeView:
                 total *= float(fewest_elements(other.coefficients, sizes, one, [True] * len(sizes))[0])
         return total
 
-    def _window_tables(self, group: IndexGroup, unit: int) -> tuple[FloatArray, FloatArray] | None:
-        if not self._is_one_grid(group, unit):
+    def _window_tables(self, group: IndexGroup) -> tuple[FloatArray, FloatArray] | None:
+        """Return the tables of a window that temporal loops alone cut (None: others do, or there are no tables)."""
+        if not self._is_unspread(group, 0):
             return None
         p, r = (self.problem.dims.index(dim) for dim in group.dims)
         return pass_tables((self.problem.extents[p], self.problem.extents[r]), (group.coefficients[0], group.coefficients[1]))
@@ -301,14 +302,14 @@ class NodeView:
         shape[p], shape[r] = len(self.axes[p]), len(self.axes[r])
         return (table if p < r else table.T).reshape(shape)
 
-    def _window_once(self, group: IndexGroup, unit: int) -> FloatArray | None:
+    def _window_once(self, group: IndexGroup) -> FloatArray | None:
         """Return the loads of one pass over a window, times the tensor's other elements (None: not known)."""
-        tables = self._window_tables(group, unit)
+        tables = self._window_tables(group)
         return None if tables is None else self._over_cells(group, tables[0]) * self._others(group)
 
-    def _window_again(self, group: IndexGroup, unit: int) -> FloatArray | None:
+    def _window_again(self, group: IndexGroup) -> FloatArray | None:
         """Return the loads of every further pass if the innermost own loop is over a window; inf where none cuts it."""
-        tables = self._window_tables(group, unit)
+        tables = self._window_tables(group)
         if tables is None:
             return None
         again = tables[1].copy()
@@ -336,7 +337,7 @@ class NodeView:
             dims = [self.problem.dims.index(dim) for dim in group.dims]
             each = [self.along(d, sizes[d].astype(np.float64)) for d in dims]
             elements = sum(each[1:], start=each[0]) - (len(each) - 1)
-            if len(dims) == 2 and unit == self.phase:
+            if self._is_unspread(group, unit):
                 for p, r in ((0, 1), (1, 0)):
                     if abs(group.coefficients[r]) == 1:
                         step = np.minimum(float(abs(group.coefficients[p])), each[r])
@@ -355,7 +356,7 @@ class NodeView:
             dims = [self.problem.dims.index(dim) for dim in group.dims]
             each = [self.along(d, self._most_size(d, unit)) for d in dims]
             elements = prod(each[1:], start=each[0])
-            if unit == self.phase:
+            if all(self.crossings.most_siblings(d, unit, self.phase) == 1 for d in dims):
                 reach = sum(abs(c) * (size - 1) for c, size in zip(group.coefficients, each, strict=True)) + 1
                 elements = np.minimum(elements, reach) if group.is_window else elements
             total = total * elements

@@ -46,9 +46,9 @@ class Axis:
         """Return the least and the largest size of a cell."""
         return self.starts[cell], (*self.starts, self.last + 1)[cell + 1] - 1
 
-    def cut(self, cell: int, extent: int) -> Axis:
+    def cut(self, cell: int, extent: int, *, in_two: bool) -> Axis:
         """Return the axis with a cell cut into its first group of sizes with equal visits, the last one, and halves of
-        what is between; into single sizes where it is one such group."""
+        what is between (or into two only); of one such group into sizes."""
         low, high = self.ends(cell)
         if low == high:
             return self
@@ -56,6 +56,8 @@ class Axis:
         if not groups:
             return Axis(tuple(sorted({*self.starts, low + 1, (low + high + 1) // 2, high})), self.last)
         middle = groups[len(groups) // 2]
+        if in_two:
+            return Axis(tuple(sorted({*self.starts, middle})), self.last)
         return Axis(tuple(sorted({*self.starts, groups[0], middle, groups[-1]})), self.last)
 
 
