@@ -9,6 +9,7 @@ one instance and visit are counted instead: at least n / max(T, M / c) along a d
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -35,12 +36,33 @@ def sibling_ranges(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:
     return tuple(low), tuple(high)
 
 
-class Crossings:
-    """The sizes on both sides of every group of fan-outs, for one structure."""
+@dataclass(frozen=True, slots=True)
+class Evenness:
+    """Where the spatial loops over a dim of a class cut M indices into tiles of T: above < M / T <= most."""
 
-    def __init__(self, problem: Problem, counts: Counts) -> None:
+    fanout_class: int
+    dim: int
+    above: int
+    most: int
+
+
+class Crossings:
+    """The sizes on both sides of every group of fan-outs, for one structure.
+
+    low, high: the numbers of siblings, at least and at most. covered: of how many inner tiles the outer one has the
+    indices, at most; the number of siblings, or less where the last tiles are known to be short.
+    """
+
+    def __init__(self, problem: Problem, counts: Counts, evenness: tuple[Evenness, ...] = ()) -> None:
         self.problem = problem
         self.low, self.high = sibling_ranges(problem, counts)
+        covered = [list(row) for row in self.high]
+        self.above = [[0] * len(row) for row in self.high]
+        for one in evenness:
+            g, d = one.fanout_class, one.dim
+            covered[g][d] = min(covered[g][d], one.most)
+            self.above[g][d] = max(self.above[g][d], one.above)
+        self.covered: Counts = tuple(map(tuple, covered))
         self.groups = tuple(sorted({one.below for one in problem.classes}))
         self.units = len(self.groups) + 1
         self.inner = tuple(
@@ -74,6 +96,19 @@ class Crossings:
                 total = min(total * self.high[g][d], self.problem.extents[d])
         return total
 
+    def most_covered(self, d: int, first: int, last: int) -> int:
+        """Return how many times as many indices the unit `first` may have as the unit `last` inside it, at most."""
+        total = 1
+        for group in range(first, last):
+            for g in self.classes_of(group):
+                total = min(total * self.covered[g][d], self.problem.extents[d])
+        return total
+
+    def may_be_split(self, g: int, d: int) -> bool:
+        """Return whether the evenness of a class along a dim can be told apart: no other class of its group spreads it."""
+        group = self.groups.index(self.problem.classes[g].below)
+        return all(self.high[h][d] == 1 for h in self.classes_of(group) if h != g)
+
     def outer_loops(self, d: int, unit: int) -> int:
         """Return how many spatial loops over a dim stand above the levels of a unit, at most."""
         classes = [g for group in range(unit) for g in self.classes_of(group) if self.high[g][d] > 1]
@@ -95,10 +130,12 @@ class Crossings:
             slope, offset = 1, least - 1
         elif least > 1:
             slope, offset = self._slope(spread[0], d)
-        direct = sizes if least == 1 else (sizes - offset) // slope
-        if self._is_spread_again(group, d) and least > 1:
-            direct = -(-(sizes - offset) // slope)
-        found = np.minimum(np.maximum(direct, -(-sizes // least)), sizes)
+        rounding = slope - 1 if self._is_spread_again(group, d) else 0
+        direct = sizes if least == 1 else (sizes - offset + rounding) // slope
+        above, covered = self.above[spread[0]][d], self.most_covered(d, group, group + 1)
+        if above:
+            direct = np.minimum(direct, (sizes - 1) // above + (rounding > 0))
+        found = np.minimum(np.maximum(direct, -(-sizes // min(least, covered))), sizes)
         found[sizes < least] = 0
         return found
 

@@ -9,10 +9,10 @@ every mapping of the structure (docs/any_tiles.md).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import product
-from math import floor, isfinite, prod
+from math import ceil, floor, isfinite, prod
 
 import numpy as np
 
@@ -20,15 +20,16 @@ from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
 from polymap.search.problem import Component, Problem
 from polymap.search.resources import Stop, never
-from polymap.search.sibling_bounds.crossings import Counts, Crossings
+from polymap.search.sibling_bounds.crossings import Counts, Crossings, Evenness
 from polymap.search.sibling_bounds.joint_costs import Axes, Edge, NodeView, StructureLoads, TensorNodes
-from polymap.search.sibling_bounds.sizes import coarse_axis
+from polymap.search.sibling_bounds.sizes import Axis, coarse_axis
 
 State = tuple[int, ...]  # per tensor, the holder state
 # Relative; the floats are sums of some ten terms, each a product of about as many factors: true to 1e-13.
 MARGIN = 1e-10
 MOST_CELLS = 200_000  # of one unit
 MANY_CELLS = 8_000  # beyond, cells are cut in two
+EVEN = 1.2  # outer sizes are split where they are less than the siblings' shares over this
 MOST_ROUNDS = 60  # of cutting cells and splitting bits, for one structure
 
 
@@ -106,9 +107,9 @@ def refine(
 class JointStructure:
     """What all components of one structure share."""
 
-    def __init__(self, problem: Problem, counts: Counts) -> None:
-        self.problem = problem
-        self.crossings = Crossings(problem, counts)
+    def __init__(self, problem: Problem, counts: Counts, evenness: tuple[Evenness, ...] = ()) -> None:
+        self.problem, self.counts, self.evenness = problem, counts, evenness
+        self.crossings = Crossings(problem, counts, evenness)
         self.loads = StructureLoads(problem, self.crossings)
         self.nodes = [TensorNodes(self.loads, term) for term in problem.terms]
         self.states = _joint_states(self.nodes)
@@ -160,8 +161,17 @@ def _longest_paths(nodes: TensorNodes) -> list[int]:
     return longest
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some mappings of a structure: those with some evenness and ranges of bits; axes: how finely they are bounded."""
+
+    structure: JointStructure
+    ranges: Ranges
+    axes: Axes
+
+
 class JointSearch:
-    """Refinement of one component's bound: best first over splits of bits, on axes that get finer."""
+    """Refinement of one component's bound: best first over parts of a structure's mappings, on axes that get finer."""
 
     def __init__(self, structure: JointStructure, component: Component) -> None:
         self.structure, self.component = structure, component
@@ -169,42 +179,79 @@ class JointSearch:
 
     def run(self, goal: int | None, limit: int, stop: Stop) -> tuple[int, tuple[ChainNode, ...]] | None:
         """Return (bound, chain); None where nothing fits."""
-        if not self.structure.crossings.is_possible:
-            return None
-        axes = self.structure.first_axes()
-        first = self._relaxed(axes, ())
-        if first is None:
-            return None
-        queue: list[tuple[float, int, _Relaxed, Axes, Ranges]] = [(first.cost, 0, first, axes, ())]
+        whole = _Part(self.structure, (), self.structure.first_axes())
+        queue: list[tuple[float, int, _Relaxed, _Part]] = []
+        self._push(queue, 0.0, whole)
         while queue:
-            cost, _, relaxed, axes, ranges = queue[0]
-            if self.rounds >= limit or stop() or (goal is not None and floor(cost) >= goal):
+            cost, _, relaxed, part = queue[0]
+            if self.rounds >= limit or stop() or (goal is not None and _whole(cost) >= goal):
                 break
-            children = self._children(relaxed, axes, ranges)
-            if children is None:
+            children = self._children(relaxed, part)
+            if not children:
                 break
             heappop(queue)
-            for finer, own in children:
-                found = self._relaxed(finer, own)
-                if found is not None:
-                    heappush(queue, (max(cost, found.cost), self.rounds, found, finer, own))
-        if not queue:
-            return None
-        return -floor(-queue[0][0]) if queue[0][0] > 0 else floor(queue[0][0]), queue[0][2].chain
+            for child in children:
+                self._push(queue, cost, child)
+        return (_whole(queue[0][0]), queue[0][2].chain) if queue else None
 
-    def _relaxed(self, axes: Axes, ranges: Ranges) -> _Relaxed | None:
+    def _push(self, queue: list[tuple[float, int, _Relaxed, _Part]], least: float, part: _Part) -> None:
+        """Queue a part with its bound, if something fits; least: what is known already."""
         self.rounds += 1
-        return _Recurrence(self.structure, self.component, axes, ranges).relaxed()
+        if part.structure.crossings.is_possible:
+            found = _Recurrence(part.structure, self.component, part.axes, part.ranges).relaxed()
+            if found is not None:
+                heappush(queue, (max(least, found.cost) if self.rounds > 1 else found.cost, self.rounds, found, part))
 
-    def _children(self, relaxed: _Relaxed, axes: Axes, ranges: Ranges) -> list[tuple[Axes, Ranges]] | None:
-        """Return what a relaxed chain is split into: halves by bits where it overfills a level, else finer cells; None
-        where it is exact."""
+    def _children(self, relaxed: _Relaxed, part: _Part) -> list[_Part]:
+        """Return what a part is split into: halves by bits where its relaxed chain overfills a level, finer cells, or
+        halves by how evenly siblings share; none where the chain is exact."""
         split = self._split(relaxed)
         if split is not None:
-            below, above = split
-            return [(axes, (*ranges, below)), (axes, (*ranges, above))]
-        finer = self._finer(relaxed.chain, axes)
-        return None if finer is None else [(finer, ranges)]
+            return [replace(part, ranges=(*part.ranges, half)) for half in split]
+        finer = self._finer(relaxed.chain, part.axes)
+        if finer is not None:
+            return [replace(part, axes=finer)]
+        return self._by_evenness(relaxed.chain, part)
+
+    def _by_evenness(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
+        """Return halves by the evenness of the least even crossing of a chain, so that both cut it off."""
+        crossings = part.structure.crossings
+        worst: tuple[float, Evenness, Evenness] | None = None
+        outer, unit = crossings.problem.extents, 0
+        for node in (*chain, None):
+            last = crossings.units - 1 if node is None else node.unit
+            while unit < last:
+                inner = node.low if node is not None and node.unit == unit + 1 else (1,) * len(outer)
+                for g in crossings.classes_of(unit):
+                    for d, (above, below) in enumerate(zip(outer, inner, strict=True)):
+                        halves = self._halves(crossings, g, d, above / below)
+                        if halves is not None and (worst is None or halves[0] > worst[0]):
+                            worst = halves
+                outer, unit = inner, unit + 1
+            outer = outer if node is None else node.high
+        if worst is None:
+            return []
+        structure = part.structure
+        known = [e for e in structure.evenness if (e.fanout_class, e.dim) != (worst[1].fanout_class, worst[1].dim)]
+        return [self._with_evenness(part, (*known, half)) for half in worst[1:]]
+
+    def _halves(self, crossings: Crossings, g: int, d: int, ratio: float) -> tuple[float, Evenness, Evenness] | None:
+        """Return how uneven a crossing is, and the halves below and above the geometric middle of its ratio and the
+        most; None where it is even."""
+        most, above = crossings.covered[g][d], crossings.above[g][d]
+        if ratio * EVEN >= most or not crossings.may_be_split(g, d):
+            return None
+        middle = max(ceil(ratio), floor((max(ratio, 1.0) * most) ** 0.5), above + 1)
+        if middle >= most:
+            return None
+        return most / max(ratio, 1.0), Evenness(g, d, above, middle), Evenness(g, d, middle, most)
+
+    def _with_evenness(self, part: _Part, evenness: tuple[Evenness, ...]) -> _Part:
+        structure = JointStructure(part.structure.problem, part.structure.counts, evenness)
+        axes: list[tuple[Axis, ...]] = []
+        for row, lasts in zip(part.axes, structure.crossings.last, strict=True):
+            axes.append(tuple(Axis(tuple(s for s in a.starts if s <= max(n, 1)), max(n, 1)) for a, n in zip(row, lasts, strict=True)))
+        return _Part(structure, part.ranges, tuple(axes))
 
     def _split(self, relaxed: _Relaxed) -> tuple[BitRange, BitRange] | None:
         """Return both halves that cut off a chain which overfills a level: of the tensor that holds most there."""
@@ -233,6 +280,11 @@ class JointSearch:
         if finer == axes or max(prod(len(axis) for axis in row) for row in finer) > MOST_CELLS:
             return None
         return finer
+
+
+def _whole(cost: float) -> int:
+    """Return the least integer that is not below a bound (costs are integers)."""
+    return ceil(cost)
 
 
 def _room(problem: Problem, level: int) -> float:

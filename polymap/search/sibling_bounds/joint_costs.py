@@ -18,7 +18,7 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.problem import Component, IndexGroup, Problem, TensorTerm
-from polymap.search.sibling_bounds.crossings import Crossings
+from polymap.search.sibling_bounds.crossings import Counts, Crossings
 from polymap.search.sibling_bounds.single_tensor import Boxes, Numbers, Path, SiblingCounts, TensorLoads
 from polymap.search.sibling_bounds.sizes import Axis, full_share
 from polymap.search.sibling_bounds.window_loads import fewest_elements
@@ -61,24 +61,36 @@ class StructureLoads:
     def __init__(self, problem: Problem, crossings: Crossings) -> None:
         self.problem, self.crossings = problem, crossings
         shape = len(problem.classes), len(problem.dims), 1
-        low = np.array(crossings.low, dtype=np.int64).reshape(shape)
-        high = np.array(crossings.high, dtype=np.int64).reshape(shape)
-        sharers = np.array([[[self._sharers(g, term)] for term in problem.terms] for g in range(shape[0])], dtype=np.int64)
-        self.counts = SiblingCounts(problem, Boxes(low, high, sharers.reshape(shape[0], len(problem.terms), 1)))
+        self.counts, self._covered = (self._counts(most, shape) for most in (crossings.high, crossings.covered))
         self.all = [TensorLoads(self.counts, term, alone=False) for term in problem.terms]
         self.alone = [TensorLoads(self.counts, term, alone=True) for term in problem.terms]
 
-    def _sharers(self, g: int, term: TensorTerm) -> int:
-        problem = self.problem
-        size = prod(problem.arch.fanouts[f].size for f in problem.classes[g].fanouts)
-        lacking = (self.crossings.high[g][d] for d, dim in enumerate(problem.dims) if dim not in term.dims)
-        return min(size, prod(lacking))
+    def _counts(self, most: Counts, shape: tuple[int, int, int]) -> SiblingCounts:
+        """Return the counts of the structure with these numbers of siblings at most."""
+        terms = self.problem.terms
+        low, high = (np.array(one, dtype=np.int64).reshape(shape) for one in (self.crossings.low, most))
+        sharers = [[[self._sharers(g, term, row)] for term in terms] for g, row in enumerate(most)]
+        shared = np.array(sharers, dtype=np.int64).reshape(shape[0], len(terms), 1)
+        return SiblingCounts(self.problem, Boxes(low, high, shared))
+
+    def _sharers(self, g: int, term: TensorTerm, most: tuple[int, ...]) -> int:
+        size = prod(self.problem.arch.fanouts[f].size for f in self.problem.classes[g].fanouts)
+        return min(size, prod(n for n, dim in zip(most, self.problem.dims, strict=True) if dim not in term.dims))
+
+    def operands(self, term: TensorTerm, holder: int, *, alone: bool) -> int:
+        """Return how many elements move between the innermost holder and the compute units, at least: siblings serve
+        as many statement instances in a step as the outer tile covers inner ones."""
+        return int(TensorLoads(self._covered, term, alone=alone).operands(holder)[0])
 
     def count(self, d: int, classes: Numbers) -> int:
         return int(self.counts.count(d, classes)[0])
 
     def most(self, d: int, classes: Numbers) -> int:
         return int(self.counts.most(d, classes)[0])
+
+    def covered(self, d: int, classes: Numbers) -> int:
+        """Return how many times the indices of one sibling all siblings over some classes have together, at most."""
+        return int(self._covered.most(d, classes)[0])
 
     def instances(self, level: int) -> int:
         """Return the number of instances of a level that have work, at most."""
@@ -149,8 +161,7 @@ class TensorNodes:
         weight = component.read[holder][self.term.index]
         if self.term.is_output:
             weight += component.write[holder][self.term.index]
-        loads = self._alone if component.busiest else self._all
-        return float(weight) * float(loads.operands(holder)[0]) if weight else 0.0
+        return float(weight) * float(self.loads.operands(self.term, holder, alone=component.busiest)) if weight else 0.0
 
     def zero_start(self, component: Component) -> float:
         """Return what first updates at the outermost level save."""
@@ -231,7 +242,7 @@ class NodeView:
         visits, apart_visits = np.ones((1,) * len(self.axes)), 1
         for d in self.nodes.lacking:
             extent, count = self.problem.extents[d], self.loads.count(d, apart)
-            width = self.loads.most(d, merging) * self.crossings.most_siblings(d, unit, self.phase)
+            width = self.loads.covered(d, merging) * self.crossings.most_covered(d, unit, self.phase)
             boxes = -(-extent // np.minimum(self.axes[d].high * width, extent))
             visits = visits * self.along(d, np.maximum(boxes, count))
             apart_visits *= count
@@ -265,7 +276,7 @@ class NodeView:
             if extent > 1:
                 shares = full_share(extent, np.arange(1, extent), loops)
                 whole = self.crossings.outer_least(axis.low, d, 0, self.phase) >= extent
-                most = np.minimum(axis.high * self.crossings.most_siblings(d, 0, self.phase), extent - 1)
+                most = np.minimum(axis.high * self.crossings.most_covered(d, 0, self.phase), extent - 1)
                 for cell in np.flatnonzero(~whole):
                     found[cell] = shares[axis.low[cell] - 1 : most[cell]].min()
             self._shares[d, loops] = self.along(d, found)
@@ -363,7 +374,7 @@ class NodeView:
         return total
 
     def _most_size(self, d: int, unit: int) -> FloatArray:
-        width = self.crossings.most_siblings(d, unit, self.phase)
+        width = self.crossings.most_covered(d, unit, self.phase)
         return np.minimum(self.axes[d].high * width, self.problem.extents[d]).astype(np.float64)
 
 
