@@ -1,1 +1,1 @@
-from polymap.search.sibling_bounds.engine import SiblingBound as SiblingBound, SiblingSearch as SiblingSearch
+from polymap.search.sibling_bounds.engine import SiblingSearch as SiblingSearch

@@ -7,7 +7,7 @@ first; the least bound in the queue bounds every mapping.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from heapq import heappop, heappush
 
@@ -21,23 +21,14 @@ from polymap.search.sibling_bounds.tensor_costs import least_components
 
 _AT_ONCE = 512  # boxes that are cut together
 
-Report = Callable[[int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SiblingBound:
-    """A valid lower bound (scaled as Measure.value; None: nothing fits), and how many boxes were bounded."""
-
-    bound: int | None
-    looked: int
+Report = Callable[[Fraction], None]
 
 
 class SiblingSearch:
     """The structures of one question that are not refuted, and what bounds them."""
 
-    def __init__(self, problem: Problem, measure: Measure, work: Work | None = None) -> None:
+    def __init__(self, problem: Problem, measure: Measure) -> None:
         self.problem, self.measure = problem, measure
-        self._work = work or Work()
         self._trees = BoxTrees(problem)
         self._serial = 0
         self._queue: list[tuple[int, int, Chunk]] = []
@@ -54,8 +45,9 @@ class SiblingSearch:
         """Return the least bound of what is left (None: nothing is)."""
         return self._queue[0][0] if self._queue else None
 
-    def go_on(self, best: Fraction | None, stop: Stop, report: Report) -> SiblingBound:
-        """Cut boxes until the least bound is that of a structure, reaches the best value, or a limit is reached."""
+    def go_on(self, best: Fraction | None, stop: Stop, work: Work, report: Report) -> Fraction | None:
+        """Cut boxes until the least bound is that of a structure, reaches the best value, or a limit is reached; return
+        it in the objective's unit (None: nothing fits). work: a step per chunk of boxes."""
         while self._queue and not stop():
             bound, _, chunk = self._queue[0]
             if (best is not None and self.measure.unscaled(bound) >= best) or chunk.is_final:
@@ -63,14 +55,14 @@ class SiblingSearch:
             heappop(self._queue)
             self._keep(chunk, _AT_ONCE, len(chunk.bounds))
             self._push(self._trees.halves(_part(chunk, 0, _AT_ONCE)))
-            report(self._queue[0][0] if self._queue else bound)
-        return SiblingBound(self.bound, self.looked)
+            work.add()
+            report(self.measure.unscaled(self._queue[0][0] if self._queue else bound))
+        return None if self.bound is None else self.measure.unscaled(self.bound)
 
     def _push(self, chunk: Chunk) -> None:
         """Bound the boxes of a chunk and queue those where something fits."""
         found = least_components(self.problem, self.measure, self._trees.boxes(chunk)).values(self.measure)
         self.looked += len(found)
-        self._work.add()
         values = [None if new is None else max(new, old) for new, old in zip(found, chunk.bounds, strict=True)]
         order = sorted((value, place) for place, value in enumerate(values) if value is not None)
         kept = np.array([place for _, place in order], dtype=np.int64)

@@ -204,7 +204,9 @@ class TensorLoads:
             dims = [self.problem.dims.index(dim) for dim in group.dims]
             sizes = [self.counts.share(d, above) for d in dims]
             parts = [np.minimum(visits[d], size) for d, size in zip(dims, sizes, strict=True)]
-            is_whole = [np.asarray(size == self.problem.extents[d], dtype=np.bool_) for d, size in zip(dims, sizes, strict=True)]
+            is_whole = [
+                np.asarray(size == self.problem.extents[d], dtype=np.bool_) for d, size in zip(dims, sizes, strict=True)
+            ]
             found = found * fewest_elements(group.coefficients, sizes, parts, is_whole)
         return found
 
