@@ -31,7 +31,7 @@ class SiblingSearch:
         self.problem, self.measure = problem, measure
         self._trees = BoxTrees(problem)
         self._serial = 0
-        self._queue: list[tuple[int, int, Chunk]] = []
+        self._queue: list[tuple[int, int, int, Chunk]] = []  # bound, cuts left, serial number, boxes
         self.looked = 0
         self._push(self._trees.root())
 
@@ -49,7 +49,7 @@ class SiblingSearch:
         """Cut boxes until the least bound is that of a structure, reaches the best value, or a limit is reached; return
         it in the objective's unit (None: nothing fits). work: a step per chunk of boxes."""
         while self._queue and not stop():
-            bound, _, chunk = self._queue[0]
+            bound, *_, chunk = self._queue[0]
             if (best is not None and self.measure.unscaled(bound) >= best) or chunk.is_final:
                 break
             heappop(self._queue)
@@ -73,7 +73,8 @@ class SiblingSearch:
         """Queue the boxes of a sorted chunk from `first` on."""
         if first < last:
             self._serial += 1
-            heappush(self._queue, (chunk.bounds[first], self._serial, _part(chunk, first, last)))
+            # Among equals the finest comes first: boxes are cut until they show what they are worth.
+            heappush(self._queue, (chunk.bounds[first], sum(chunk.levels), self._serial, _part(chunk, first, last)))
 
 
 def _part(chunk: Chunk, first: int, last: int) -> Chunk:
