@@ -1,4 +1,4 @@
-from polymap.checker.bounds import Places as Places
+from polymap.checker.bounds import Places as Places, Prices as Prices
 from polymap.checker.check import (
     FORMAT as FORMAT,
     HEAD as HEAD,

@@ -7,7 +7,7 @@ import warnings
 from fractions import Fraction
 from typing import NamedTuple
 
-from polymap.checker.bounds import Places
+from polymap.checker.bounds import Places, Prices
 from polymap.checker.model import DEADLINE, Problem, Rows, Tile, cost, parsed, rational, tick
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused, need
@@ -57,7 +57,7 @@ class Claim(NamedTuple):
     kind: str
     rows: Rows
     places: Places
-    prices: Tile
+    prices: Prices
     bound: int | None
     number: int
 
@@ -123,12 +123,20 @@ class Check:
             need(moved == set(map(frozenset, tensor.groups)), "a symmetry changes the problem")
         return image
 
-    def _prices(self, word: str) -> Tile:
-        unit, *prices = (integer(one) for one in word.replace(":", ",").split(","))
-        need(self.problem.measures[0].linear and unit > 0, "no such unit of prices")
-        for price, room in zip(prices, self.problem.room, strict=True):
-            need(price == 0 or (price > 0 and room is not None), "no such price")
-        return (unit, *prices)
+    def _prices(self, text: str) -> Prices:
+        """Return the prices of a proof: of the bits of limited levels, then of what bandwidths pass."""
+        problem, found, measure = self.problem, list[Tile](), self.problem.measures[0]
+        passed = [part.band is not None and i in measure.own for i, part in enumerate(problem.parts)][1:]
+        for word in text.split(";"):
+            unit, *lists = ([integer(one) for one in each.split(",")] for each in word.split(":"))
+            prices = sum(lists, list[int]())
+            may = [room is not None for room in problem.room] + (passed if len(lists) == 2 else [])
+            need(len(unit) == 1 and unit[0] > 0 and 1 <= len(lists) <= 2, "no such unit of prices")
+            for price, allowed in zip(prices, may, strict=True):
+                need(price == 0 or (price > 0 and allowed), "no such price")
+            found.append((*unit, *prices))
+        need(len(found) <= (1 if measure.linear else 8), "there are too many prices")
+        return tuple(found)
 
     def _claim(self, rows: Rows, places: Places, proof: list[str]) -> str:
         """Read a proof, to be derived once all have been read; return its kind ("word": not proven here)."""

@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 
 from polymap import explore, verify
+from polymap.checker.bounds import Prices
 from polymap.checker.model import Problem as Checked, Rows, cost, parsed, read_mapping, rows_of
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
@@ -83,11 +84,27 @@ def _bounds_hold(seed: int, count: int) -> None:
             assert apart is not None, told
             assert joint is not None, told
             assert apart <= joint <= min(bound for bound in placed if bound is not None) <= value, told
-            if checked.measures[0].linear:
-                prices = (64, *(rng.randrange(500) if room else 0 for room in checked.room))
-                assert (prover.joint(rows, (), prices) or 0) <= value, told
+            for prices in (_random_prices(rng, checked) for _ in range(3)):
+                assert (prover.joint(rows, (), prices) or 0) <= value, f"{told}\n{prices}"
+            assert any(_meets(prover, rows, number, _random_prices(rng, checked)) for number in range(len(placed))), (
+                told
+            )
             assert any(_meets(prover, rows, number) for number in range(len(placed))), told
             looked_at += 1
+
+
+def _random_prices(rng: random.Random, checked: Checked) -> Prices:
+    """Return random prices of bits held, and for objectives that count cycles of bits passed."""
+    measure, found = checked.measures[0], list[tuple[int, ...]]()
+    for _ in range(1 if measure.linear else rng.randrange(1, 4)):
+        high = 4 * max(checked.weights) ** rng.random()
+        held = [int(rng.random() * high) * rng.randrange(2) if room else 0 for room in checked.room]
+        passed = [
+            int(rng.random() * high) * rng.randrange(2) if part.band and number in measure.own else 0
+            for number, part in enumerate(checked.parts)
+        ]
+        found.append((rng.choice((1, 64)), *held, *(() if measure.linear else passed[1:])))
+    return tuple(found)
 
 
 def _rules_hold(seed: int, count: int) -> tuple[int, int]:
@@ -183,9 +200,9 @@ def _certified_under_rules(seed: int, count: int) -> int:
     return proven
 
 
-def _meets(prover: Prover, rows: Rows, number: int) -> bool:
+def _meets(prover: Prover, rows: Rows, number: int, prices: Prices = ()) -> bool:
     try:
-        prover.descend(rows, prover.places(rows)[number], (), 10**6)
+        prover.descend(rows, prover.places(rows)[number], prices, 10**6)
     except Refused as refusal:
         return "costs less" in str(refusal)
     return False
