@@ -1,4 +1,4 @@
-"""Lower bounds over mappings of any tile sizes: every tensor alone, from whole numbers of siblings (docs/certificate.md).
+"""Lower bounds over mappings of any tile sizes: each tensor alone, whole numbers of siblings (docs/certificate.md).
 
 A structure says how many siblings along every dim, over the fan-outs of every class, have work below the first instance
 above them in the first step (which has the most). Numbers c of the same ceil(n / c) count alike and stand together.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from polymap.checker.grids import Array, kind_of, never_above
-from polymap.checker.model import Fanout, Problem, Rows, Tensor, Tile, tick
+from polymap.checker.model import Fanout, Part, Problem, Rows, Tensor, Tile, tick
 from polymap.checker.rules import need
 
 Budgets = frozenset[Tile]  # what the fan-outs of a class have left, in every way to share what is gone
@@ -80,7 +80,7 @@ class Siblings:
     def possible(self) -> Array:
         """Return where the counts of all classes can go together."""
         every = [self.count(d, range(len(self.fans))) <= extent for d, extent in enumerate(self.problem.extents)]
-        return np.logical_and.reduce(np.broadcast_arrays(*every)) if every else np.array(True)
+        return np.logical_and.reduce(np.broadcast_arrays(*every)) if every else np.ones((), np.bool_)
 
     def steps(self) -> Any:
         """Return how many steps there are at least: of every dim no step takes more indices than siblings have work."""
@@ -134,9 +134,9 @@ class Siblings:
             served = served * (prod(most) // np.maximum.reduce(np.broadcast_arrays(*most)))
         return np.maximum(least, -(-(lacking * self.elements(tensor, own, whole)) // served))
 
-    def tensor(self, t: int) -> Any:
-        """Return what a tensor costs at least, over all levels that may hold it."""
-        tensor, part, best = self.problem.tensors[t], self.problem.parts[0], dict[int, Any]()
+    def tensor(self, t: int, part: Part) -> Any:
+        """Return what a tensor adds at least to a part in all instances, over all levels that may hold it."""
+        tensor, best = self.problem.tensors[t], dict[int, Any]()
         zeros = prod(self.problem.extents[d] for d in tensor.dims) * (tensor.is_output and not tensor.initial)
         for parent in range(self.last - 1, -1, -1):
             for level in range(parent + 1, self.last + 1):
@@ -170,19 +170,29 @@ def structures(problem: Problem) -> Iterator[Siblings]:
         yield Siblings(problem, *([[*rows[kept][..., end].T] for rows in own] for end in (0, 1)))
 
 
-def bounds(siblings: Siblings) -> Array:
-    """Return what mappings of the structures cost at least, scaled."""
-    measure, steps = siblings.problem.measures[0], siblings.steps()
-    first = sum(siblings.tensor(t) for t in range(len(siblings.problem.tensors))) + measure.fixed
-    cycles = -(-steps // siblings.problem.per_cycle)
-    return (np.maximum(first, 0) + measure.slope * cycles) * cycles**measure.power
+def bounds(siblings: Siblings) -> list[Any]:
+    """Return what every part is at least, of a bandwidth in the busiest instance; parts of limits count for nothing."""
+    problem, found = siblings.problem, [0] * len(siblings.problem.parts)
+    for i in problem.measures[0].own:
+        part, tensors = problem.parts[i], range(len(problem.tensors))
+        instances = prod(fan.size for fan in problem.fanouts if fan.below <= part.level) if part.band else 1
+        found[i] = -(-sum(siblings.tensor(t, part) for t in tensors) // instances)
+    return found
 
 
 def least(problem: Problem) -> tuple[int, int]:
     """Return how many structures there are, and what no mapping of any tile sizes costs less than, scaled."""
-    count, best = 0, list[int]()
+    count, best, measure = 0, None, problem.measures[0]
     for siblings in structures(problem):
-        found = np.atleast_1d(bounds(siblings))
-        count, best = count + found.size, best + ([int(found.min())] if found.size else [])
-    need(best, "there is no structure")
-    return count, min(best)
+        *parts, steps = np.broadcast_arrays(*bounds(siblings), siblings.steps())
+        parts, steps = [np.atleast_1d(part) for part in parts], np.atleast_1d(steps)
+        cycles, count = -(-steps // problem.per_cycle), count + len(steps)
+        energy = np.maximum(parts[measure.own[0]], 0) + measure.fixed
+        cheap = (energy + measure.slope * cycles) * cycles**measure.power  # as if no bandwidth were limited
+        for i in np.argsort(cheap, kind="stable").tolist():
+            if best is not None and int(cheap[i]) >= best:
+                break
+            value = problem.value([int(part[i]) for part in parts], int(steps[i]))
+            best = value if best is None else min(best, value)
+    need(best is not None, "there is no structure")
+    return count, best or 0

@@ -403,6 +403,51 @@ class Forger:
         return text[:place] + chr(self.rng.randrange(32, 127)) + text[place + 1 :]
 
 
+class BoundForger(Forger):
+    """Forgeries of one certificate of a bound over tiles of any size. A worse mapping with its true value is none, nor
+    is another question that the bound answers as well."""
+
+    def __init__(self, text: str, workload: Workload, arch: Architecture, rng: random.Random) -> None:
+        super().__init__(text, workload, arch, rng)
+        true = (
+            "value changed",
+            "mapping changed",
+            "another machine",
+            "other sizes",
+            "other bits",
+            "cut short",
+            "hash not repaired",
+            "a byte changed",
+        )
+        self.kinds = {
+            **{kind: self.kinds[kind] for kind in true},
+            "an odd number": self._odd_bound,
+            "bound moved": self._bound_moved,
+            "bound is the value": lambda: self._with({self._head("bound"): f"bound {self._named('value')}"}),
+            "bound dropped": lambda: self._with({self._head("bound"): None}),
+            "bound doubled": lambda: self._with({self._head("bound"): f"bound {self._named('bound')}\n" * 2}),
+            "count of structures changed": self._counted,
+            "structures listed": lambda: self._with({self.start: f"{self.lines[self.start]}\n1,1,1 apart 1"}),
+        }
+
+    def _bound_moved(self) -> str:
+        amount = self.rng.choice((Fraction(1, 3), 1, 7, 10**6, 2 ** self.rng.choice((31, 53, 60, 63, 64))))
+        bound = max(Fraction(0), Fraction(self._named("bound")) + self.rng.choice((-1, 1)) * amount)
+        return self._with({self._head("bound"): f"bound {bound}"})
+
+    def _odd_bound(self) -> str:
+        """Among the numbers below the head one is malformed: those of the head may ask what the bound answers too."""
+        at = self.rng.choice([self._head(word) for word in ("value", "bound", "structures")])
+        odd = self.rng.choice(
+            ("NaN", "-1", "-0", "1e9", "9" * 5000, "0x10", "1/0", "2/4", "Infinity", "007", "+3", "1.0")
+        )
+        return self._with({at: f"{self.lines[at].split(' ')[0]} {odd}"})
+
+    def _counted(self) -> str:
+        count = int(self._named("structures")) + self.rng.choice((-2, -1, 1, 100))
+        return self._with({self.start: f"structures {max(0, count)}"})
+
+
 def _in_hash(text: str, place: int) -> bool:
     line = text[text.rfind("\n", 0, place) + 1 :]
     return line.startswith(("sha256 ", "end ")) and place - text.rfind("\n", 0, place) - 1 >= 7

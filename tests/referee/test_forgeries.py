@@ -20,7 +20,7 @@ import pytest
 from polymap import conv2d, einsum, explore, load_arch, matmul, verify
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from tests.referee.forgeries import Forger, finished
+from tests.referee.forgeries import BoundForger, Forger, finished
 
 
 def machine(buffer_bits: int, register_bits: int, *, keep: bool = False, slow: bool = False) -> Architecture:
@@ -90,6 +90,46 @@ def tally(count: int, seed: int, cases: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 
         assert verdict.reason or ("word" in kind and '"p":1,"r":1' in text and verdict.unproven), f"{kind}:\n{text}"
         made[kind] += 1
     return made
+
+
+BOUNDED: tuple[tuple[Workload, Architecture, str], ...] = (
+    (matmul(m=7, n=6, k=5), machine(256, 32), "energy"),
+    (einsum("O[k,p,q] += I[2*p+r,q+s] * W[k,r,s]", k=3, p=4, q=5, r=3, s=2), machine(600, 64), "energy"),
+    (einsum("O[p,q] += I[p+r,q+s] * W[r,s]", p=6, q=5, r=3, s=3), machine(256, 32), "edp"),
+    (matmul(m=8, n=8, k=4), load_arch("eyeriss_like"), "ed2p"),
+)
+
+
+@cache
+def bound_certificate(number: int) -> str:
+    return explore(*BOUNDED[number], tiles="any", time_limit_s=60, work_limit=1).certificate()
+
+
+def bound_tally(count: int, seed: int) -> Counter[str]:
+    """Return the forgeries of bounds over tiles of any size made by kind; all of them were refused."""
+    rng, made = random.Random(seed), Counter[str]()
+    forgers = [BoundForger(bound_certificate(i), *BOUNDED[i][:2], rng) for i in range(len(BOUNDED))]
+    turns = ((kind, one) for _ in range(count) for one in forgers for kind in one.kinds)
+    for kind, forger in islice(turns, count):
+        text = forger.make(kind)
+        if text is not None:
+            verdict = verify(text)
+            assert not verdict.proven, f"{kind} was accepted:\n{text}"
+            assert verdict.reason, f"{kind}:\n{text}"
+            made[kind] += 1
+    return made
+
+
+def test_bounds_over_any_sizes_are_accepted_and_their_forgeries_refused() -> None:
+    for number in range(len(BOUNDED)):
+        verdict = verify(bound_certificate(number))
+        assert verdict.proven, verdict.reason
+        assert verdict.value is not None
+        assert verdict.bound is not None
+        assert 0 < verdict.bound <= verdict.value
+    made = bound_tally(240, seed=0)
+    assert len(made) == 15
+    assert sum(made.values()) > 220
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,6 +22,7 @@ from polymap.checker import (
     cost,
     digest,
     label,
+    least,
     parsed,
 )
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
@@ -40,6 +41,7 @@ Vector = tuple[int, ...]  # a unit, the prices of bits held per level, those of 
 Images = tuple[tuple[int, ...], ...]
 MOST_NODES = 200_000
 UNIT = 1 << 10
+NO_MAPPING = "this answer has no certificate: there is no mapping"
 MOST_LINES = 3
 
 
@@ -83,30 +85,58 @@ def certificate(
     Structures that are not refuted after `seconds` of CPU time are marked as the solver's word. Raises OptionError:
     PM515 for problems outside the class that is certified, PM517 where the mapping is not the best or breaks a rule.
     """
+    problem, images = _problem(workload, arch, objective, rules), symmetries(analyse(workload, arch, rules))
+    lines, value = _begun(workload, arch, objective, mapping, rules)
+    with _deadline(seconds):
+        proofs = _proofs(problem, value, images)
+    lines += (f"symmetry {','.join(problem.dims[d] for d in image)}" for image in images)
+    return _finished([*lines, *proofs])
+
+
+def bound_certificate(
+    workload: Workload, arch: Architecture, objective: str, mappings: Sequence[Mapping | None], rules: Rules = ()
+) -> str:
+    """Return the certificate's text of what no mapping of any tile sizes costs less than, and of what the first of
+    `mappings` costs whose tiles divide.
+
+    Raises OptionError: PM515 for problems outside the class that is certified, PM517 where there is no such mapping.
+    """
+    problem, refused = _problem(workload, arch, objective, rules), OptionError(Mistake("PM517", NO_MAPPING))
+    for mapping in filter(None, mappings):
+        try:
+            lines, _ = _begun(workload, arch, objective, mapping, rules)
+        except OptionError as refusal:
+            refused = refusal
+            continue
+        try:
+            count, bound = least(problem)
+        except Refused as refusal:
+            raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
+        return _finished([*lines, f"bound {Fraction(bound, problem.scale)}", f"structures {count}"])
+    raise refused
+
+
+def _begun(
+    workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules
+) -> tuple[list[str], int]:
+    """Return a certificate's lines up to the mapping, and what that costs, scaled; OptionError PM517 where the checker
+    does not take it."""
     head = [
         f"workload {canonical(workload_table(workload))}",
         f"machine {canonical(machine_table(arch))}",
         f"constraints {canonical(constraints_table(rules))}",
         f"objective {objective_line(arch, objective)}",
     ]
-    nodes = mapping_to_document(mapping)["nodes"]
-    problem = _problem(workload, arch, objective, rules)
+    nodes, problem = mapping_to_document(mapping)["nodes"], _problem(workload, arch, objective, rules)
     try:
         value = cost(problem, nodes)
     except Refused as refusal:
         raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
-    images = symmetries(analyse(workload, arch, rules))
-    with _deadline(seconds):
-        proofs = _proofs(problem, value, images)
-    lines = [
-        FORMAT,
-        *head,
-        f"sha256 {digest(head)}",
-        f"value {Fraction(value, problem.scale)}",
-        f"mapping {canonical(nodes)}",
-        *(f"symmetry {','.join(problem.dims[d] for d in image)}" for image in images),
-        *proofs,
-    ]
+    about = [f"value {Fraction(value, problem.scale)}", f"mapping {canonical(nodes)}"]
+    return [FORMAT, *head, f"sha256 {digest(head)}", *about], value
+
+
+def _finished(lines: list[str]) -> str:
     return "\n".join((*lines, f"end {digest(lines)}", ""))
 
 
