@@ -21,6 +21,7 @@ from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
+from polymap.search.run.certificate import bound_certificate
 from polymap.search.run.options import check_limits
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
@@ -108,7 +109,11 @@ class Search:
             return found
         if not divided.is_final:  # it is searched on where the search is resumed
             self.divided = None
-        return found if found is divided.result else replace(found, dividing=divided.result)
+        if found is divided.result:
+            return found
+        mappings = found.best, divided.result.best
+        proof = partial(bound_certificate, self.workload, self.arch, self.objective.text, mappings, self.rules)
+        return replace(found, dividing=divided.result, proof=proof if found.best else None)
 
     def renewed(self, found: SearchResult, limits: Limits) -> Search:
         """Return the search that goes on from the answer `found` under other limits."""
