@@ -58,6 +58,8 @@ class Tuning:
 
     counting_share: float = 0.1
     """Of the time limit, for the count of the space before a search over tiles of any size (limits.py)."""
+    structures_share: float = 0.3
+    """Of the time limit, for what structures of siblings prove (limits.py)."""
     clashing_share: float = 0.2
     """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
     drawn_first: int = 80
@@ -83,6 +85,8 @@ class Tuning:
 
     most_nodes: int = 200_000
     """Nodes below a structure that a certificate may ask its checker to visit (certificates.py)."""
+    most_lines: int = 3
+    """Prices of energy against latency per bound of a certificate."""
 
 
 TUNING = Tuning()

@@ -21,10 +21,12 @@ from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
+from polymap.search.run.certificate import bound_certificate
 from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
+from polymap.search.sibling_bounds import SiblingSearch
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size.
-    caches: what is remembered until there is an answer.
+    drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size; siblings: bounds
+    of those, one per part of the objective. caches: what is remembered until there is an answer.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Search:
         self.size: SpaceSize | None = None
         self.drawn: Drawn | None = None
         self.regions: AnySizeAnswer | None = None
+        self.siblings: tuple[SiblingSearch, ...] = ()
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
         self.caches = SearchCaches()
@@ -103,7 +106,11 @@ class Search:
             return found
         if not divided.is_final:  # it is searched on where the search is resumed
             self.divided = None
-        return found if found is divided.result else replace(found, dividing=divided.result)
+        if found is divided.result:
+            return found
+        mappings = found.best, divided.result.best
+        proof = partial(bound_certificate, self.workload, self.arch, self.objective.text, mappings, self.rules)
+        return replace(found, dividing=divided.result, proof=proof if found.best else None)
 
     def renewed(self, found: SearchResult, limits: Limits) -> Search:
         """Return the search that goes on from the answer `found` under other limits."""
