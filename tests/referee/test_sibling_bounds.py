@@ -29,9 +29,9 @@ from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.resources.limits import Work, never
-from polymap.search.sibling_bounds import box_trees, tensor_costs, window_loads
+from polymap.search.sibling_bounds import single_tensor, tensor_costs, window_loads
 from polymap.search.sibling_bounds.engine import SiblingSearch
-from polymap.search.sibling_bounds.single_tensor import SiblingCounts, TensorLoads
+from polymap.search.sibling_bounds.single_tensor import Counts, SiblingCounts, TensorLoads, one_box
 from polymap.search.sibling_bounds.structures import class_rows
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
@@ -39,7 +39,7 @@ from polymap.workload.networks import builtin_workload
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
 from tests.referee.large_trees import random_large_tree
 from tests.referee.problems import random_problem
-from tests.referee.sibling_laws import Counts, Rows, TreeLaws, box_of, canonical, structures_of, value_bound
+from tests.referee.sibling_laws import Rows, TreeLaws, canonical, structures_of, value_bound
 
 SMALL_BATCHES, LARGE_BATCHES, QUICK = 8, 8, 1
 PRESETS = ("eyeriss_like", "simba_like", "tpu_like", "cluster4", "flat3")
@@ -141,7 +141,7 @@ class Laws:
         problem, structure = tree.problem, structures_of(tree.problem, tree.mapping)
         key = id(problem), structure
         if key not in self._known:
-            box = box_of(problem, *(structure if self._rng is None else wider(self._rng, problem, structure)))
+            box = one_box(problem, *(structure if self._rng is None else wider(self._rng, problem, structure)))
             self._known[key] = TreeLaws(problem, box), value_bound(problem, tree.measure, box)
         laws, bound = self._known[key]
         assert laws.is_feasible, f"{structure} {tree}"
@@ -192,7 +192,7 @@ def test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand() 
         loops = one_dim_loops(rng, problem, extent)
         mapping = Mapping((*loops, Compute("S")))
         low, high = structures_of(problem, mapping)
-        counts = SiblingCounts(problem, box_of(problem, low, high))
+        counts = SiblingCounts(problem, one_box(problem, low, high))
         every = range(len(problem.classes))
         for chosen in product((False, True), repeat=len(every)):
             classes = tuple(g for g in every if chosen[g])
@@ -317,7 +317,7 @@ def test_cutting_boxes_ends_at_the_least_bound_of_all_structures(objective: str)
         rows = [class_rows(problem, one) for one in problem.classes]
         bounds = [
             value_bound(
-                problem, measure, box_of(problem, tuple(low for low, _ in each), tuple(high for _, high in each))
+                problem, measure, one_box(problem, tuple(low for low, _ in each), tuple(high for _, high in each))
             )
             for each in product(
                 *[list(zip(map(tuple, one.low.tolist()), map(tuple, one.high.tolist()), strict=True)) for one in rows]
@@ -379,7 +379,7 @@ BUGS = (
     Bug("a range shares as its least count", SiblingCounts.most, "self._high[g, d]", "self._low[g, d]"),
     Bug("the busiest has a part of what is left over", SiblingCounts.share, "-(-self", "1 + (self"),
     Bug("siblings are those of one class", SiblingCounts.shares, "together * self", "self"),
-    Bug("counts are limited by one dim", _private(box_trees, "joint_counts"), "total * high[d]", "high[d]"),
+    Bug("counts are limited by one dim", single_tensor.joint_counts, "total * high[d]", "high[d]"),
     Bug("united siblings read alone", _private(TensorLoads, "_merges"), ".shares_reads", ".unites_tiles"),
     Bug("every fan-out adds", _private(TensorLoads, "_merges"), "one.reduction if", "not one.reduction if"),
     Bug(

@@ -28,6 +28,7 @@ from polymap.search.problem import (
 from polymap.search.sibling_bounds.window_loads import fewest_elements
 
 Numbers = tuple[int, ...]  # of classes
+Counts = tuple[tuple[int, ...], ...]  # [class][dim]
 MOST_ORDERED = 3  # classes whose orders are all tried
 
 
@@ -52,6 +53,28 @@ def dim_groups(problem: Problem) -> tuple[tuple[int, ...], ...]:
     for term in problem.terms:
         found += [tuple(d for d in every if problem.dims[d] not in term.dims), _plain_dims(problem, term)]
     return tuple(dict.fromkeys(group for group in found if len(group) > 1))
+
+
+def joint_counts(problem: Problem, high: IntArray, size: int) -> IntArray:
+    """Return the largest products of counts [group, node] of a class of `size` siblings; high: [dim, node]."""
+    rows: list[IntArray] = []
+    for group in dim_groups(problem):
+        total = np.ones(high.shape[1], dtype=high.dtype)
+        for d in group:
+            total = np.minimum(total * high[d], size)
+        rows.append(total)
+    return np.stack(rows) if rows else np.ones((0, high.shape[1]), dtype=high.dtype)
+
+
+def one_box(problem: Problem, low: Counts, high: Counts) -> Boxes:
+    """Return the box of the structures between two vectors of counts [class][dim]."""
+    shape = len(problem.classes), len(problem.dims), 1
+    kind = count_type(max((n for row in high for n in row), default=1))
+    sizes = [prod(problem.arch.fanouts[f].size for f in one.fanouts) for one in problem.classes]
+    columns = np.array(high, dtype=kind).reshape(shape)
+    joint = [joint_counts(problem, own, size) for own, size in zip(columns, sizes, strict=True)]
+    rows = np.stack(joint) if joint else np.ones((0, 0, 1), dtype=kind)
+    return Boxes(np.array(low, dtype=kind).reshape(shape), columns, rows)
 
 
 def _plain_dims(problem: Problem, term: TensorTerm) -> tuple[int, ...]:
