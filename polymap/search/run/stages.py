@@ -235,6 +235,7 @@ def _solved(search: Search, stop: Stop) -> Outcome:
         work=search.limits.work,
         polish=polish,
         draw=draw_by_annealing(search.problem, measure),
+        caches=search.caches,
     )
     return search.outcome
 
