@@ -53,7 +53,7 @@ class BoxTrees:
         self.is_exact = True
         for one in problem.classes:
             fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
-            alike = tuple((fanout.size, fanout.dims) for fanout in fanouts)
+            alike = tuple((fanout.size, fanout.dims, fanout.name if problem.rules else "") for fanout in fanouts)
             if alike not in known:
                 rows = class_rows(problem, one)
                 known[alike] = _tree(problem, rows, prod(fanout.size for fanout in fanouts))

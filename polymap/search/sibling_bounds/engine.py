@@ -7,7 +7,6 @@ mapping.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heappop, heappush
@@ -24,8 +23,6 @@ from polymap.search.sibling_bounds.tensor_costs import least_components
 
 _AT_ONCE = 512  # boxes that are cut together
 _EFFORTS = (1, 6, 40)  # rounds of a structure's refinements, one after the other
-
-Report = Callable[[Fraction], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,8 @@ class SiblingSearch:
         self._queue: list[Entry] = []
         self.looked = 0
         self.refined = 0
-        self._push_boxes(self._trees.root())
+        if self.structures:
+            self._push_boxes(self._trees.root())
 
     @property
     def structures(self) -> int:
@@ -67,13 +65,13 @@ class SiblingSearch:
         """Return the least bound of what is left, scaled (None: nothing fits)."""
         return self._queue[0][0] if self._queue else None
 
-    def go_on(self, best: Fraction | None, stop: Stop, work: Work, report: Report) -> Fraction | None:
-        """Search until the least bound reaches the best value or is of a structure refined as far as it goes, or a
-        limit is reached; return it in the objective's unit (None: nothing fits). work: a step per chunk of boxes and
-        per refinement."""
+    def go_on(self, best: Fraction | None, stop: Stop, work: Work, *, refined: bool = True) -> Fraction | None:
+        """Search until the least bound reaches the best value or is of a structure refined as far as it goes (not
+        `refined`: of a structure), or a limit is reached; return it in the objective's unit (None: nothing fits). work:
+        a step per chunk of boxes and per refinement."""
         while self._queue and not stop():
             bound, *_, first = self._queue[0]
-            if (best is not None and self.measure.unscaled(bound) >= best) or self._is_done(first):
+            if (best is not None and self.measure.unscaled(bound) >= best) or self._is_done(first, refined=refined):
                 break
             heappop(self._queue)
             if isinstance(first, SingleStructure):
@@ -85,14 +83,13 @@ class SiblingSearch:
                 self._keep(first, _AT_ONCE)
                 self._push_boxes(self._trees.halves(_part(first, 0, _AT_ONCE)))
             work.add()
-            report(self.measure.unscaled(self._queue[0][0] if self._queue else bound))
         return None if self.bound is None else self.measure.unscaled(self.bound)
 
-    def _is_done(self, item: Chunk | SingleStructure) -> bool:
-        """Return whether nothing more is known to do with an item of the queue."""
+    def _is_done(self, item: Chunk | SingleStructure, *, refined: bool) -> bool:
+        """Return whether nothing more is to be done with an item of the queue."""
         if isinstance(item, SingleStructure):
-            return item.refined == len(_EFFORTS)
-        return item.is_final and not self._trees.is_exact
+            return not refined or item.refined == len(_EFFORTS)
+        return item.is_final and not (refined and self._trees.is_exact)
 
     def _counts(self, chunk: Chunk) -> Counts:
         """Return the sibling counts of the first of single structures."""

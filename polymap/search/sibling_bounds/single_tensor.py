@@ -23,6 +23,7 @@ from polymap.search.problem import (
     IntArray,
     Problem,
     TensorTerm,
+    least_parallel,
     most_counted,
 )
 from polymap.search.sibling_bounds.window_loads import fewest_elements
@@ -115,6 +116,7 @@ class SiblingCounts:
         self._counts: dict[tuple[int, Numbers], IntArray] = {}
         self._most: dict[tuple[int, Numbers], IntArray] = {}
         self._groups = dim_groups(problem)
+        self._least_siblings = least_parallel(prod(problem.extents), problem.arch, problem.rules)
         self._spread = [[bool((row > 1).any()) for row in own] for own in boxes.high]
 
     def product(self, factors: Iterable[IntArray]) -> IntArray:
@@ -171,15 +173,27 @@ class SiblingCounts:
         if dims not in self._groups:
             return found
         whole = prod(self.problem.extents[d] for d in dims)
-        together = self.one
+        return np.maximum(found, -(-whole // self._together(dims, classes)))
+
+    def _together(self, dims: tuple[int, ...], classes: Numbers) -> IntArray:
+        """Return how many siblings over some classes a group of dims takes together, at most."""
+        whole = prod(self.problem.extents[d] for d in dims)
+        found = self.one
         for g in classes:
-            together = np.minimum(together * self.boxes.joint[g, self._groups.index(dims)], whole)
-        return np.maximum(found, -(-whole // together))
+            found = np.minimum(found * self.boxes.joint[g, self._groups.index(dims)], whole)
+        return found
+
+    def siblings(self) -> IntArray:
+        """Return how many instances of the compute unit work at most."""
+        every, dims = tuple(range(len(self.problem.classes))), tuple(range(len(self.problem.dims)))
+        if dims in self._groups:
+            return self._together(dims, every)
+        return self.product(self.most(d, every) for d in dims)
 
     def feasible(self) -> NDArray[np.bool_]:
-        """Return where the classes' counts can go together."""
+        """Return where the classes' counts can go together, and make the utilization that rules ask for."""
         every = tuple(range(len(self.problem.classes)))
-        found: NDArray[np.bool_] = np.ones(len(self.boxes), dtype=np.bool_)
+        found = np.asarray(self.siblings() >= self._least_siblings, dtype=np.bool_)
         for d, extent in enumerate(self.problem.extents):
             together = [g for g in every if self._spread[g][d]]
             if 1 < len(together) <= MOST_ORDERED:
