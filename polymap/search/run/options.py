@@ -58,8 +58,10 @@ class Tuning:
 
     counting_share: float = 0.1
     """Of the time limit, for the count of the space before a search over tiles of any size (limits.py)."""
+    first_structures_share: float = 0.1
+    """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3
-    """Of the time limit, for what structures of siblings prove (limits.py)."""
+    """And for what they prove when the best dividing mapping is known (limits.py)."""
     clashing_share: float = 0.2
     """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
     drawn_first: int = 80

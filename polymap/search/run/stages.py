@@ -109,25 +109,26 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
 
 
 def bound_structures(search: Search) -> SearchResult | None:
-    """Raise the floors to what whole numbers of siblings prove of all mappings; answer where the best value is met."""
+    """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
+    if not search.divides:
+        _raise_floors(search, None, TUNING.first_structures_share, refined=False)
+    return None
+
+
+def refine_structures(search: Search) -> SearchResult | None:
+    """Raise the floors further, structure by structure, best first; answer where the best value is met."""
     assert search.divided is not None
     best, value = _best_divided(search, search.divided)
-    if not search.siblings:
-        measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
-        search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
-    stop = search.limits.until(search.limits.share() + TUNING.structures_share)
-    bounds: list[Fraction] = []
-    for place, one in enumerate(search.siblings):
-        best_of_one = value if place == 0 else None
-        bounds.append(one.go_on(best_of_one, stop, search.limits.work, lambda _: None) or search.floors[place])
-    search.floors = search.raised(tuple(bounds))
+    _raise_floors(search, value, TUNING.structures_share, refined=True)
     if best is None or value is None:
         nothing_fits = any(one.bound is None for one in search.siblings)
         return search.infeasible(search.divided.result.clash) if nothing_fits else None
-    search.report(best, value, min(value, search.floors[0]))
     if search.floors[0] > value:
         raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
-    if search.floors[0] < value or len(search.siblings) > 1:
+    if len(search.siblings) > 1:
+        return None
+    search.report(best, value, search.floors[0])
+    if search.floors[0] < value:
         return None
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
     return search.closed((best,), (), space)
@@ -155,6 +156,21 @@ def bound_regions(search: Search) -> SearchResult:
     mapping = found.best or search.written()
     left = ((max(search.floors[0], found.bound or search.floors[0]),),)
     return search.closed(() if mapping is None else (mapping,), left, space)
+
+
+def _raise_floors(search: Search, value: Fraction | None, share: float, *, refined: bool) -> None:
+    """Raise the floors, one per part of the objective, for a share of the limit; value: the best one of the first part.
+    refined: whether single structures are looked at."""
+    if not search.siblings:
+        measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
+        search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
+    stop = search.limits.until(search.limits.share() + share)
+    for place, one in enumerate(search.siblings):
+        best = value if place == 0 else None
+        found = one.go_on(best, stop, search.limits.work, refined=refined)
+        if found is not None:
+            rest = search.floors[place + 1 :]
+            search.floors = (*search.floors[:place], max(found, search.floors[place]), *rest)
 
 
 def _best_divided(search: Search, divided: Divided) -> tuple[Mapping | None, Fraction | None]:
@@ -193,12 +209,19 @@ def _divided(search: Search) -> Divided:
     return Divided(found, mappings, outcome)
 
 
-def _solved(search: Search, stop: Stop) -> Outcome:
+def _solved(search: Search, limit: Stop) -> Outcome:
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    met = False
+
+    def stop() -> bool:
+        return met or limit()
 
     def report(found: Found, bound: int) -> None:
+        nonlocal met
         least = measure.unscaled_values(bound) if search.divides else search.floors
         value = None if not found else measure.unscaled(found[0][0])
+        # No mapping at all is better.
+        met = value is not None and len(search.objective.singles) == 1 and value <= search.floors[0]
         front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
