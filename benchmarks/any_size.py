@@ -187,8 +187,8 @@ def table(wanted: Sequence[Question], answers: dict[str, Answer], options: argpa
             groups.setdefault(name, []).append(answers[one.key])
     lines = [
         f"Limit {options.limit:g} CPU s per question, one worker, a process each (start-up included in CPU s and MB);",
-        f"ragged shapes drawn by seed {options.seed}. gap: (value - bound) / value. loss: how much more the best mapping",
-        "with tiles that divide costs.",
+        f"ragged shapes drawn by seed {options.seed}. gap: (value - bound) / value. loss: how much more the best",
+        "mapping with tiles that divide costs.",
         "",
         "| group | questions | proven | within 1 % | others | worst gap % | CPU s, together | the longest |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
