@@ -29,8 +29,7 @@ def explore(
     """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched.
 
     tiles: "divide", OPTIMAL is over trees in which every tile divides the enclosing one; "any", over all trees: the
-    dividing ones go first (`dividing` of the result). Of an order or a front, and with constraints, the bound over
-    tiles of any size is the floor that no mapping beats, unless the trees are so few that all are enumerated.
+    dividing ones go first (`dividing` of the result).
     constraints: what the mapping must meet besides, such as {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}},
     "store": {"GLB": {"must": ["W"]}}, "intrinsic": {"m": 16}, "min_utilization": 0.5, "limits": {"latency": 20000}}.
     workers: processes that share a long search; the value is the same for any number.
@@ -75,6 +74,7 @@ def search(
     from polymap.search.run import (
         anneal_near_mappings,
         bound_regions,
+        bound_structures,
         enumerate_few_trees,
         read_question,
         refuse_clashing_words,
@@ -92,6 +92,7 @@ def search(
             sample_programs,  # what the lattice search does not cover: the best of samples
             search_dividing_tiles,  # structures, bounds, branch and bound, with a certificate
             enumerate_few_trees,  # tiles of any size: all trees of a small space
+            bound_structures,  # else: what whole numbers of siblings prove of all mappings
             anneal_near_mappings,  # under rules, of orders and fronts: near the dividing answer
             bound_regions,  # else: regions of tiles from the dividing answer on
         )

@@ -28,7 +28,7 @@ ROWS = (
     ("report.figures",),
     ("report",),
     ("codegen.execute", "search.run"),
-    ("codegen", "search.any_size"),
+    ("codegen", "search.any_size", "search.sibling_bounds"),
     ("codegen.native", "search.heuristics"),
     ("codegen.faithful", "search.dividing", "search.enumeration"),
     ("codegen.lower", "search.objective"),

@@ -27,8 +27,10 @@ from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import QUICKLY_COUNTED, Asked, Divided, OnProgress, Search, counted_space
+from polymap.search.sibling_bounds import SiblingSearch
 
 COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
+STRUCTURES_SHARE = 0.3  # of the limit, for what structures of siblings prove
 CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
 DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
 
@@ -123,6 +125,30 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
     return search.infeasible((f"none of the {done.evaluated:,} legal loop trees is within the capacities",))
 
 
+def bound_structures(search: Search) -> SearchResult | None:
+    """Raise the floors to what whole numbers of siblings prove of all mappings; answer where the best value is met."""
+    assert search.divided is not None
+    best, value = _best_divided(search, search.divided)
+    if not search.siblings:
+        measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
+        search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
+    stop = search.limits.until(search.limits.share() + STRUCTURES_SHARE)
+    bounds: list[Fraction] = []
+    for place, one in enumerate(search.siblings):
+        best_of_one = value if place == 0 else None
+        bounds.append(one.go_on(best_of_one, stop, search.limits.work, lambda _: None) or search.floors[place])
+    search.floors = search.raised(tuple(bounds))
+    if best is None or value is None:
+        return None
+    search.report(best, value, min(value, search.floors[0]))
+    if search.floors[0] > value:
+        raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
+    if search.floors[0] < value or len(search.siblings) > 1:
+        return None
+    space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
+    return search.closed((best,), (), space)
+
+
 def anneal_near_mappings(search: Search) -> SearchResult | None:
     """Answer, under rules and for objectives that regions do not bound, with the best that is near the dividing one."""
     if has_region_bound(search.objective) and not search.rules:
@@ -145,6 +171,13 @@ def bound_regions(search: Search) -> SearchResult:
     mapping = found.best or search.written()
     left = ((max(search.floors[0], found.bound or search.floors[0]),),)
     return search.closed(() if mapping is None else (mapping,), left, space)
+
+
+def _best_divided(search: Search, divided: Divided) -> tuple[Mapping | None, Fraction | None]:
+    """Return the best dividing mapping with its exact value, of an order or a front its first part's."""
+    best = divided.result.best
+    score = None if best is None else exact_score(search.workload, search.arch, search.objective, best)
+    return (None, None) if score is None else (best, score.value)
 
 
 def _report_program_order(search: Search) -> None:
@@ -310,5 +343,6 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
         report,
         search.annealer(divide=False),
         search.regions,
+        floor,
     )
     return search.regions

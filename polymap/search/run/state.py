@@ -25,6 +25,7 @@ from polymap.search.run.options import check_limits
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
+from polymap.search.sibling_bounds import SiblingSearch
 
 OnProgress = Callable[[Progress], None]
 QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
@@ -59,7 +60,8 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size.
+    drawn: of programs that the lattice search does not cover. walking, siblings (one per part of the objective), regions:
+    of tiles of any size.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Search:
         self.size: SpaceSize | None = None
         self.drawn: Drawn | None = None
         self.regions: AnySizeAnswer | None = None
+        self.siblings: tuple[SiblingSearch, ...] = ()
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
