@@ -16,6 +16,7 @@ from polymap.costmodel.tables.cost_arrays import _by_arrays, _Figures
 from polymap.costmodel.tables.cost_columns import batch_of
 from polymap.ir import Architecture, Compute, Mapping, MappingNode, MemoryLevel, Fanout, Spatial, Storage, Temporal, Workload, PolymapError
 from polymap.search.heuristics.near_tiles import rows_near
+from polymap.search.heuristics.genome import genome_space, random_genome, tree_of_genome
 from polymap.search.objective import exact_score
 from polymap.search.problem import Goal, Objective
 
@@ -63,12 +64,15 @@ class TreeClimber:
         self.tensors = {t.name: t for t in workload.tensors}
         self.caps = [(l.name, l.capacity_bits, l.buffering) for l in arch.levels if l.capacity_bits is not None]
         self.best = None
+        self.space = genome_space(workload, arch, divide=False)
         self.scored = 0
         self.rounds = 0
         self.dims_of = {}
         st = workload.statements[0]
         for acc in (st.target, *st.reads):
             self.dims_of.setdefault(acc.tensor, []).extend(e.coefficients() for e in acc.index)
+
+        self.window_dims = {d for axes in self.dims_of.values() for ax in axes if len(ax) > 1 for d in ax}
 
     def know(self, mapping, value):
         if self.best is None or value < self.best[1]:
@@ -257,7 +261,11 @@ class TreeClimber:
         chains = {}
         for d in self.dims:
             tiles = tuple(int(x) for x in now[cols[d]])
-            chains[d] = np.array([tiles, *rows_near(self.extents[d], tiles)], dtype=np.int64)
+            near = rows_near(self.extents[d], tiles)
+            spatial = sum(isinstance(nodes[loops[c]], Spatial) for c in cols[d])
+            most = self.CHAINS[(d in self.window_dims) + (spatial >= 2)]
+            if len(near) > most: near = [near[k] for k in sorted(self.rng.sample(range(len(near)), most))]
+            chains[d] = np.array([tiles, *near], dtype=np.int64)
         singles = []
         for d in self.dims:
             t = np.repeat(now[None], len(chains[d]) - 1, axis=0)
@@ -360,41 +368,138 @@ class TreeClimber:
         loops = sum(not isinstance(n, Storage) for n in nodes)
         return self.widened(nodes, max(3, min(12, 20 - loops)))
 
+    CHAINS = (80, 30, 15)
+    DRAWN = 6
+    GENOMES = 40
+    IDLE = 18
+    PLAIN = 0.3
     RUN = 40
     HEAT = 0.05
     FAR = 1.15
+    hints = ()
+    classes = ()
+
+    def spread_as(self, nodes, counts):
+        """nodes with sibling counts [class][dim]"""
+        names = [n.name for n in self.arch.fanouts]
+        alld = self.workload.statements[0].dims
+        rest = [n for n in nodes if not isinstance(n, Spatial)]
+        alldims = [d.name for d in self.workload.dims]
+        for one, row in zip(self.classes, counts):
+            fans = [self.arch.fanouts[f] for f in one.fanouts]
+            plan = self.deal(fans, {d: c for d, c in zip(alldims, row) if c > 1})
+            if plan is None: return None
+            for f, share in zip(fans, plan):
+                if not share: continue
+                p = self.fan_place(rest, f)
+                now = dict(self.extents)
+                for n in rest[:p]:
+                    if not isinstance(n, Storage): now[n.dim] = n.tile
+                new = []
+                for d, c in share.items():
+                    t = -(-now[d] // c)
+                    new.append(Spatial(d, t, f.name)); now[d] = t
+                rest = self.fixed(rest[:p] + new + rest[p:])
+        return rest
+
+    def deal(self, fans, want):
+        """factors per fanout whose products are at least the counts"""
+        dims = sorted(want, key=lambda d: -want[d])
+        def go(k, room):
+            if k == len(dims): return [{} for _ in fans]
+            d = dims[k]; c = want[d]
+            options = []
+            if len(fans) == 1:
+                options = [(c,)] if fans[0].may_spread(d) else []
+            else:
+                firsts = sorted({-(-c // x) for x in range(1, c + 1)}, reverse=True)
+                options = [(a, -(-c // a)) for a in firsts]
+                options.sort(key=lambda o: (o[0] * o[1], o))
+                options = [o + (1,) * (len(fans) - 2) for o in options if all(x == 1 or f.may_spread(d) for x, f in zip(o, fans))]
+            for o in options:
+                if all(x <= r for x, r in zip(o, room)):
+                    got = go(k + 1, [r // x for x, r in zip(o, room)])
+                    if got is not None:
+                        for x, g in zip(o, got):
+                            if x > 1: g[d] = x
+                        return got
+            return None
+        return go(0, [f.size for f in fans])
+
+    def wide(self, nodes):
+        nodes = self.split(self.joined(nodes))
+        loops = sum(not isinstance(n, Storage) for n in nodes)
+        return self.widened(nodes, max(3, min(12, 20 - loops)))
+
+    def begin(self):
+        self.runs = getattr(self, 'runs', -1) + 1
+        self.at = 0
+        self.tabu = set()
+        self.fixed_spread = False
+        self.idle = 0
+        if self.hints and self.runs % 3:
+            # spread 0 from best, spread 0 from anywhere, spread 1 ...
+            h = self.hints[(self.runs // 3) % len(self.hints)]
+            if self.runs % 3 == 1:
+                starts = [self.split(self.best[0])]
+            else:
+                starts = [self.split(tree_of_genome(self.space, random_genome(self.space, self.rng))) for _ in range(self.GENOMES)]
+            scored = []
+            for k, one in enumerate(starts):
+                one = self.spread_as(one, h)
+                sc = None if one is None else exact_score(self.workload, self.arch, self.objective, self.joined(one))
+                if sc is not None: scored.append((sc.excess, sc.value, k, one))
+            if scored:
+                start = min(scored)[3]
+                f = self.descend(self.wide(start), 1, 800)
+                if f is not None:
+                    self.fixed_spread = True
+                    self.now = self.split(self.joined(f[2])); self.nowworth = f[:2]
+                    self.heat = 0.1
+                    return
+        self.now = self.split(self.best[0]); self.nowworth = (0.0, float(self.best[1])); self.heat = self.HEAT
 
     def step(self):
         rng = self.rng
         self.rounds += 1
-        at = getattr(self, 'at', 0)
-        if at % self.RUN == 0:
-            self.now = self.split(self.best[0]); self.nowval = float(self.best[1])
-        self.at = at + 1
-        heat = self.HEAT * (1 - (at % self.RUN) / self.RUN) ** 2
-        nodes = self.now
-        for _ in range(rng.choice((0, 1, 1, 1, 2))):
-            m = self.respread(nodes) if rng.random() < 0.3 else self.mutated(nodes)
-            if m is not None: nodes = m
-        goal = self.nowval * (1 + heat)
+        if getattr(self, 'at', self.RUN) >= self.RUN or self.idle >= self.IDLE: self.begin()
+        self.idle += 1
+        self.at += 1
+        heat = self.heat * (1 - self.at / self.RUN) ** 2
+        drawn = []
+        for k in range(self.DRAWN):
+            nodes = self.now
+            for _ in range(rng.choice((0, 1, 1, 1, 2)) if k == 0 else rng.choice((1, 1, 2, 2, 3))):
+                m = self.respread(nodes) if rng.random() < 0.3 and not self.fixed_spread else self.mutated(nodes)
+                if m is not None: nodes = m
+            if k == 0 and self.DRAWN > 1 and rng.random() < self.PLAIN: drawn = [(0, 0, 0, nodes)]; break
+            tree = self.joined(nodes)
+            if tree in self.tabu: continue
+            self.tabu.add(tree)
+            sc = exact_score(self.workload, self.arch, self.objective, tree)
+            if sc is not None: drawn.append((max(0.0, float(sc.excess) - self.nowworth[0]), float(sc.value), k, nodes))
+        if not drawn: return False
+        nodes = min(drawn)[3]
+        goal = (self.nowworth[0], self.nowworth[1] * (1 + heat))
         found = self.descend(self.wide(nodes), 1, 600)
         for _ in range(2):
-            if found is None or found[0] > 0.5 or (found[0] == 0 and found[1] > goal * self.FAR): return False
-            if found[0] == 0 and found[1] <= goal: break
+            if found is None or found[0] > goal[0] + 0.5 or (found[0] <= goal[0] and found[1] > goal[1] * self.FAR): return False
+            if found[:2] <= goal: break
             f = self.descend(self.wide(found[2]), 1, 1000)
             if f is None or f[:2] >= found[:2]: break
             found = f
         if found is None: return False
         excess, value, nodes = found
-        if excess > 0 or value > goal: return False
-        if value < float(self.best[1]):
+        if (excess, value) > goal: return False
+        if excess == 0 and value < float(self.best[1]):
             fails = 0
             while fails < 2:
                 f = self.descend(self.wide(nodes), 2)
                 if f is None or f[0] > 0 or f[1] >= value: fails += 1
                 else: _, value, nodes = f
-        self.now, self.nowval = self.split(self.joined(nodes)), value
-        if value < float(self.best[1]):
+        if (excess, value) < self.nowworth: self.idle = 0
+        self.now, self.nowworth = self.split(self.joined(nodes)), (excess, value)
+        if excess == 0 and value < float(self.best[1]):
             mapping = self.joined(nodes)
             s = exact_score(self.workload, self.full, self.objective, mapping)
             if s is not None and not s.excess and s.value < self.best[1]:

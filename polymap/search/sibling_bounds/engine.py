@@ -59,6 +59,15 @@ class SiblingSearch:
             report(self.measure.unscaled(self._queue[0][0] if self._queue else bound))
         return None if self.bound is None else self.measure.unscaled(self.bound)
 
+    def leading(self, count: int) -> list[tuple[tuple[int, ...], ...]]:
+        """Return sibling counts [class][dim] of so many structures with the least bounds, as far as they stand alone."""
+        found: list[tuple[tuple[int, ...], ...]] = []
+        for _, _, chunk in sorted(self._queue, key=lambda entry: entry[:2])[:count]:
+            if chunk.is_final and len(found) < count:
+                low = self._trees.boxes(_part(chunk, 0, count - len(found))).low
+                found += [tuple(tuple(row) for row in low[:, :, box].tolist()) for box in range(low.shape[2])]
+        return found
+
     def _push(self, chunk: Chunk) -> None:
         """Bound the boxes of a chunk and queue those where something fits."""
         found = least_components(self.problem, self.measure, self._trees.boxes(chunk)).values(self.measure)
