@@ -10,7 +10,7 @@ import pytest
 
 from polymap.costmodel.closed_form.busiest import Instances, _works, busiest_of_levels
 from polymap.costmodel.closed_form.counts import count_closed_form, counts_of
-from polymap.costmodel.closed_form.dividing_tiles import count_dividing
+from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividing
 from polymap.costmodel.closed_form.groups import workload_model
 from polymap.costmodel.closed_form.nest import machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
@@ -74,7 +74,7 @@ def test_the_way_for_partial_tiles_counts_dividing_tiles_like_the_way_for_those(
         if not all(nest.even):
             continue
         try:
-            rows, busy = count_dividing(model, machine, nest)
+            rows, busy = count_dividing(INTEGERS, model, machine, nest.loops, nest.holders)
         except BudgetError:
             continue
         counter = Counter(model, machine, nest)

@@ -1,5 +1,5 @@
 from polymap.costmodel.closed_form.accounting import (
-    AlikeNode as AlikeNode,
+    Busiest as Busiest,
     Moves as Moves,
     Row as Row,
     fills_of_target as fills_of_target,
@@ -8,7 +8,6 @@ from polymap.costmodel.closed_form.accounting import (
     moves_of_target as moves_of_target,
     partial_sums as partial_sums,
     rows_of as rows_of,
-    rows_where_alike as rows_where_alike,
 )
 from polymap.costmodel.closed_form.carries import (
     NO_PINS as NO_PINS,
@@ -37,7 +36,11 @@ from polymap.costmodel.closed_form.digits import (
     kept_indices as kept_indices,
     siblings as siblings,
 )
-from polymap.costmodel.closed_form.dividing_tiles import DividingTiles as DividingTiles
+from polymap.costmodel.closed_form.dividing_tiles import (
+    DividingTiles as DividingTiles,
+    Steps as Steps,
+    count_dividing as count_dividing,
+)
 from polymap.costmodel.closed_form.groups import (
     TensorModel as TensorModel,
     Window as Window,

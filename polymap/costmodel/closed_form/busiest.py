@@ -48,7 +48,9 @@ from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans,
 _MAX_CANDIDATES = 500
 
 
-def busiest_of_levels(counter: Counter, rows: list[Row[int]], left_out: Collection[int] = ()) -> tuple[Busiest, ...]:
+def busiest_of_levels(
+    counter: Counter, rows: list[Row[int]], left_out: Collection[int] = ()
+) -> tuple[Busiest[int], ...]:
     """Return the busiest instance per level, outermost first, of a mapping with these rows. left_out: levels of which
     it is not wanted, and may be 0."""
     nest = counter.nest
@@ -58,21 +60,21 @@ def busiest_of_levels(counter: Counter, rows: list[Row[int]], left_out: Collecti
         for node in nodes[1:-1]
         if tensor.written and counter.is_lopsided(tensor, node)
     }
-    alike: tuple[Busiest, ...] = ()
+    alike: tuple[Busiest[int], ...] = ()
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
         alike = _all_alike(counter, rows)
-    found: list[Busiest] = []
+    found: list[Busiest[int]] = []
     for level, fans in counter.machine.levels.values():
         if alike and level not in lopsided:
             found.append(alike[level])
         elif level in left_out:
-            found.append(Busiest())
+            found.append(Busiest(0, 0, 0))
         else:
             found.append(_busiest(counter, level, fans) if fans else _only(counter, rows, level))
     return tuple(found)
 
 
-def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest:
+def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest[int]:
     """Return what the only instance of a level reads and writes."""
     bits = [tensor.bits for tensor in counter.model.tensors]
     read = sum(row.reads * bits[row.tensor] for row in rows if row.level == level)
@@ -80,7 +82,7 @@ def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest:
     return Busiest(read, written, read + written)
 
 
-def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest, ...]:
+def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest[int], ...]:
     """Return the same where all instances have the same tiles, so that they differ only in the partial sums they take.
 
     The first of each set of siblings with the same elements takes all of them.
@@ -118,7 +120,7 @@ def _trips(counter: Counter, tensor: TensorModel, low: int, high: int, kinds: tu
     )
 
 
-def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
+def _busiest(counter: Counter, level: int, fans: int) -> Busiest[int]:
     """Return the most that one instance of a level below `fans` fan-outs reads and writes."""
     here = [
         (tensor, number, nodes)
@@ -127,7 +129,7 @@ def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
         if node.level == level
     ]
     instances = Instances(counter)
-    best = Busiest()
+    best = Busiest(0, 0, 0)
     for kind in kinds_of_instances(counter, fans):
         read = written = 0
         for tensor, number, nodes in here:

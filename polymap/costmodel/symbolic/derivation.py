@@ -11,6 +11,7 @@ window overlap its last position, which stride is longer) is decided at the mapp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from sympy import Eq, Expr, Gt, Integer, Mod, Symbol, cancel, factor
 from sympy.logic.boolalg import Boolean
@@ -41,6 +42,7 @@ from polymap.costmodel.symbolic.progressions import (
     always_true,
     beyond,
     differs,
+    shape_of,
 )
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, did_you_mean
 from polymap.schedules import check_mapping
@@ -161,7 +163,9 @@ def _moves_of_target(
     touched = counted.tile(0)
     # The children too: what arrives from them is counted right only where they hold what is asked of them here.
     inner = range(1, min(number + 2, len(counted.views) - 1))
-    sums = partial_sums(touched, initial_of(tensor, touched, ZERO), (_crossings(counted, each) for each in inner))
+    sums = partial_sums(
+        touched, initial_of(tensor, touched, ZERO), (_crossings(region, counted, each) for each in inner)
+    )
     found: list[tuple[Expr, Expr]] = []
     for each, (fills, stays) in enumerate(sums):
         if counted.is_lopsided(each) and differs(region, fills, ZERO):
@@ -172,10 +176,20 @@ def _moves_of_target(
     return moves_of_target(arrivals, fills, stays, outermost=not number, none=ZERO)
 
 
-def _crossings(counted: DividingTiles[Expr, Shape], number: int) -> tuple[Expr, Expr]:
+def _crossings(region: Region, counted: DividingTiles[Expr, Shape], number: int) -> tuple[Expr, Expr]:
     """Return the entry events and the entries of a node."""
     entries = counted.entries(number)
-    if not counted.holds_apart(number):
+    if not _holds_apart(region, counted, number):
         raise beyond("siblings hold a written element through different offsets of a window")
     events = entries * counted.shares(number) * counted.views[number - 1].instances
     return events, entries * counted.views[number].instances
+
+
+def _holds_apart(region: Region, counted: DividingTiles[Expr, Shape], number: int) -> bool:
+    """Return whether no siblings of a node hold an element through different offsets of a window."""
+    for tile, spread in zip(counted.tiles(number), counted.views[number].spread, strict=True):
+        steps = [(stride, trips) for _, stride, trips in spread]
+        apart = prod((trips for _, trips in steps), start=tile.size)
+        if steps and differs(region, shape_of(region, [*tile.steps, *steps]).size, apart):
+            return False
+    return True

@@ -16,6 +16,7 @@ from polymap.costmodel.closed_form import (
     NO_PINS,
     TEMPORAL,
     Axes,
+    Busiest,
     Chains,
     Clock,
     Cuts,
@@ -52,7 +53,7 @@ from polymap.costmodel.tables.factors import (
     WindowSum,
     times_of,
 )
-from polymap.costmodel.tables.loops import Booleans, Busy, Integers, Many, Shape
+from polymap.costmodel.tables.loops import Booleans, Integers, Many, Shape
 from polymap.costmodel.tables.planned_sums import NO_TERMS, Factor, Factors, Nested, Rows, Terms, nested, worked_out
 from polymap.costmodel.tables.shared_windows import is_spread
 
@@ -70,11 +71,11 @@ class Candidate(NamedTuple):
 class PartialPlan:
     """The plan of one tree. metered: the levels whose busiest instance matters."""
 
-    __slots__ = ("_alone", "_bits", "_busy", "_doubts", "_metered", "_plans", "_rows", "_steps", "_uneven")
+    __slots__ = ("_alone", "_bits", "_busy", "_doubts", "_levels", "_metered", "_plans", "_rows", "_steps", "_uneven")
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int]) -> None:
         self._plans = Plans(model, machine, shape)
-        self._metered = metered
+        self._metered, self._levels = metered, len(machine.levels)
         self._bits = [tensor.bits for tensor in model.tensors]
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
         self._doubts: list[tuple[Nested, frozenset[int] | None]] = []  # sums that must be 0 where such a dim is uneven
@@ -192,18 +193,21 @@ class PartialPlan:
         """Return the rows of a table of tiles, none larger than the enclosing one."""
         return Rows(tiles, len(self._plans.factors.known))
 
-    def count(self, rows: Rows, even: dict[int, Booleans]) -> tuple[list[Row[Many]], dict[int, Busy], Integers]:
+    def count(
+        self, rows: Rows, even: dict[int, Booleans]
+    ) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], Integers]:
         """Return the counts, the busiest instances and the steps for the rows that `rows` is at, and note in it those
         for which they do not hold. even: per dim, where all its tiles divide."""
         found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
-        busy = {level: self._only(found, level) for level in self._alone}
+        nothing: Busiest[Many] = Busiest(0, 0, 0)
+        busy = [nothing] * self._levels
+        for level in self._alone:
+            busy[level] = self._only(found, level)
         for level, candidates in self._busy.items():
-            best = Busy()
             for each in candidates:
                 works = self._value(each.works, rows)
                 read, written = self._value(each.reads, rows) * works, self._value(each.writes, rows) * works
-                best = Busy(*map(np.maximum, best, (read, written, read + written)))
-            busy[level] = best
+                busy[level] = Busiest(*map(np.maximum, busy[level], (read, written, read + written)))
         for dim in sorted(self._uneven):
             rows.failed |= ~even[dim]
         for doubt, dims in self._doubts:
@@ -211,12 +215,12 @@ class PartialPlan:
             if dims is not None:
                 wrong = wrong & ~np.logical_and.reduce([even[dim] for dim in sorted(dims)])
             rows.failed |= wrong
-        return found, busy, self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
+        return found, tuple(busy), self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
 
     def _value(self, plan: Nested, rows: Rows) -> Many:
         return worked_out(plan, rows, self._plans.factors.known)
 
-    def _only(self, rows: list[Row[Many]], level: int) -> Busy:
+    def _only(self, rows: list[Row[Many]], level: int) -> Busiest[Many]:
         """Return what the only instance of a level reads and writes."""
         read: Many = 0
         written: Many = 0
@@ -224,7 +228,7 @@ class PartialPlan:
             if row.level == level:
                 read = row.reads * self._bits[row.tensor] + read
                 written = row.writes * self._bits[row.tensor] + written
-        return Busy(read, written, read + written)
+        return Busiest(read, written, read + written)
 
 
 class Plans:

@@ -139,7 +139,8 @@ def bound_structures(search: Search) -> SearchResult | None:
         bounds.append(one.go_on(best_of_one, stop, search.limits.work, lambda _: None) or search.floors[place])
     search.floors = search.raised(tuple(bounds))
     if best is None or value is None:
-        return None
+        nothing_fits = any(one.bound is None for one in search.siblings)
+        return search.infeasible(search.divided.result.clash) if nothing_fits else None
     search.report(best, value, min(value, search.floors[0]))
     if search.floors[0] > value:
         raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
@@ -234,6 +235,7 @@ def _solved(search: Search, stop: Stop) -> Outcome:
         work=search.limits.work,
         polish=polish,
         draw=draw_by_annealing(search.problem, measure),
+        caches=search.caches,
     )
     return search.outcome
 

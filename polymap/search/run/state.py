@@ -19,8 +19,9 @@ from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, annealer_of
 from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
-from polymap.search.resources import Limits, Memory, Processes, Stop
+from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
+from polymap.search.run.certificate import bound_certificate
 from polymap.search.run.options import check_limits
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
@@ -60,8 +61,8 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn: of programs that the lattice search does not cover. walking, siblings (one per part of the objective), regions:
-    of tiles of any size.
+    drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size; siblings: bounds
+    of those, one per part of the objective. caches: what is remembered until there is an answer.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Search:
         self.siblings: tuple[SiblingSearch, ...] = ()
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
+        self.caches = SearchCaches()
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
         self.floors = self.question.floors()
 
@@ -93,6 +95,7 @@ class Search:
         """Return the answer of the first stage that has one, never worse than the one before; where it is not final,
         with the way to go on from it."""
         found = self._first_answer(stages)
+        self.caches = SearchCaches()  # an answer that can be resumed does not keep them
         found = replace(found, work=self.worked + self.limits.work.done)
         found = found if before is None else not_worse(before, found)
         if found.status not in ("FEASIBLE", "TIMEOUT"):
@@ -106,7 +109,11 @@ class Search:
             return found
         if not divided.is_final:  # it is searched on where the search is resumed
             self.divided = None
-        return found if found is divided.result else replace(found, dividing=divided.result)
+        if found is divided.result:
+            return found
+        mappings = found.best, divided.result.best
+        proof = partial(bound_certificate, self.workload, self.arch, self.objective.text, mappings, self.rules)
+        return replace(found, dividing=divided.result, proof=proof if found.best else None)
 
     def renewed(self, found: SearchResult, limits: Limits) -> Search:
         """Return the search that goes on from the answer `found` under other limits."""

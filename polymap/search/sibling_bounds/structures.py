@@ -103,7 +103,7 @@ def _floors(size: int) -> list[int]:
 def _budgets_after(left: IntArray, states: list[tuple[int, ...]], count: int, free: Sequence[bool]) -> IntArray:
     """Return what is left of each vector's budgets when a dim takes factors whose product is at least `count`."""
     places = {state: place for place, state in enumerate(states)}
-    least = sorted({-(-count // other) for other in _floors(count)} | {1})  # factors that others complete
+    least = [1, *(share + 1 for share in reversed(_floors(count - 1)))]  # ceil(count / n), n = 1, 2, ...
     found = np.zeros_like(left)
     for place, state in enumerate(states):
         choices = [[n for n in least if n <= b] if may else [1] for b, may in zip(state, free[:-1], strict=True)]
@@ -118,7 +118,9 @@ def _budgets_after(left: IntArray, states: list[tuple[int, ...]], count: int, fr
 
 def sibling_counts(problem: Problem, mapping: Mapping) -> tuple[tuple[int, ...], ...]:
     """Return [class][dim] the siblings that have work in the first step of the first parent instance."""
-    return tuple(tuple(_count_along(problem, mapping, one, d) for d in range(len(problem.dims))) for one in problem.classes)
+    return tuple(
+        tuple(_count_along(problem, mapping, one, d) for d in range(len(problem.dims))) for one in problem.classes
+    )
 
 
 def _count_along(problem: Problem, mapping: Mapping, one: FanoutClass, d: int) -> int:

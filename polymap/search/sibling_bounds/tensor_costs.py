@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import INT64, Arithmetic, Kind, arithmetic_for
-from polymap.search.objective import INFEASIBLE, Measure
+from polymap.search.objective import Measure
 from polymap.search.problem import Component, IntArray, Problem, TensorTerm, most_costed
 from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, TensorLoads
 
@@ -28,8 +28,10 @@ class Components:
             found = (self.parts[0] + measure.fixed_energy).tolist()
             return [value if ok else None for value, ok in zip(found, self.feasible.tolist(), strict=True)]
         each = zip(zip(*(part.tolist() for part in self.parts), strict=True), self.cycles.tolist(), strict=True)
-        values = [measure.value(parts, cycles) if ok else INFEASIBLE for (parts, cycles), ok in zip(each, self.feasible.tolist(), strict=True)]
-        return [None if value is INFEASIBLE else value for value in values]
+        return [
+            measure.value_within_limits(parts, cycles) if ok else None
+            for (parts, cycles), ok in zip(each, self.feasible.tolist(), strict=True)
+        ]
 
 
 def least_components(problem: Problem, measure: Measure, boxes: Boxes) -> Components:
@@ -100,7 +102,7 @@ class _TensorChain:
 
     def least(self) -> IntArray:
         """Return the least cost (what cannot be where no chain fits)."""
-        one = self._loads.counts.one
+        one = self._loads.counts.one.astype(self._arithmetic.dtype)
         never = self._arithmetic.where(one < 1, one)
         best = [one * 0]
         for level in range(1, self._levels):
@@ -115,7 +117,9 @@ class _TensorChain:
         for holder in range(self._levels):
             if not self._skips(holder, self._levels):
                 weight = (self._both if self._term.is_output else self._read)[holder]
-                found = np.minimum(found, best[holder] + _weighed(lambda at=holder: self._loads.operands(at), weight))
+                found = np.minimum(
+                    found, best[holder] + self._weighed(lambda at=holder: self._loads.operands(at), weight)
+                )
         return np.where(self._arithmetic.possible(found), found - self._zero_start, never)
 
     def _skips(self, after: int, upto: int) -> bool:
@@ -125,16 +129,16 @@ class _TensorChain:
         """Return what holding the tensor in a level, loaded from or drained to a parent, costs at least."""
         term, component, loads = self._term, self._component, self._loads
         held = component.held[level][term.index] if component.held else 0
-        cost = _weighed(lambda: self._rooms.held[term.index, level], held)
+        cost = self._weighed(lambda: self._rooms.held[term.index, level], held)
         if term.is_output:
             # A partial sum that is there from the start moves inwards once, level by level.
             moved = loads.elements if term.tensor.initial and not loads.alone else 0
-            return cost + _weighed(lambda: loads.messages(parent, level), self._both[parent]) + moved * self._both[level]
+            arrived = self._weighed(lambda: loads.messages(parent, level), self._both[parent])
+            return cost + arrived + moved * self._both[level]
         written = component.write[level][term.index]
-        cost = cost + _weighed(lambda: loads.fills(level), written)
-        return cost + _weighed(lambda: loads.messages(parent, level), self._read[parent])
+        cost = cost + self._weighed(lambda: loads.fills(level), written)
+        return cost + self._weighed(lambda: loads.messages(parent, level), self._read[parent])
 
-
-def _weighed(amount: Callable[[], IntArray], weight: int) -> IntArray | int:
-    """Return an amount times its weight; it is not asked for where it weighs nothing."""
-    return amount() * weight if weight else 0
+    def _weighed(self, amount: Callable[[], IntArray], weight: int) -> IntArray | int:
+        """Return an amount times its weight; it is not asked for where it weighs nothing."""
+        return amount().astype(self._arithmetic.dtype, copy=False) * weight if weight else 0

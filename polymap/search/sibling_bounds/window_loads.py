@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from polymap.search.problem import IntArray
 
+Whole = NDArray[np.bool_]
+
 
 def fewest_elements(
     coefficients: Sequence[int],
     sizes: Sequence[IntArray],
     visits: Sequence[IntArray],
-    is_whole: Sequence[NDArray[np.bool_] | bool],
+    is_whole: Sequence[Whole],
 ) -> IntArray:
     """Return the fewest elements that all boxes of a grid have together, each box counted by itself.
 
@@ -31,7 +33,9 @@ def fewest_elements(
     found = _sum_of_sizes(sizes, visits)
     for p, r in permutations(range(len(coefficients)), 2):
         others = [visits[i] for i in range(len(coefficients)) if i not in (p, r)]
-        pair = _fewest_of_pair(coefficients[p], coefficients[r], (sizes[p], sizes[r]), (visits[p], visits[r]), is_whole[r])
+        pair = _fewest_of_pair(
+            coefficients[p], coefficients[r], (sizes[p], sizes[r]), (visits[p], visits[r]), is_whole[r]
+        )
         found = np.maximum(found, prod(others, start=pair))
     return found
 
@@ -45,7 +49,7 @@ def _sum_of_sizes(sizes: Sequence[IntArray], visits: Sequence[IntArray]) -> IntA
 
 
 def _fewest_of_pair(
-    first: int, second: int, sizes: tuple[IntArray, IntArray], visits: tuple[IntArray, IntArray], is_whole: object
+    first: int, second: int, sizes: tuple[IntArray, IntArray], visits: tuple[IntArray, IntArray], is_whole: Whole
 ) -> IntArray:
     """Return the fewest elements of two dims; of the parts of the second dim each residue modulo the first's
     coefficient counts by itself: at least one per part, and all residues of an interval together."""
