@@ -1,7 +1,7 @@
 """Tiles near those of a loop tree: what the loops over one dim may be changed to, all at once.
 
-The loops over a dim, outermost first, have tiles t1 >= t2 >= ... >= 1, the last of which is 1. Where a tile changes, the
-loops inside either keep their tiles or their trip counts; a factor may also go from one loop to another.
+The loops over a dim, outermost first, have tiles t1 >= t2 >= ... >= 1, the last of which is 1. Where a tile changes,
+other loops either keep their tiles or their trip counts; a factor may also go from one loop to another.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _multiples(extent: int, size: int, trips: Row) -> Row:
 
 
 def _sizes_near(extent: int, outer: int, tile: int, inner: int) -> list[int]:
-    """Return tiles to try for one: neighbours, doubles, equal shares of what is outside, multiples of what is inside."""
+    """Return tiles to try for one: neighbours, doubles, equal shares of those outside, multiples of the one inside."""
     found = {tile - 1, tile + 1, 2 * tile, -(-tile // 2), outer, inner, 3 * tile, -(-tile // 3)}
     for whole in {outer, extent}:
         trips = -(-whole // tile)
