@@ -16,6 +16,7 @@ from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
 from polymap.search.objective import exact_score, measure_of, measure_under
+from polymap.search.product_bounds import solve_products
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values

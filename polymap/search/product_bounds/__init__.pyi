@@ -1,0 +1,1 @@
+from polymap.search.product_bounds.answers import solve_products as solve_products
