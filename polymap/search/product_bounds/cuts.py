@@ -71,7 +71,7 @@ def _cuts_of_counts(programs: BoxPrograms, box: Box, point: FloatArray) -> Itera
             above = others - log(programs.sizes[group] / (at + 1))
             below = factor - log(at)
             if max(below, above) > LEAST_MOVE:
-                yield Cut(True, (group, d), at, max(0.0, below), max(0.0, above))
+                yield Cut(of_counts=True, place=(group, d), at=at, below=max(0.0, below), above=max(0.0, above))
 
 
 def _ends_near(extent: int, low: int, high: int, factor: float) -> Iterable[int]:
@@ -94,7 +94,8 @@ def _cuts_of_tiles(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterab
         whole = int(min(max(floor(tiles[at] + 1e-6), box.least[at]), box.most[at] - 1))
         below, above = log(tiles[at] / whole), log((whole + 1) / tiles[at])
         if min(below, above) > LEAST_MOVE:
-            yield Cut(False, (int(at[0]), int(at[1])), whole, below, above)
+            place = int(at[0]), int(at[1])
+            yield Cut(of_counts=False, place=place, at=whole, below=below, above=above)
 
 
 class Gains:

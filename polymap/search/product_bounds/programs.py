@@ -1,9 +1,9 @@
 """Geometric programs of orders of storage nodes under ranges of sibling counts and tiles: only limits differ.
 
 The variables are those of orders.Variables: the boxes of nodes and real spatial factors, as logarithms. A box of
-mappings (`Box`) tells fewest and most siblings per class of fan-outs and dim, and fewest and most indices of each node's
-tile, whole numbers. A factor is at most the most siblings, and the product of the others at most what the fewest leave
-of the fan-outs.
+mappings (`Box`) tells fewest and most siblings per class of fan-outs and dim, and fewest and most indices of each
+node's tile, whole numbers. A factor is at most the most siblings, and the product of the others at most what the
+fewest leave of the fan-outs.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class BoxPrograms:
             low[-1] = np.maximum(low[-1], inside)
         low = np.maximum.accumulate(low[::-1], axis=0)[::-1]
         high = np.maximum(np.minimum.accumulate(high, axis=0), low)
-        share = CLOSE * (length - np.arange(length)[:, None]) / (length + 1)
+        share: FloatArray = CLOSE * (length - np.arange(length)[:, None]) / (length + 1)
         found[: length * count] = (low + share * (high - low)).ravel()
         return found
 

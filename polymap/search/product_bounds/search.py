@@ -52,12 +52,15 @@ class ProductSearch:
         self.solved = 0
         self.queue: list[tuple[float, int, Bounded]] = []
 
-    def begin(self, goal: float, is_over: Callable[[], bool]) -> None:
-        """Fill the queue with the boxes of all orders."""
+    def begin(self, goal: float, is_over: Callable[[], bool]) -> bool:
+        """Fill the queue with the boxes of all orders; return whether there was time for them."""
         boxes = [self.programs.whole(order) for order in range(len(self._besides))]
         for begin in range(0, len(boxes), AT_ONCE):
+            if is_over():
+                return False
             for one in self._solve(boxes[begin : begin + AT_ONCE]):
                 self._push(one, goal)
+        return True
 
     @property
     def bound(self) -> float:
@@ -108,7 +111,9 @@ class ProductSearch:
         cuts = cuts_of(self.programs, one.box, one.point)
         known = [(self._gains.expected(one.box.order, cut), cut) for cut in cuts]
         new = [cut for score, cut in known if score is None]
-        best = max(((score, -number, cut) for number, (score, cut) in enumerate(known) if score is not None), default=None)
+        best = max(
+            ((score, -number, cut) for number, (score, cut) in enumerate(known) if score is not None), default=None
+        )
         return [*new, *([] if best is None else [best[2]])]
 
     def _parts(self, one: Bounded, cut: Cut) -> tuple[Box, Box]:
