@@ -28,6 +28,7 @@ ROWS = (
     ("report.figures",),
     ("report",),
     ("codegen.execute", "search.run"),
+    ("search.product_bounds",),
     ("codegen", "search.any_size", "search.sibling_bounds"),
     ("codegen.native", "search.heuristics"),
     ("codegen.faithful", "search.dividing", "search.enumeration"),

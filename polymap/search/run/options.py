@@ -62,6 +62,8 @@ class Tuning:
     """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3
     """And for what they prove when the best dividing mapping is known (limits.py)."""
+    products_share: float = 0.7
+    """Of what is left of the limit, for problems without windows before regions of tiles."""
     clashing_share: float = 0.2
     """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
     drawn_first: int = 80

@@ -5,6 +5,7 @@ polymap/explore.py has them in their order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -14,8 +15,9 @@ from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
-from polymap.search.objective import exact_score, measure_of, measure_under
+from polymap.search.objective import Measure, exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
+from polymap.search.product_bounds import ProductAnswer, solve_products
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.certificate import certificate
@@ -27,6 +29,9 @@ from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
 from polymap.search.sibling_bounds import SiblingSearch
+
+Known = tuple[Mapping, Fraction]  # a mapping with its exact value
+Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
 
 def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
@@ -342,7 +347,12 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     if search.regions is None and search.limits():
         return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
     measure = measure_of(search.objective, search.workload, search.arch)
-    search.regions = solve_regions(
+    products = _products(search, measure, first, report) if search.regions is None else None
+    if products is not None:
+        first = products.best
+        if first is not None and (products.bound is None or products.bound >= first[1]):
+            return AnySizeAnswer(first[0], first[1], products.solved, 0, is_final=True)
+    found = solve_regions(
         search.problem,
         search.objective,
         measure,
@@ -353,4 +363,18 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
         search.regions,
         floor,
     )
-    return search.regions
+    if products is not None and products.bound is not None and found.bound is not None:
+        found = replace(found, bound=max(products.bound, found.bound), evaluated=found.evaluated + products.solved)
+    search.regions = found
+    return found
+
+
+def _products(search: Search, measure: Measure, first: Known | None, report: Report) -> ProductAnswer | None:
+    """Return what geometric programs over boxes of mappings find; None where there are none."""
+    begun = search.limits.share()
+
+    def clock() -> float:
+        return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
+
+    question = search.problem, search.objective, measure
+    return solve_products(*question, clock, search.limits.work, first, report, search.annealer(divide=False))
