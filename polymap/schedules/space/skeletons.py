@@ -7,7 +7,7 @@ S1 ... Sm with the blocks in which the used groups of fan-outs stand.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, product
 from random import Random
@@ -23,10 +23,13 @@ NodeSet = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class BlockCount:
-    """How many blocks a skeleton has. plain: without a group; parts: how many groups stand in each other block."""
+    """How many blocks a skeleton has. plain: without a group; parts: how many groups stand in each other block. first,
+    last: whether the first and the last block are without a group."""
 
     plain: int
     parts: Vector
+    last: bool
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +69,31 @@ class Skeletons:
 
     def by_blocks(self) -> dict[BlockCount, int]:
         """Return the number of skeletons by their blocks."""
-        return self.counts(self._start)
+        totals: dict[BlockCount, int] = {}
+        for blocks in self.counts(self._start):
+            for first in (False, True):
+                ends, _ = self._choices(self._start, replace(blocks, first=first))
+                if ends:
+                    totals[replace(blocks, first=first)] = ends[-1]
+        return totals
 
     def draw(self, blocks: BlockCount, rng: Random) -> Skeleton:
         """Return one of the skeletons with these blocks, each as likely as any other."""
         sets: list[NodeSet] = []
         units: list[Vector] = []
         state = self._start
+        totals, choices = self._choices(state, blocks)
         while True:
-            totals, choices = self._choices(state, blocks)
-            nodes, after, blocks = choices[bisect_right(totals, rng.randrange(totals[-1]))]
-            if after is None:
+            choice = choices[bisect_right(totals, rng.randrange(totals[-1]))]
+            if choice.after is None:
                 units.append(self._used[state.placed :])
                 return Skeleton(tuple(sets), tuple(units))
-            sets.append(nodes)
-            units.append(self._used[state.placed : after.placed])
-            state = after
+            sets.append(choice.nodes)
+            units.append(self._used[state.placed : choice.after.placed])
+            state = choice.after
+            if choice.following is None:
+                choice.following = self._choices(state, choice.blocks)
+            totals, choices = choice.following
 
     def _steps(self, state: _State) -> tuple[tuple[NodeSet, _State], ...]:
         """Return what the next set of nodes may be, and the state after it."""
@@ -108,7 +120,7 @@ class Skeletons:
 
     def _last(self, state: _State) -> BlockCount:
         left = len(self._used) - state.placed
-        return BlockCount(0, (left,)) if left else BlockCount(1, ())
+        return BlockCount(0, (left,), last=False) if left else BlockCount(1, (), last=True)
 
     def _counts(self, state: _State) -> dict[BlockCount, int]:
         totals: dict[BlockCount, int] = {self._last(state): 1} if self._is_end(state) else {}
@@ -118,34 +130,52 @@ class Skeletons:
                 totals[blocks] = totals.get(blocks, 0) + ways
         return totals
 
-    def _listed(
-        self, state: _State, blocks: BlockCount
-    ) -> tuple[list[int], list[tuple[NodeSet, _State | None, BlockCount]]]:
-        """Return running totals of the ways to go on with exactly these blocks, and the choices they belong to."""
+    def _listed(self, state: _State, blocks: BlockCount) -> _Choices:
+        """Return running totals of the ways to go on with exactly these blocks, and the choices they belong to.
+
+        Of the first block it is said whether it has a group; of later ones that is open.
+        """
+        is_first = state is self._start
         ways: list[int] = []
-        choices: list[tuple[NodeSet, _State | None, BlockCount]] = []
-        if self._is_end(state) and self._last(state) == blocks:
+        choices: list[_Choice] = []
+        if self._is_end(state) and replace(blocks, first=False) == self._last(state) and (not is_first or blocks.first == blocks.last):
             ways.append(1)
-            choices.append(((), None, blocks))
+            choices.append(_Choice((), None, blocks))
         for nodes, after in self.steps(state):
-            inner = _without_block(blocks, after.placed - state.placed)
+            units = after.placed - state.placed
+            inner = _without_block(blocks, units) if not is_first or blocks.first == (not units) else None
             count = self.counts(after).get(inner, 0) if inner else 0
             if count and inner:
                 ways.append(count)
-                choices.append((nodes, after, inner))
+                choices.append(_Choice(nodes, after, inner))
         return list(accumulate(ways)), choices
+
+
+@dataclass(slots=True)
+class _Choice:
+    """The next set of nodes, the state after it and the blocks that are left. after None: there is no further set."""
+
+    nodes: NodeSet
+    after: _State | None
+    blocks: BlockCount
+    following: _Choices | None = None
+
+
+_Choices = tuple[list[int], list[_Choice]]
 
 
 def _with_block(blocks: BlockCount, units: int) -> BlockCount:
     """Return the blocks with one more in front, of so many groups."""
-    return BlockCount(blocks.plain, (units, *blocks.parts)) if units else BlockCount(blocks.plain + 1, blocks.parts)
+    if units:
+        return replace(blocks, parts=(units, *blocks.parts))
+    return replace(blocks, plain=blocks.plain + 1)
 
 
 def _without_block(blocks: BlockCount, units: int) -> BlockCount | None:
     """Return the blocks without the first one, of so many groups; None where there is none such."""
     if not units:
-        return BlockCount(blocks.plain - 1, blocks.parts) if blocks.plain else None
-    return BlockCount(blocks.plain, blocks.parts[1:]) if blocks.parts[:1] == (units,) else None
+        return BlockCount(blocks.plain - 1, blocks.parts, blocks.last) if blocks.plain else None
+    return BlockCount(blocks.plain, blocks.parts[1:], blocks.last) if blocks.parts[:1] == (units,) else None
 
 
 @cache

@@ -106,23 +106,22 @@ class _Mixture:
             drawn = family.draw(len(rows), self._chains, uniform)
             for i, row in enumerate(rows[drawn.kept].tolist()):
                 skeleton = family.skeletons.draw(family.blocks, rng)
-                mapping = self._builder.mapping(skeleton, family.used, drawn, i)
-                if mapping is not None:
-                    found[row] = mapping
+                found[row] = self._builder.mapping(skeleton, family.used, drawn, i)
         yield from (found[row] for row in sorted(found))
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """Loops of many draws of one family. kept: which draws these are. spread: [draw, dim, fan-out] trips; loops: [draw,
-    dim, slot] whether a temporal loop; trips: [draw, dim, number of the loop] of the temporal loops, outermost first;
-    keys: [draw, dim or group, slot] that sort a block's loops and groups. Slots: blocks without a group, then others."""
+    """Loops of many draws of one family. kept: which draws these are. spread: [draw, dim, fan-out] trips; trips: [draw,
+    dim, number of the loop] of the temporal loops, outermost first; orders: [draw, slot, place] the dims with a temporal
+    loop in the block, and its groups (numbered after the dims), of which counts says how many there are. Slots: blocks
+    without a group, then the others."""
 
     kept: Ints
     spread: list[list[list[int]]]
-    loops: list[list[list[bool]]]
     trips: list[list[list[int]]]
-    keys: list[list[list[float]]]
+    orders: list[list[list[int]]]
+    counts: list[list[int]]
 
 
 class _Rooms:
@@ -206,12 +205,24 @@ class _Family:
         points, columns, spread = points[kept], columns[kept], spread[kept]
         x = self._shuffled(points, uniform)
         loops = self._temporal(points, columns, x, uniform)
-        plain = loops[:, :, : self.blocks.plain].any(axis=1)
-        full = np.flatnonzero((~plain).sum(axis=1) <= 2)  # the first block and the last may be empty
+        inner = slice(int(self.blocks.first), self.blocks.plain - int(self.blocks.last))  # these hold a loop
+        full = np.flatnonzero(loops[:, :, inner].any(axis=1).all(axis=1))
         kept, columns, spread, loops = kept[full], columns[full], spread[full], loops[full]
         trips = self._factored(factors, columns, loops, uniform)
-        keys = uniform.random((len(kept), len(factors) + len(self.used), self._longest))
-        return _Drawn(kept, spread.tolist(), loops.tolist(), trips.tolist(), keys.tolist())
+        present = self._with_groups(loops)
+        keys = np.where(present, uniform.random(present.shape), 2.0)
+        orders, counts = np.argsort(keys, axis=2), present.sum(axis=2)
+        return _Drawn(kept, spread.tolist(), trips.tolist(), orders.tolist(), counts.tolist())
+
+    def _with_groups(self, loops: Booleans) -> Booleans:
+        """Return [draw, slot, dim or group] -> whether it has its loops there."""
+        present = np.zeros((len(loops), self._longest, loops.shape[1] + len(self.used)), dtype=np.bool_)
+        present[:, :, : loops.shape[1]] = loops.transpose(0, 2, 1)
+        first = loops.shape[1]
+        for slot, units in enumerate(self.blocks.parts, start=self.blocks.plain):
+            present[:, slot, first : first + units] = True
+            first += units
+        return present
 
     def _spatial(self, points: Ints, uniform: np.random.Generator) -> Ints:
         """Return [draw, dim] -> number of the trip counts on the fan-outs."""
@@ -319,9 +330,9 @@ class _Builder:
         self._spatial = cache(Spatial)
         self._stores = cache(self._stored)
 
-    def mapping(self, skeleton: Skeleton, used: Vector, drawn: _Drawn, row: int) -> Mapping | None:
-        """Return a draw as a tree; None where a block that must have a loop has none."""
-        loops, trips, keys, spread = drawn.loops[row], drawn.trips[row], drawn.keys[row], drawn.spread[row]
+    def mapping(self, skeleton: Skeleton, used: Vector, drawn: _Drawn, row: int) -> Mapping:
+        """Return a draw as a tree."""
+        orders, counts, trips, spread = drawn.orders[row], drawn.counts[row], drawn.trips[row], drawn.spread[row]
         tiles = [dim.extent for dim in self._dims]
         begun = [0] * len(tiles)
         slots = [0, sum(not units for units in skeleton.units)]
@@ -329,18 +340,13 @@ class _Builder:
         for block, units in enumerate(skeleton.units):
             slot = slots[bool(units)]
             slots[bool(units)] += 1
-            items = [(keys[d][slot], d, -1) for d in range(len(tiles)) if loops[d][slot]]
-            items += [(keys[len(tiles) + used.index(unit)][slot], 0, unit) for unit in units]
-            if not items and 0 < block < len(skeleton.sets):
-                return None
-            items.sort()
-            for _, d, unit in items:
-                if unit < 0:
-                    tiles[d] //= trips[d][begun[d]]
-                    begun[d] += 1
-                    nodes.append(self._temporal(self._dims[d].name, tiles[d]))
+            for item in orders[slot][: counts[slot]]:
+                if item < len(tiles):
+                    tiles[item] //= trips[item][begun[item]]
+                    begun[item] += 1
+                    nodes.append(self._temporal(self._dims[item].name, tiles[item]))
                 else:
-                    nodes += self._unit(unit, used, spread, tiles)
+                    nodes += self._unit(used[item - len(tiles)], used, spread, tiles)
             if block < len(skeleton.sets):
                 nodes += self._stores(skeleton.sets[block])
         return Mapping((*nodes, self._end))
