@@ -27,6 +27,7 @@ ROWS = (
     ("report.text",),
     ("report.figures",),
     ("report",),
+    ("sampling",),
     ("codegen.execute", "search.run"),
     ("codegen", "search.any_size"),
     ("codegen.native", "search.heuristics"),

@@ -61,7 +61,7 @@ class Skeletons:
             listed *= 2 ** (most + 1) - 1
         if listed > _MOST_SETS:
             what = f"{listed:,} sets of storage nodes would be listed"
-            raise BudgetError(Mistake("PM522", what, "Fewer levels, or levels that hold fewer tensors, leave fewer."))
+            raise BudgetError(Mistake("PM527", what, "Fewer levels, or levels that hold fewer tensors, leave fewer."))
         self._start = _State((0,) * len(holdings), 0)
         self.steps = cache(self._steps)
         self.counts = cache(self._counts)
@@ -97,9 +97,7 @@ class Skeletons:
 
     def _steps(self, state: _State) -> tuple[tuple[NodeSet, _State], ...]:
         """Return what the next set of nodes may be, and the state after it."""
-        options = [
-            _own_sets(holding, level) for holding, level in zip(self._holdings, state.levels, strict=True)
-        ]
+        options = [_own_sets(holding, level) for holding, level in zip(self._holdings, state.levels, strict=True)]
         found: list[tuple[NodeSet, _State]] = []
         for choice in product(*options):
             heads = [own[0] for own in choice if own]
@@ -138,7 +136,11 @@ class Skeletons:
         is_first = state is self._start
         ways: list[int] = []
         choices: list[_Choice] = []
-        if self._is_end(state) and replace(blocks, first=False) == self._last(state) and (not is_first or blocks.first == blocks.last):
+        if (
+            self._is_end(state)
+            and replace(blocks, first=False) == self._last(state)
+            and (not is_first or blocks.first == blocks.last)
+        ):
             ways.append(1)
             choices.append(_Choice((), None, blocks))
         for nodes, after in self.steps(state):

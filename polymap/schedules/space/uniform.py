@@ -68,11 +68,6 @@ def uniform_trees(workload: Workload, arch: Architecture, seed: int) -> Iterator
     )
 
 
-def relaxed_count(workload: Workload, arch: Architecture) -> float:
-    """Return how many draws there are, those that are thrown away included: legal trees are this times the share kept."""
-    return _Mixture(workload, arch).total
-
-
 class _Mixture:
     """The families of draws, one per set of used groups and number of blocks, with their weights."""
 
@@ -297,8 +292,10 @@ class _Factors:
     def _weights(self, loops: int) -> Floats:
         """Return [value, what is left] -> ways to factor what is left after the first of `loops` factors."""
         rows = [
-            [float(chains(TileRule.DIVIDE, rest, loops - 1)) if value % rest == 0 and rest < value else 0.0
-             for rest in self.divisors]
+            [
+                float(chains(TileRule.DIVIDE, rest, loops - 1)) if value % rest == 0 and rest < value else 0.0
+                for rest in self.divisors
+            ]
             for value in self.divisors
         ]
         return np.array(rows)
