@@ -27,6 +27,7 @@ ROWS = (
     ("report.text",),
     ("report.figures",),
     ("report",),
+    ("sampling",),
     ("codegen.execute", "search.run"),
     ("search.product_bounds",),
     ("codegen", "search.any_size", "search.sibling_bounds"),
