@@ -236,7 +236,8 @@ class StructureSearch:
         if any(end is None for end in ends):
             return
         total = tuple(part + (end or 0) for part, end in zip(node.parts, ends, strict=True))
-        if not self._beats(self._value(total)):
+        bound = self._value(total)
+        if bound is None or not self._beats(bound):
             return
         free = tuple(
             None if cap is None else cap - used + own
@@ -245,14 +246,13 @@ class StructureSearch:
         chain, fixed = ordered_chain(node.chain), self._without_window(node, total)
         mappings = best_mappings(self.tables, chain, fixed, free)
         self._offer(mappings)
-        bound = self._value(total)
         if not thorough or self.window is None or not self._beats(bound):
             return
-        if any(self._value(completed.parts) <= bound for completed in mappings):
+        if self._reaches(mappings, bound):
             return
         for others in separated_mappings(self.tables, chain, fixed, free):
             self._offer(others)
-            if not self._beats(bound) or any(self._value(completed.parts) <= bound for completed in others):
+            if not self._beats(bound) or self._reaches(others, bound):
                 return
             self._check_time()
 
@@ -262,11 +262,18 @@ class StructureSearch:
 
     def _offer(self, mappings: tuple[CompletedMapping, ...]) -> None:
         for completed in mappings:
-            if self._beats(self._value(completed.parts)):
-                self.incumbent.add(self._value(completed.parts), completed)
+            value = self._value(completed.parts)
+            if value is not None and self._beats(value):
+                self.incumbent.add(value, completed)
 
-    def _value(self, parts: Parts) -> int:
-        return self.tables.measure.value(_sum(parts, self.tables.start), self.tables.compute_cycles)
+    def _reaches(self, mappings: tuple[CompletedMapping, ...], bound: int) -> bool:
+        """Return whether one of the mappings is as good as a bound of them."""
+        values = (self._value(completed.parts) for completed in mappings)
+        return any(value is not None and value <= bound for value in values)
+
+    def _value(self, parts: Parts) -> int | None:
+        """Return the objective, scaled; None where a limit is broken."""
+        return self.tables.measure.value_within_limits(_sum(parts, self.tables.start), self.tables.compute_cycles)
 
     def _beats(self, value: int) -> bool:
         return self.incumbent.beats(value)
@@ -326,8 +333,8 @@ class StructureSearch:
         ]
         found: list[Branching] = []
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
-            value = measure.value(vector, tables.compute_cycles)
-            if self._beats(value):
+            value = measure.value_within_limits(vector, tables.compute_cycles)
+            if value is not None and self._beats(value):
                 found.append(Branching(value, move, number, level, tuple(row)))
         return found
 
@@ -378,7 +385,8 @@ class StructureSearch:
         assert self.incumbent.value is not None
         spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
         total = through(priced, move, limit)
-        room = self.incumbent.value - self._value(tuple(0 for _ in node.parts))
+        tables = self.tables
+        room = self.incumbent.value - tables.measure.value(tables.start, tables.compute_cycles)
         most = room * multipliers.unit - (node.parts[0] * multipliers.unit + spent - multipliers.allowance)
         return _less(priced.arithmetic, total, most)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise, permutations, product
 from math import prod
 
@@ -28,7 +27,7 @@ from polymap.search.dividing.chain import (
 )
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.dividing.node_costs import read_weights
-from polymap.search.dividing.window_paths import Crossing, DimView, dim_view, tile_counts, tile_messages
+from polymap.search.dividing.window_paths import Crossing, DimView, window_counts
 from polymap.search.problem import Intrinsic, TensorTerm, inside_of, may_stand, ordered
 
 Vector = tuple[int, ...]
@@ -90,7 +89,7 @@ def _covers(old: Vector, new: Vector) -> bool:
 
 
 def value_of(tables: Tables, completed: CompletedMapping) -> int:
-    """Return the objective of a mapping, scaled."""
+    """Return the objective of a mapping, scaled, limits aside."""
     return tables.measure.value(_sum(completed.parts, tables.start), tables.compute_cycles)
 
 
@@ -114,7 +113,9 @@ def _chain_mappings(
             continue
         for parts, orders in path.best_orders(blocks, below):
             total = _sum(fixed, parts)
-            value = tables.measure.value(_sum(total, tables.start), tables.compute_cycles)
+            value = tables.measure.value_within_limits(_sum(total, tables.start), tables.compute_cycles)
+            if value is None:
+                continue
             if tables.measure.is_front or not best or value < best[0][0]:
                 best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
     kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
@@ -212,6 +213,7 @@ class _WindowPath:
         self._placed = placed
         self._factors = tables.factors
         self._windows = tuple(group for group in term.groups if group.is_window)
+        self._counts = window_counts(tables.caches)
 
     def fits(self, node: ChainNode, free_bits: tuple[int | None, ...]) -> bool:
         """Return whether a node of the window tensor fits into what the other tensors leave (others do)."""
@@ -300,23 +302,23 @@ class _WindowPath:
         node = self._placed_node(parent, level, tile)
         messages = self._factors.messages(term, parent, level)
         for group in self._windows:
-            messages *= tile_messages(group.coefficients, self._views(node, tile, group.dims))
+            messages *= self._counts.tile_messages(group.coefficients, self._views(node, tile, group.dims))
         each = [read_weights(self._factors, term, component, parent, level) for component in tables.measure.components]
         size = self._size(node)[0] if any(held for _, _, held in each) else 0
         weights = tuple((written, messages * read) for written, read, _ in each)
         return _WindowNode(tile, node.plain, node.dims, weights, tuple(size * held for _, _, held in each))
 
     def _views(self, node: _WindowNode, inside: Vector, dims: tuple[str, ...]) -> tuple[DimView, ...]:
-        names = self._tables.problem.dims
-        return tuple(_view(node.tile[names.index(dim)], inside[names.index(dim)], *node.dims[dim]) for dim in dims)
+        names, view = self._tables.problem.dims, self._counts.dim_view
+        return tuple(view(node.tile[names.index(dim)], inside[names.index(dim)], *node.dims[dim]) for dim in dims)
 
     def _size(self, node: _WindowNode) -> Amounts:
         """Return the elements that one instance of the node holds, and those of one message that loads it whole."""
         fills = reads = node.plain
         for group in self._windows:
             views = self._views(node, node.tile, group.dims)
-            fills *= tile_counts(group.coefficients, views, united=False)[0]
-            reads *= tile_counts(group.coefficients, views)[0]
+            fills *= self._counts.tile_counts(group.coefficients, views, united=False)[0]
+            reads *= self._counts.tile_counts(group.coefficients, views)[0]
         return fills, reads
 
     def _overlap(self, node: _WindowNode, inside: Vector, carried: int) -> Amounts:
@@ -332,15 +334,10 @@ class _WindowPath:
             views = self._views(node, inside, group.dims)
             position = group.dims.index(dims[carried]) if dims[carried] in group.dims else None
             for united in (False, True):
-                _, outside, own = tile_counts(group.coefficients, views, united=united)
+                _, outside, own = self._counts.tile_counts(group.coefficients, views, united=united)
                 kept = outside if position is None else own[position]
                 fills, reads = (fills, reads * kept) if united else (fills * kept, reads)
         return fills, reads
-
-
-@lru_cache(maxsize=100_000)
-def _view(tile: int, inside: int, crossings: tuple[Crossing, ...], order: tuple[tuple[int, int], ...]) -> DimView:
-    return dim_view(tile, inside, crossings, order)
 
 
 def _keep(front: list[OpenLabel], new: OpenLabel) -> None:

@@ -15,49 +15,39 @@ from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
-from polymap.search.objective import exact_score, measure_of, measure_under
+from polymap.search.objective import Measure, exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
+from polymap.search.product_bounds import ProductAnswer, solve_products
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.certificate import certificate
-from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
-from polymap.search.run.options import check_options
+from polymap.search.run.feasible import AnySize, Dividing, walk_begun
+from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
-from polymap.search.run.state import QUICKLY_COUNTED, Asked, Divided, OnProgress, Search, counted_space
+from polymap.search.run.state import Asked, Divided, Search, counted_space
+from polymap.search.sibling_bounds import SiblingSearch
 
-COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
-CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
-DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
+Known = tuple[Mapping, Fraction]  # a mapping with its exact value
+Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
 
-def read_question(
-    workload: Workload,
-    arch: Architecture,
-    objective: str,
-    tiles: str,
-    time_limit_s: float,
-    workers: int,
-    seed: int,
-    on_progress: OnProgress | None,
-    clock: Callable[[], float],
-    constraints: object,
-    memory_limit_mb: int | None,
-    work_limit: int | None,
-) -> Search:
+def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
     """Return the search of what is asked, of which nothing is done yet.
 
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """
-    check_options(tiles, time_limit_s, workers, seed, memory_limit_mb, work_limit)
-    goal = parse_objective(objective, arch)
-    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    processes = Processes(workers)
-    limits = Limits(clock, time_limit_s, Memory(memory_limit_mb, processes.pids), work_limit)
-    return Search(Asked(workload, arch, goal, tiles, rules, seed), limits, processes, on_progress)
+    options.check()
+    goal = parse_objective(options.objective, arch)
+    rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
+    processes = Processes(options.workers)
+    memory = Memory(options.memory_limit_mb, processes.pids)
+    limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
+    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed)
+    return Search(asked, limits, processes, options.on_progress)
 
 
 def refuse_clashing_words(search: Search) -> SearchResult | None:
@@ -111,7 +101,7 @@ def search_dividing_tiles(search: Search) -> SearchResult | None:
 
 def enumerate_few_trees(search: Search) -> SearchResult | None:
     """Answer with the best of all trees where they are few: the optimum over tiles of any size."""
-    search.size = search.space_size(search.limits.until(search.limits.share() + COUNTING_SHARE))
+    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
     done = _walked(search, search.size)
     if done is None:
         return None
@@ -121,6 +111,32 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
     if search.rules:
         return search.infeasible(_clashing(search, AnySize))
     return search.infeasible((f"none of the {done.evaluated:,} legal loop trees is within the capacities",))
+
+
+def bound_structures(search: Search) -> SearchResult | None:
+    """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
+    if not search.divides:
+        _raise_floors(search, None, TUNING.first_structures_share, refined=False)
+    return None
+
+
+def refine_structures(search: Search) -> SearchResult | None:
+    """Raise the floors further, structure by structure, best first; answer where the best value is met."""
+    assert search.divided is not None
+    best, value = _best_divided(search, search.divided)
+    _raise_floors(search, value, TUNING.structures_share, refined=True)
+    if best is None or value is None:
+        nothing_fits = any(one.bound is None for one in search.siblings)
+        return search.infeasible(search.divided.result.clash) if nothing_fits else None
+    if search.floors[0] > value:
+        raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
+    if len(search.siblings) > 1:
+        return None
+    search.report(best, value, search.floors[0])
+    if search.floors[0] < value:
+        return None
+    space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
+    return search.closed((best,), (), space)
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
@@ -145,6 +161,28 @@ def bound_regions(search: Search) -> SearchResult:
     mapping = found.best or search.written()
     left = ((max(search.floors[0], found.bound or search.floors[0]),),)
     return search.closed(() if mapping is None else (mapping,), left, space)
+
+
+def _raise_floors(search: Search, value: Fraction | None, share: float, *, refined: bool) -> None:
+    """Raise the floors, one per part of the objective, for a share of the limit; value: the best one of the first part.
+    refined: whether single structures are looked at."""
+    if not search.siblings:
+        measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
+        search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
+    stop = search.limits.until(search.limits.share() + share)
+    for place, one in enumerate(search.siblings):
+        best = value if place == 0 else None
+        found = one.go_on(best, stop, search.limits.work, refined=refined)
+        if found is not None:
+            rest = search.floors[place + 1 :]
+            search.floors = (*search.floors[:place], max(found, search.floors[place]), *rest)
+
+
+def _best_divided(search: Search, divided: Divided) -> tuple[Mapping | None, Fraction | None]:
+    """Return the best dividing mapping with its exact value, of an order or a front its first part's."""
+    best = divided.result.best
+    score = None if best is None else exact_score(search.workload, search.arch, search.objective, best)
+    return (None, None) if score is None else (best, score.value)
 
 
 def _report_program_order(search: Search) -> None:
@@ -176,18 +214,25 @@ def _divided(search: Search) -> Divided:
     return Divided(found, mappings, outcome)
 
 
-def _solved(search: Search, stop: Stop) -> Outcome:
+def _solved(search: Search, limit: Stop) -> Outcome:
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    met = False
+
+    def stop() -> bool:
+        return met or limit()
 
     def report(found: Found, bound: int) -> None:
+        nonlocal met
         least = measure.unscaled_values(bound) if search.divides else search.floors
         value = None if not found else measure.unscaled(found[0][0])
+        # No mapping at all is better.
+        met = value is not None and len(search.objective.singles) == 1 and value <= search.floors[0]
         front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
     polish = _dividing_polish(search)
-    if search.outcome is None and polish is not None and search.instances() > QUICKLY_COUNTED:
-        first = polish.first(DRAWN_FIRST)
+    if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
+        first = polish.first(TUNING.drawn_first)
         if first is not None:
             report((first,), 0)
             search.outcome = Outcome((first,), None, Count(), 0, None)
@@ -201,6 +246,7 @@ def _solved(search: Search, stop: Stop) -> Outcome:
         work=search.limits.work,
         polish=polish,
         draw=draw_by_annealing(search.problem, measure),
+        caches=search.caches,
     )
     return search.outcome
 
@@ -236,7 +282,7 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
     if not search.rules:
         return ("every mapping with tiles that divide was refuted: none is within the capacities",)
     alone = search.divides
-    stop = search.limits if alone else search.limits.until(search.limits.share() + CLASHING_SHARE)
+    stop = search.limits if alone else search.limits.until(search.limits.share() + TUNING.clashing_share)
     return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
@@ -244,7 +290,7 @@ def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
     does not suffice, half of it is spent on a part of them, and the regions have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > FEW_TREES or search.objective.goal is Goal.PARETO or search.limits():
+    if trees is None or trees > TUNING.few_trees or search.objective.goal is Goal.PARETO or search.limits():
         return None
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules
@@ -301,7 +347,12 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     if search.regions is None and search.limits():
         return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
     measure = measure_of(search.objective, search.workload, search.arch)
-    search.regions = solve_regions(
+    products = _products(search, measure, first, report) if search.regions is None else None
+    if products is not None:
+        first = products.best
+        if first is not None and (products.bound is None or products.bound >= first[1]):
+            return AnySizeAnswer(first[0], first[1], products.solved, 0, is_final=True)
+    found = solve_regions(
         search.problem,
         search.objective,
         measure,
@@ -310,5 +361,20 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
         report,
         search.annealer(divide=False),
         search.regions,
+        floor,
     )
-    return search.regions
+    if products is not None and products.bound is not None and found.bound is not None:
+        found = replace(found, bound=max(products.bound, found.bound), evaluated=found.evaluated + products.solved)
+    search.regions = found
+    return found
+
+
+def _products(search: Search, measure: Measure, first: Known | None, report: Report) -> ProductAnswer | None:
+    """Return what geometric programs over boxes of mappings find; None where there are none."""
+    begun = search.limits.share()
+
+    def clock() -> float:
+        return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
+
+    question = search.problem, search.objective, measure
+    return solve_products(*question, clock, search.limits.work, first, report, search.annealer(divide=False))

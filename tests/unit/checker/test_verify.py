@@ -145,7 +145,6 @@ def test_the_command_line_writes_and_checks(tmp_path, capsys: pytest.CaptureFixt
     [
         (("verify",), "verify needs a FILE"),
         (("verify", "no/such/file"), "cannot read"),
-        (("explore", *SMALL, "--arch", "flat3", "--certificate", "x"), "--certificate needs --tiles divide"),
     ],
 )
 def test_bad_words_are_told(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:

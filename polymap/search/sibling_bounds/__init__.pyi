@@ -1,0 +1,1 @@
+from polymap.search.sibling_bounds.engine import SiblingSearch as SiblingSearch

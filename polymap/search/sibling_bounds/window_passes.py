@@ -1,0 +1,125 @@
+"""What a window of two dims loads at least over all nests of loops: once, and per further pass of loops that it lacks.
+
+A tile of t_p x t_r indices moves over x_p x x_r of them; elements are {c_p p + c_r r}. Let the outermost loop cut the
+box into blocks of y indices along one dim: the blocks' loads add up, less what the last tile of a block has in common
+with the first tile of the next one. That tile starts at index 0; the last one ends with the block and, where there are
+several, does not start before index t. The least over all loops and sizes is what no nest goes below, partial tiles
+included.
+
+Loops over other dims may repeat the window's loops, anywhere outside of the innermost of these (over dim j, from more
+than t_j indices to t_j; loops further in leave the tile as it is). With V the loads of one pass, a pass repeated
+around a box x costs V(x) less what the first tile has in common with the last one, but nothing where the box (a rest)
+has no more than t_j indices; around blocks of x it costs their sum. Hence m passes load at least V + (m - 1) R, R the
+least of these, by induction over the loops from inside.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from polymap.arithmetic import FloatArray
+
+_MOST_WORK = 3e7  # array elements that one window's tables may take
+
+
+def pass_tables(extents: tuple[int, int], coefficients: tuple[int, int]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the least loads per tile [t_p - 1, t_r - 1]: of one pass, and per further pass where the innermost loop is
+    over the first or the second dim [2, t_p - 1, t_r - 1]. None: the tables would be too large."""
+    n, m = extents
+    if float(n * m) ** 2 * (n + m) > _MOST_WORK:
+        return None
+    return _tables(extents, coefficients)
+
+
+@cache
+def _tables(extents: tuple[int, int], coefficients: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
+    passes = _Passes(extents, coefficients)
+    for x in range(1, extents[0] + 1):
+        for z in range(1, extents[1] + 1):
+            passes.fill(x, z)
+    n, m = extents
+    return passes.once[n, m], passes.again[:, n, m]
+
+
+class _Passes:
+    """The recursion for all tiles at once. once[x, z], again[j, x, z]: per tile, of a box of x times z indices."""
+
+    def __init__(self, extents: tuple[int, int], coefficients: tuple[int, int]) -> None:
+        n, m = extents
+        self.coefficients = coefficients
+        self.tiles = (np.arange(1, n + 1)[:, None], np.arange(1, m + 1)[None, :])
+        self.once = np.zeros((n + 1, m + 1, n, m))
+        self.again = np.zeros((2, n + 1, m + 1, n, m))
+
+    def fill(self, x: int, z: int) -> None:
+        """Work out one box, all smaller ones known."""
+        box = (x, z)
+        elements = float(fewest_in_box(self.coefficients, box))
+        best = np.where((x <= self.tiles[0]) & (z <= self.tiles[1]), elements, np.inf)
+        again = np.full((2, *best.shape), np.inf)
+        for axis in (0, 1):
+            if box[axis] > 1:
+                blocks, once, repeated = self._cut(box, axis)
+                closed = np.where(blocks >= self.tiles[axis], once, np.inf)
+                np.minimum(best, closed.min(axis=0), out=best)
+                for j in (0, 1):
+                    own = repeated[:, j]
+                    limit = self.tiles[axis] + (axis == j)
+                    np.minimum(again[j], np.where(blocks >= limit, own, np.inf).min(axis=0), out=again[j])
+        self.once[x, z] = np.maximum(best, elements)
+        around = np.maximum(self.once[x, z] - self._shared(box, box, None, 0), 0.0)
+        for j in (0, 1):
+            np.minimum(again[j], around, out=again[j])
+            self.again[j, x, z] = np.where(box[j] > self.tiles[j], again[j], 0.0)
+
+    def _cut(self, box: tuple[int, int], axis: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the blocks [y, 1, 1] into which a loop can cut one dim of the box, and per block and tile what the
+        blocks load together: in one pass, and per further pass [y, j, tile]."""
+        length = box[axis]
+        y = np.arange(1, length)
+        count, rest = length // y, length % y
+        blocks, rests = (y, rest) if axis == 0 else (box[0], box[0])
+        other, others = (box[1], box[1]) if axis == 0 else (y, rest)
+        counts, has_rest = count[:, None, None], (rest > 0)[:, None, None]
+        full, last = self.once[blocks, other], self.once[rests, others]
+        sizes = y[:, None, None]
+        block = (sizes, box[1]) if axis == 0 else (box[0], sizes)
+        short = rest[:, None, None]
+        after = (short, box[1]) if axis == 0 else (box[0], short)
+        once = counts * full - (counts - 1) * self._shared(block, block, axis, sizes)
+        once = once + np.where(has_rest, last - self._shared(block, after, axis, sizes), 0.0)
+        again = [counts * self.again[j][blocks, other] + self.again[j][rests, others] * has_rest for j in (0, 1)]
+        return sizes.astype(np.float64), once, np.stack(again, axis=1)
+
+    def _shared(self, box: object, after: object, axis: int | None, step: object) -> FloatArray:
+        """Return how many elements the last tile of a box and the first one of the box after it share at most; that
+        one starts `step` indices further along a dim."""
+        ends: list[tuple[FloatArray, FloatArray]] = []
+        for which in (0, 1):
+            low, high = 0.0, 0.0
+            for d, coefficient in enumerate(self.coefficients):
+                tile = self.tiles[d]
+                if which == 0:
+                    length = box[d]  # type: ignore[index]
+                    first = np.maximum(length - tile, np.where(length > tile, tile, 0))
+                    final = length - 1
+                else:
+                    start = step if axis == d else 0
+                    first, final = start, start + np.minimum(tile, after[d]) - 1  # type: ignore[index]
+                low = low + coefficient * (first if coefficient > 0 else final)
+                high = high + coefficient * (final if coefficient > 0 else first)
+            ends.append((low, high))
+        overlap = np.minimum(ends[0][1], ends[1][1]) - np.maximum(ends[0][0], ends[1][0]) + 1
+        most = np.minimum(self.tiles[0], after[0]) * np.minimum(self.tiles[1], after[1])  # type: ignore[index]
+        return np.clip(overlap, 0.0, most)
+
+
+def fewest_in_box(coefficients: tuple[int, int], box: tuple[int, int]) -> int:
+    """Return how many elements of a window intervals of indices touch at least; exact where a coefficient is 1 or -1."""
+    least = box[0] + box[1] - 1
+    for p, r in ((0, 1), (1, 0)):
+        if abs(coefficients[r]) == 1:
+            least = max(least, (box[p] - 1) * min(abs(coefficients[p]), box[r]) + box[r])
+    return least
