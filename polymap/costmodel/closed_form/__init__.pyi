@@ -39,6 +39,7 @@ from polymap.costmodel.closed_form.dividing_tiles import (
     count_dividing as count_dividing,
 )
 from polymap.costmodel.closed_form.groups import (
+    DimKind as DimKind,
     TensorModel as TensorModel,
     Window as Window,
     WorkloadModel as WorkloadModel,
@@ -47,8 +48,8 @@ from polymap.costmodel.closed_form.groups import (
 from polymap.costmodel.closed_form.nest import (
     TEMPORAL as TEMPORAL,
     Loop as Loop,
+    LoopNestView as LoopNestView,
     MachineModel as MachineModel,
-    Nest as Nest,
     Node as Node,
     machine_model as machine_model,
     nest_of as nest_of,

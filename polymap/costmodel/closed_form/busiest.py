@@ -30,7 +30,7 @@ from polymap.costmodel.closed_form.digits import (
     runs,
     times_of,
 )
-from polymap.costmodel.closed_form.groups import TensorModel
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans, Integers, WindowTable, window_table
@@ -83,16 +83,16 @@ def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest[int], ..
     first_fills = 0
     for row in rows:
         tensor = counter.model.tensors[row.tensor]
-        instances = _trips(counter, tensor, 0, fans[row.level], (0, 1, 2))
+        instances = _trips(counter, tensor, 0, fans[row.level], tuple(DimKind))
         reads, writes = row.reads // instances, row.writes // instances
         if tensor.written and last is None:
             first_fills = initial_of(tensor, row.tile, 0)
         elif tensor.written and last is not None:
             above, here = fans[last.level], fans[row.level]
             stays = last.drains if last.level else last.tile
-            parents = _trips(counter, tensor, 0, above, (0, 1, 2))
+            parents = _trips(counter, tensor, 0, above, tuple(DimKind))
             events = (row.fills + stays - last.fills) if last.level else row.fills + stays - first_fills
-            offsets = _trips(counter, tensor, above, here, (1, 2))
+            offsets = _trips(counter, tensor, above, here, (DimKind.SINGLE, DimKind.WINDOW))
             first_fills = (
                 fills_of_target(events // parents, stays // parents, first_fills) // offsets if row.fills else 0
             )
@@ -103,7 +103,7 @@ def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest[int], ..
     return tuple(Busiest(read, written, read + written) for read, written in use)
 
 
-def _trips(counter: Counter, tensor: TensorModel, low: int, high: int, kinds: tuple[int, ...]) -> int:
+def _trips(counter: Counter, tensor: TensorModel, low: int, high: int, kinds: tuple[DimKind, ...]) -> int:
     """Return the product of the trips of loops over dims of these kinds on fan-outs low <= fan-out < high."""
     return prod(
         loop.trips for loop in counter.nest.loops if low <= loop.fanout < high and tensor.kinds[loop.dim] in kinds
@@ -157,7 +157,8 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
 
 def _may_be_busier(counter: Counter, dim: int) -> bool:
     return any(
-        tensor.kinds[dim] == 2 or (tensor.written and tensor.kinds[dim] == 0) for tensor in counter.model.tensors
+        tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
+        for tensor in counter.model.tensors
     )
 
 
@@ -186,7 +187,7 @@ class Instances:
         return moves.reads, moves.writes
 
     def _shares_of(self, tensor: TensorModel, number: int, pins: Pins) -> Shares:
-        told = [loop.position for loop in self._counter.nest.loops if tensor.kinds[loop.dim] == 1]
+        told = [loop.position for loop in self._counter.nest.loops if tensor.kinds[loop.dim] is DimKind.SINGLE]
         key = number, tuple((position, pins[position]) for position in told if position in pins)
         if key not in self._shares:
             self._shares[key] = shares_of(self._counter, tensor, number, dict(key[1]))
@@ -329,7 +330,7 @@ class _Count:
     def _chain(self, dim: int, node: Node) -> Chain:
         """Return what the loops of a dim outside of the factors are to one instance of the node."""
         fans = self._nodes[-1].fans
-        told = self._tensor.kinds[dim]
+        told = self._tensor.kinds[dim] is not DimKind.IDLE
         pins = {
             loop.position: self._pins.get(loop.position, 0) if told else 0
             for loop in self._counter.nest.chains[dim]
@@ -340,14 +341,14 @@ class _Count:
 
     def _all(self, dim: int, node: Node) -> int:
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
-        if self._tensor.kinds[dim]:
+        if self._tensor.kinds[dim] is not DimKind.IDLE:
             return kept_indices(extent, chain, len(chain), Clock.OWN)
         return places(chain, times_of(chain), extent)
 
     def _kept(self, dim: int, node: Node, carry: Loop[int], outside: int) -> int:
         """Return the elements along a dim that stay at a carry, or its steps where the tensor lacks it."""
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
-        if self._tensor.kinds[dim]:
+        if self._tensor.kinds[dim] is not DimKind.IDLE:
             return 0 if carry.dim == dim else kept_indices(extent, chain, outside, Clock.MACHINE)
         return self._counter.factors.places(extent, chain, outside, moving=carry.dim == dim)
 

@@ -12,8 +12,8 @@ from copy import copy
 from typing import Any, Generic, Protocol, TypeVar
 
 from polymap.costmodel.closed_form.digits import Chain, Clock, Code, Cut, History, Link, Part, Track
-from polymap.costmodel.closed_form.groups import TensorModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Nest, Node
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, LoopNestView, MachineModel, Node
 from polymap.costmodel.closed_form.window_tables import Ask, Carry, is_spread
 
 Value = TypeVar("Value")
@@ -61,7 +61,7 @@ class Chains:
 
     __slots__ = ("_known", "_machine", "nest")
 
-    def __init__(self, machine: MachineModel, nest: Nest) -> None:
+    def __init__(self, machine: MachineModel, nest: LoopNestView) -> None:
         self._machine, self.nest = machine, nest
         self._known: dict[
             tuple[int, int, int, Siblings, tuple[tuple[int, int], ...]], tuple[tuple[Chain, ...], ...]
@@ -175,7 +175,9 @@ class NodeCarries(Generic[Value]):
         self.tensor, self._nest, self._factors, self._clock = tensor, nest, factors, clock
         self.above = [loop for loop in nest.loops if loop.fanout == TEMPORAL and loop.position < between[1].position]
         shared, told = chains.at(between, siblings, pins)
-        self.chains = tuple(told[dim] if kind == 1 else shared[dim] for dim, kind in enumerate(tensor.kinds))
+        self.chains = tuple(
+            told[dim] if kind is DimKind.SINGLE else shared[dim] for dim, kind in enumerate(tensor.kinds)
+        )
         self.axes = axes_of(nest.extents, self.chains, tensor)
         self._judges = [judge] * len(nest.extents)
 
@@ -197,9 +199,9 @@ class NodeCarries(Generic[Value]):
         """Return the factors of all steps, windows left out."""
         found: list[Value] = []
         for dim, (chain, kind) in enumerate(zip(self.chains, self.tensor.kinds, strict=True)):
-            if kind == 1:
+            if kind is DimKind.SINGLE:
                 found.append(self._factors.kept(self._nest.extents[dim], chain, len(chain), Clock.OWN))
-            elif kind == 0 and chain:
+            elif kind is DimKind.IDLE and chain:
                 found.append(self._factors.places(self._nest.extents[dim], chain, len(chain)))
         return found
 
@@ -213,19 +215,19 @@ class NodeCarries(Generic[Value]):
         now = {
             dim: self._still(dim, outside[dim])
             for dim, kind in enumerate(kinds)
-            if kind == 1 or (kind == 0 and self.chains[dim])
+            if kind is DimKind.SINGLE or (kind is DimKind.IDLE and self.chains[dim])
         }
         for loop in reversed(self.above):
             dim = loop.dim
             outside[dim] -= 1
-            if kinds[dim] != 1:
+            if kinds[dim] is not DimKind.SINGLE:
                 if dim in now:
                     now[dim] = self._moving(dim, outside[dim])
                 if 0 not in now.values():
                     yield loop, outside, now
             if dim in now:
                 now[dim] = self._still(dim, outside[dim])
-                if kinds[dim] == 1 and now[dim] == 0:
+                if kinds[dim] is DimKind.SINGLE and now[dim] == 0:
                     return  # further out every carry moves this dim
 
     def cuts_of_windows(self, carry: Loop[Any], outside: Sequence[int]) -> tuple[Cuts, ...]:
@@ -277,7 +279,7 @@ class NodeCarries(Generic[Value]):
 
     def judged_dims(self) -> list[int]:
         """Return the dims that the tensor lacks along which siblings that hold an element may idle."""
-        return [dim for dim, kind in enumerate(self.tensor.kinds) if kind == 0 and self._is_judged(dim)]
+        return [dim for dim, kind in enumerate(self.tensor.kinds) if kind is DimKind.IDLE and self._is_judged(dim)]
 
     def _is_judged(self, dim: int) -> bool:
         """Return whether steps of an idle dim must be judged: an instance's own clock lets it keep what it has."""
@@ -286,7 +288,7 @@ class NodeCarries(Generic[Value]):
 
     def _still(self, dim: int, outside: int) -> Value:
         extent, chain = self._nest.extents[dim], self.chains[dim]
-        if self.tensor.kinds[dim]:
+        if self.tensor.kinds[dim] is not DimKind.IDLE:
             return self._factors.kept(extent, chain, outside, self._clock)
         if self._is_judged(dim):
             return self._judged(dim, Cut(outside, moved=False), None)

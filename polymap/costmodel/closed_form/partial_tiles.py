@@ -53,8 +53,8 @@ from polymap.costmodel.closed_form.digits import (
     spread,
     times_of,
 )
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Nest, Node
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, LoopNestView, MachineModel, Node
 from polymap.costmodel.closed_form.window_sums import (
     all_elements,
     distinct_elements,
@@ -72,7 +72,7 @@ class PartialCounts(ABC, Generic[Value, Amount]):
     """Counts the nodes of one mapping, or plans their counts for tables. pins: count only what the instances with these
     digits of spatial loops do."""
 
-    def __init__(self, factors: Factors[Value, Amount], machine: MachineModel, nest: Nest) -> None:
+    def __init__(self, factors: Factors[Value, Amount], machine: MachineModel, nest: LoopNestView) -> None:
         self.factors, self.machine, self.nest = factors, machine, nest
         self._chains = Chains(machine, nest)
         self._known: dict[tuple[int, Node, int, Siblings, Clock, Judge], NodeCarries[Value]] = {}
@@ -238,7 +238,9 @@ class PartialCounts(ABC, Generic[Value, Amount]):
     def idle_siblings(self, tensor: TensorModel, parent: Node, node: Node) -> list[Loop[int]]:
         """Return the sibling loops over dims that the tensor lacks, in instance order."""
         found = [
-            loop for loop in self.nest.loops if parent.fans <= loop.fanout < node.fans and not tensor.kinds[loop.dim]
+            loop
+            for loop in self.nest.loops
+            if parent.fans <= loop.fanout < node.fans and tensor.kinds[loop.dim] is DimKind.IDLE
         ]
         return sorted(found, key=lambda loop: (loop.fanout, loop.position))
 
@@ -359,7 +361,7 @@ _INTEGERS = IntegerFactors()
 class Counter(PartialCounts[int, int]):
     """The counts of one mapping. Raises BudgetError where there is no answer."""
 
-    def __init__(self, model: WorkloadModel, machine: MachineModel, nest: Nest) -> None:
+    def __init__(self, model: WorkloadModel, machine: MachineModel, nest: LoopNestView) -> None:
         super().__init__(_INTEGERS, machine, nest)
         self.model = model
         self._refills: dict[tuple[int, int], int] = {}
@@ -416,7 +418,8 @@ class Counter(PartialCounts[int, int]):
         """Return whether the node's instances take unequal shares of partial sums, even where all tiles divide: where
         they may hold an element of a window through different offsets, or come back to it while others hold it."""
         delicate = bool(tensor.windows) and any(
-            tensor.kinds[loop.dim] == 2 or (tensor.kinds[loop.dim] == 0 and not self.nest.even[loop.dim])
+            tensor.kinds[loop.dim] is DimKind.WINDOW
+            or (tensor.kinds[loop.dim] is DimKind.IDLE and not self.nest.even[loop.dim])
             for loop in self.nest.loops
             if 0 <= loop.fanout < node.fans
         )

@@ -15,6 +15,7 @@ import numpy as np
 from polymap.costmodel.closed_form import (
     TEMPORAL,
     Busiest,
+    DimKind,
     MachineModel,
     Node,
     Pins,
@@ -72,9 +73,9 @@ class PartialPlan:
         """Note that no partial sum may come back where siblings take unequal shares of them: where they may hold an
         element of a window through different offsets, or come back to it while others hold it."""
         spread = {loop.dim for loop in self._plans.nest.loops if 0 <= loop.fanout < node.fans}
-        if tensor.windows and any(tensor.kinds[dim] == 2 for dim in spread):
+        if tensor.windows and any(tensor.kinds[dim] is DimKind.WINDOW for dim in spread):
             self._doubts.append((nested(fills), None))
-        elif tensor.windows and (idle := frozenset(dim for dim in spread if tensor.kinds[dim] == 0)):
+        elif tensor.windows and (idle := frozenset(dim for dim in spread if tensor.kinds[dim] is DimKind.IDLE)):
             self._doubts.append((nested(fills), idle))
 
     def _unites_unevenly(self, machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...]) -> None:
@@ -85,11 +86,14 @@ class PartialPlan:
         for parent, node in pairwise(nodes[:-1]):
             between = [loop for loop in self._plans.nest.loops if parent.fans <= loop.fanout < node.fans]
             if any(
-                tensor.kinds[loop.dim] == 2 and not (machine.unites[loop.fanout] or machine.repeats[loop.fanout])
+                tensor.kinds[loop.dim] is DimKind.WINDOW
+                and not (machine.unites[loop.fanout] or machine.repeats[loop.fanout])
                 for loop in between
             ):
                 self._uneven |= {
-                    loop.dim for loop in between if tensor.kinds[loop.dim] == 1 and machine.unites[loop.fanout]
+                    loop.dim
+                    for loop in between
+                    if tensor.kinds[loop.dim] is DimKind.SINGLE and machine.unites[loop.fanout]
                 }
 
     def _candidates(self, model: WorkloadModel, shape: Shape, level: int, fans: int) -> list[Candidate]:
@@ -120,8 +124,8 @@ class PartialPlan:
         doubtful: set[int] = set()
         simple = True
         for dim, chain in enumerate(self._plans.nest.chains):
-            lacking = any(tensor.written and not tensor.kinds[dim] for tensor in tensors)
-            doubted = lacking or any(tensor.kinds[dim] == 2 for tensor in tensors)
+            lacking = any(tensor.written and tensor.kinds[dim] is DimKind.IDLE for tensor in tensors)
+            doubted = lacking or any(tensor.kinds[dim] is DimKind.WINDOW for tensor in tensors)
             spatial = [
                 (number, loop) for number, loop in enumerate(chain) if loop.fanout != TEMPORAL and loop.fanout < fans
             ]

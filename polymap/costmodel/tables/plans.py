@@ -20,9 +20,9 @@ from polymap.costmodel.closed_form import (
     History,
     Judge,
     Loop,
+    LoopNestView,
     Loops,
     MachineModel,
-    Nest,
     Node,
     Part,
     PartialCounts,
@@ -54,11 +54,11 @@ from polymap.costmodel.tables.shared_windows import WindowStays, WindowWhole
 Value = Factor | int
 
 
-def nest_of_columns(extents: tuple[int, ...], shape: Shape) -> Nest:
+def nest_of_columns(extents: tuple[int, ...], shape: Shape) -> LoopNestView:
     """Return the nest of a shape, the number of its column in place of each loop's tile."""
     loops = tuple(Loop(place.dim, place.column, 0, place.fanout, place.position) for place in shape.loops)
     chains = tuple(tuple(loop for loop in loops if loop.dim == dim) for dim in range(len(extents)))
-    return Nest(extents, loops, chains, (False,) * len(extents), shape.holders)
+    return LoopNestView(extents, loops, chains, (False,) * len(extents), shape.holders)
 
 
 class PlannedFactors:
