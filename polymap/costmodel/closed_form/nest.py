@@ -54,12 +54,13 @@ class MachineModel:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """loops: outermost first, those of one iteration left out. chains: the loops of each dim.
+    """extents: per dim. loops: outermost first, those of one iteration left out. chains: the loops of each dim.
 
     even: per dim, whether every tile divides the enclosing one. holders: per tensor its nodes, the outermost level
     first, the compute unit last.
     """
 
+    extents: tuple[int, ...]
     loops: tuple[Loop[int], ...]
     chains: tuple[tuple[Loop[int], ...], ...]
     even: tuple[bool, ...]
@@ -120,6 +121,7 @@ def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Ne
         return None
     end = Node(-1, len(mapping.nodes), len(machine.fanouts))
     return Nest(
+        model.extents,
         tuple(loops),
         tuple(tuple(chain) for chain in chains),
         tuple(even),

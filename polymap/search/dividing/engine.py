@@ -105,14 +105,12 @@ def solve(
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome of the same question to go on from, by a step at least, whatever the limits. processes: those
-    that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
-    draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits. caches: of
-    the search (None: new ones).
+    before: an outcome of the same question to go on from, by a step at least, whatever the limits. work: counts the
+    steps, and ends it where none is left. polish: looks for better trees. draw: returns the best of so many mappings
+    without proof, asked where no chain of least cost fits. processes share a long search.
     """
-    known = () if before is None else before.found
+    known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches())
-    least = 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     state = _initial_state(problem, measure, incumbent, report, before, draw)
@@ -122,8 +120,7 @@ def solve(
             return _parallel_outcome(_StepContext(problem, measure, keep, out_of_time), state, report, processes)
         if not _has_entry(problem, measure, state):
             break
-        entry = heappop(state.queue)
-        bound, stage, number, _ = entry
+        bound, stage, number, _ = entry = heappop(state.queue)
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
                 state.queue.append(entry)

@@ -5,7 +5,6 @@ polymap/explore.py has them in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -20,47 +19,30 @@ from polymap.search.problem import Goal, clashes, parse_objective, rules_from_do
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.certificate import certificate
-from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
-from polymap.search.run.options import check_options
+from polymap.search.run.feasible import AnySize, Dividing, walk_begun
+from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
-from polymap.search.run.state import QUICKLY_COUNTED, Asked, Divided, OnProgress, Search, counted_space
+from polymap.search.run.state import Asked, Divided, Search, counted_space
 from polymap.search.sibling_bounds import SiblingSearch
 
-COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
-FIRST_STRUCTURES_SHARE = 0.1  # of the limit, for what structures of siblings prove at once,
-STRUCTURES_SHARE = 0.3  # and for what they prove when the best dividing mapping is known
-CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
-DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
 
-
-def read_question(
-    workload: Workload,
-    arch: Architecture,
-    objective: str,
-    tiles: str,
-    time_limit_s: float,
-    workers: int,
-    seed: int,
-    on_progress: OnProgress | None,
-    clock: Callable[[], float],
-    constraints: object,
-    memory_limit_mb: int | None,
-    work_limit: int | None,
-) -> Search:
+def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
     """Return the search of what is asked, of which nothing is done yet.
 
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """
-    check_options(tiles, time_limit_s, workers, seed, memory_limit_mb, work_limit)
-    goal = parse_objective(objective, arch)
-    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    processes = Processes(workers)
-    limits = Limits(clock, time_limit_s, Memory(memory_limit_mb, processes.pids), work_limit)
-    return Search(Asked(workload, arch, goal, tiles, rules, seed), limits, processes, on_progress)
+    options.check()
+    goal = parse_objective(options.objective, arch)
+    rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
+    processes = Processes(options.workers)
+    memory = Memory(options.memory_limit_mb, processes.pids)
+    limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
+    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed)
+    return Search(asked, limits, processes, options.on_progress)
 
 
 def refuse_clashing_words(search: Search) -> SearchResult | None:
@@ -114,7 +96,7 @@ def search_dividing_tiles(search: Search) -> SearchResult | None:
 
 def enumerate_few_trees(search: Search) -> SearchResult | None:
     """Answer with the best of all trees where they are few: the optimum over tiles of any size."""
-    search.size = search.space_size(search.limits.until(search.limits.share() + COUNTING_SHARE))
+    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
     done = _walked(search, search.size)
     if done is None:
         return None
@@ -129,7 +111,7 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
 def bound_structures(search: Search) -> SearchResult | None:
     """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
     if not search.divides:
-        _raise_floors(search, None, FIRST_STRUCTURES_SHARE, refined=False)
+        _raise_floors(search, None, TUNING.first_structures_share, refined=False)
     return None
 
 
@@ -137,7 +119,7 @@ def refine_structures(search: Search) -> SearchResult | None:
     """Raise the floors further, structure by structure, best first; answer where the best value is met."""
     assert search.divided is not None
     best, value = _best_divided(search, search.divided)
-    _raise_floors(search, value, STRUCTURES_SHARE, refined=True)
+    _raise_floors(search, value, TUNING.structures_share, refined=True)
     if best is None or value is None:
         nothing_fits = any(one.bound is None for one in search.siblings)
         return search.infeasible(search.divided.result.clash) if nothing_fits else None
@@ -244,8 +226,8 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
     polish = _dividing_polish(search)
-    if search.outcome is None and polish is not None and search.instances() > QUICKLY_COUNTED:
-        first = polish.first(DRAWN_FIRST)
+    if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
+        first = polish.first(TUNING.drawn_first)
         if first is not None:
             report((first,), 0)
             search.outcome = Outcome((first,), None, Count(), 0, None)
@@ -295,7 +277,7 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
     if not search.rules:
         return ("every mapping with tiles that divide was refuted: none is within the capacities",)
     alone = search.divides
-    stop = search.limits if alone else search.limits.until(search.limits.share() + CLASHING_SHARE)
+    stop = search.limits if alone else search.limits.until(search.limits.share() + TUNING.clashing_share)
     return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
@@ -303,7 +285,7 @@ def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
     does not suffice, half of it is spent on a part of them, and the regions have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > FEW_TREES or search.objective.goal is Goal.PARETO or search.limits():
+    if trees is None or trees > TUNING.few_trees or search.objective.goal is Goal.PARETO or search.limits():
         return None
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules

@@ -85,15 +85,27 @@ class SiblingSearch:
             work.add()
         return None if self.bound is None else self.measure.unscaled(self.bound)
 
+    def leading(self, count: int) -> tuple[Counts, ...]:
+        """Return the sibling counts of at most so many structures: those with the least bounds that stand alone."""
+        found: list[Counts] = []
+        for *_, item in sorted(self._queue, key=lambda entry: entry[:3]):
+            if len(found) >= count:
+                break
+            if isinstance(item, SingleStructure):
+                found.append(item.counts)
+            elif item.is_final:
+                found += [self._counts(item, place) for place in range(min(len(item.bounds), count - len(found)))]
+        return tuple(found)
+
     def _is_done(self, item: Chunk | SingleStructure, *, refined: bool) -> bool:
         """Return whether nothing more is to be done with an item of the queue."""
         if isinstance(item, SingleStructure):
             return not refined or item.refined == len(_EFFORTS)
         return item.is_final and not (refined and self._trees.is_exact)
 
-    def _counts(self, chunk: Chunk) -> Counts:
-        """Return the sibling counts of the first of single structures."""
-        low = self._trees.boxes(_part(chunk, 0, 1)).low[:, :, 0]
+    def _counts(self, chunk: Chunk, place: int = 0) -> Counts:
+        """Return the sibling counts of one of single structures."""
+        low = self._trees.boxes(_part(chunk, place, place + 1)).low[:, :, 0]
         return tuple(tuple(int(n) for n in row) for row in low.tolist())
 
     def _refine(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> None:
