@@ -58,6 +58,10 @@ from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
 )
+from polymap.sampling.moves import distance as distance, features as features, neighbours as neighbours
+from polymap.sampling.sample import Sample as Sample, sample_mappings as sample_mappings
+from polymap.sampling.scores import Scores as Scores
+from polymap.search.run.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult
 from polymap.workload.c.reader import from_c as from_c

@@ -113,6 +113,7 @@ class _Nest:
             lengths = below
         return sum(length * times for length, times in lengths.items())
 
+
 def chain_of(problem: Problem, mapping: Mapping, crossings: Crossings) -> list[Placed]:
     """Return the chain of a tree in the order and the coordinates of the joint bound."""
     nest = _Nest(problem, mapping, crossings)
@@ -132,7 +133,9 @@ def chain_of(problem: Problem, mapping: Mapping, crossings: Crossings) -> list[P
     return chain
 
 
-def broken_laws(problem: Problem, component: Component, mapping: Mapping, traffic: tuple[Rows, ...]) -> Iterator[Broken]:
+def broken_laws(
+    problem: Problem, component: Component, mapping: Mapping, traffic: tuple[Rows, ...]
+) -> Iterator[Broken]:
     """Yield every law that a tree breaks. traffic: per tensor and level (reads, writes, fills, drains)."""
     structure = JointStructure(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0])
     chain = chain_of(problem, mapping, structure.crossings)
@@ -191,5 +194,3 @@ def _checked(
     for what, (table, true) in pairs.items():
         if at(table) > true * (1 + 1e-12):
             yield Broken(what, (node, edge, number), at(table), true)
-
-

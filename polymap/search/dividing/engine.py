@@ -101,19 +101,22 @@ def solve(
     polish: Polish | None = None,
     draw: Draw | None = None,
     caches: SearchCaches | None = None,
+    *,
+    looks_first: bool = True,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome of the same question to go on from, by a step at least, whatever the limits. work: counts the
-    steps, and ends it where none is left. polish: looks for better trees. draw: returns the best of so many mappings
-    without proof, asked where no chain of least cost fits. processes share a long search.
+    before: an outcome of the same question to go on from, by a step at least, whatever the limits. processes: those
+    that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
+    draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits.
+    looks_first: whether a tree is looked for before all structures are bounded, so that there is an answer early.
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches())
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    state = _initial_state(problem, measure, incumbent, report, before, draw)
+    state = _initial_state(problem, measure, incumbent, report, before, draw, looks_first=looks_first)
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
@@ -323,6 +326,8 @@ def _initial_state(
     report: Report,
     before: Outcome | None,
     draw: Draw | None,
+    *,
+    looks_first: bool,
 ) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one."""
     rest = None if before is None else before.rest
@@ -337,7 +342,8 @@ def _initial_state(
     found, complete = enumerate_structures(problem, listing)
     distinct, whole = distinct_structures(problem, found, listing)
     structures = _by_window_factors(problem, distinct)
-    _first_trees(problem, measure, structures, incumbent, draw)
+    if looks_first:
+        _first_trees(problem, measure, structures, incumbent, draw)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
     state = _State(structures, 0, [], incumbent, StructureFates(len(structures)))

@@ -68,6 +68,8 @@ class Tuning:
     """Steps of the queue of structures between two looks for mappings."""
     climbing_rounds: int = 6
     """Rounds of climbing between two looks at the queue."""
+    products_share: float = 0.7
+    """Of what is left of the limit, for problems without windows before regions of tiles."""
     clashing_share: float = 0.2
     """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
     drawn_first: int = 80

@@ -5,6 +5,7 @@ polymap/explore.py has them in their order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -14,8 +15,9 @@ from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
-from polymap.search.objective import exact_score, measure_of, measure_under
+from polymap.search.objective import Measure, exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
+from polymap.search.product_bounds import ProductAnswer, solve_products
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.certificate import certificate
@@ -27,6 +29,9 @@ from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
 from polymap.search.run.structures import Known, raise_floors, search_structures
+
+Known = tuple[Mapping, Fraction]  # a mapping with its exact value
+Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
 
 def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
@@ -119,9 +124,8 @@ def refine_structures(search: Search) -> SearchResult | None:
     """Raise the floors structure by structure, best first, and look for mappings there; answer where they meet."""
     assert search.divided is not None
     best = _best_divided(search, search.divided)
-    has_window = any(term.is_window for term in search.problem.terms)
-    share = search.limits.share() + (1 if has_window else TUNING.structures_share)
-    best = search_structures(search, best, search.limits.until(min(share, 1)))
+    share = min(1, search.limits.share() + TUNING.structures_share)
+    best = search_structures(search, best, search.limits if _is_last(search) else search.limits.until(share))
     if best is None:
         nothing_fits = any(one.bound is None for one in search.siblings)
         return search.infeasible(search.divided.result.clash) if nothing_fits else None
@@ -129,6 +133,12 @@ def refine_structures(search: Search) -> SearchResult | None:
         return None
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
     return search.closed((best[0],), (), space)
+
+
+def _is_last(search: Search) -> bool:
+    """Return whether regions bound less than structures: along windows."""
+    has_window = any(term.is_window for term in search.problem.terms)
+    return has_window and has_region_bound(search.objective) and not search.rules
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
@@ -325,7 +335,12 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     if search.regions is None and search.limits():
         return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
     measure = measure_of(search.objective, search.workload, search.arch)
-    search.regions = solve_regions(
+    products = _products(search, measure, first, report) if search.regions is None else None
+    if products is not None:
+        first = products.best
+        if first is not None and (products.bound is None or products.bound >= first[1]):
+            return AnySizeAnswer(first[0], first[1], products.solved, 0, is_final=True)
+    found = solve_regions(
         search.problem,
         search.objective,
         measure,
@@ -336,4 +351,18 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
         search.regions,
         floor,
     )
-    return search.regions
+    if products is not None and products.bound is not None and found.bound is not None:
+        found = replace(found, bound=max(products.bound, found.bound), evaluated=found.evaluated + products.solved)
+    search.regions = found
+    return found
+
+
+def _products(search: Search, measure: Measure, first: Known | None, report: Report) -> ProductAnswer | None:
+    """Return what geometric programs over boxes of mappings find; None where there are none."""
+    begun = search.limits.share()
+
+    def clock() -> float:
+        return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
+
+    question = search.problem, search.objective, measure
+    return solve_products(*question, clock, search.limits.work, first, report, search.annealer(divide=False))
