@@ -30,7 +30,6 @@ from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
 from polymap.search.run.structures import Known, raise_floors, search_structures
 
-Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
 
@@ -123,7 +122,7 @@ def bound_structures(search: Search) -> SearchResult | None:
 def refine_structures(search: Search) -> SearchResult | None:
     """Raise the floors structure by structure, best first, and look for mappings there; answer where they meet."""
     assert search.divided is not None
-    best = _best_divided(search, search.divided)
+    best = _best_known(search, search.divided)
     share = min(1, search.limits.share() + TUNING.structures_share)
     best = search_structures(search, best, search.limits if _is_last(search) else search.limits.until(share))
     if best is None:
@@ -165,12 +164,10 @@ def bound_regions(search: Search) -> SearchResult:
     return search.closed(() if mapping is None else (mapping,), left, space)
 
 
-def _best_divided(search: Search, divided: Divided) -> Known | None:
+def _best_known(search: Search, divided: Divided) -> Known | None:
     """Return the best mapping that is known, with its exact value: of an order or a front its first part's."""
-    mappings = [
-        divided.result.best,
-        None if search.climber is None or search.climber.best is None else search.climber.best[0],
-    ]
+    climber, regions = search.climber, search.regions
+    mappings = [divided.result.best, regions and regions.best, climber and climber.best and climber.best[0]]
     scored = [
         (score.value, number, mapping)
         for number, mapping in enumerate(mappings)
@@ -331,7 +328,7 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
         search.report(mapping, value, max(bound, floor))
 
-    first = _best_divided(search, divided)
+    first = _best_known(search, divided)
     if search.regions is None and search.limits():
         return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
     measure = measure_of(search.objective, search.workload, search.arch)
