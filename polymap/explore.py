@@ -75,6 +75,7 @@ def search(
         anneal_near_mappings,
         bound_regions,
         bound_structures,
+        climb_trees,
         enumerate_few_trees,
         read_question,
         refuse_clashing_words,
@@ -93,6 +94,7 @@ def search(
             search_dividing_tiles,  # structures, bounds, branch and bound, with a certificate
             enumerate_few_trees,  # tiles of any size: all trees of a small space
             bound_structures,  # else: what whole numbers of siblings prove of all mappings
+            climb_trees,  # better mappings, where those structures say
             anneal_near_mappings,  # under rules, of orders and fronts: near the dividing answer
             bound_regions,  # else: regions of tiles from the dividing answer on
         )

@@ -11,7 +11,7 @@ from polymap.search.any_size.engine import Entry, RegionOutcome, RegionSearch
 from polymap.search.any_size.node_costs import floats_suffice
 from polymap.search.any_size.tuning import TUNING, Tuning
 from polymap.search.enumeration import Walking
-from polymap.search.heuristics import Annealer
+from polymap.search.heuristics import Annealer, TreeClimber
 from polymap.search.objective import Measure
 from polymap.search.problem import Goal, Objective, Problem
 from polymap.search.resources import Limits, Stop, Work
@@ -78,13 +78,13 @@ def solve_regions(
     limits: Limits,
     first: Known | None,
     report: Report,
-    annealer: Annealer | None = None,
+    climber: TreeClimber | None = None,
     before: AnySizeAnswer | None = None,
     floor: Fraction = Fraction(0),
 ) -> AnySizeAnswer:
     """Return the best mapping over tiles of any size, or the best found when a limit is reached.
 
-    first: the best mapping so far. annealer: looks for better ones now and then. before: an answer to the same question
+    first: the best mapping so far. climber: looks for better ones now and then. before: an answer to the same question
     to go on from. floor: what no mapping beats.
     """
 
@@ -93,7 +93,7 @@ def solve_regions(
 
     if not floats_suffice(problem, measure):
         return AnySizeAnswer(first and first[0], Fraction(0), 0, 0)
-    search = RegionSearch(problem, objective, measure, limits.share, first, limits.work, annealer, floor)
+    search = RegionSearch(problem, objective, measure, limits.share, first, limits.work, climber, floor)
     if before is not None and before.queue:
         return _answer(measure, search.go_on(list(before.queue), told))
     return _answer(measure, search.run(told))

@@ -29,7 +29,7 @@ from polymap.search.any_size.probes import Ranges, tables_within, tile_ranges_be
 from polymap.search.any_size.regions import Region, first_region, has_trip_counts
 from polymap.search.any_size.relaxation import Moves, RelaxedChain, relax
 from polymap.search.any_size.tuning import TUNING, Tuning
-from polymap.search.heuristics import Annealer
+from polymap.search.heuristics import TreeClimber
 from polymap.search.objective import Measure, exact_score
 from polymap.search.problem import Objective, Problem
 from polymap.search.resources import OutOfTime, SearchCaches, Work
@@ -84,7 +84,7 @@ Report = Callable[[Mapping | None, Fraction | None, int], None]
 class RegionSearch:
     """One search. `best` is the best mapping so far with its exact value in the objective's unit.
 
-    clock: the share of the limit that is spent. first: a mapping to begin with. work: counts the bounds. annealer:
+    clock: the share of the limit that is spent. first: a mapping to begin with. work: counts the bounds. climber:
     looks for better mappings now and then. floor: what no mapping beats.
     """
 
@@ -96,7 +96,7 @@ class RegionSearch:
         clock: Callable[[], float],
         first: tuple[Mapping, Fraction] | None,
         work: Work | None = None,
-        annealer: Annealer | None = None,
+        climber: TreeClimber | None = None,
         floor: Fraction = Fraction(0),
         tuning: Tuning = TUNING,
     ) -> None:
@@ -108,7 +108,7 @@ class RegionSearch:
         self.floor = floor
         self.tuning = tuning
         self._work = work or Work()
-        self._annealer = annealer
+        self._climber = climber
         self._tried: set[Mapping] = set()
         self._caches = SearchCaches()
         self._convex = ConvexBounds(problem, measure, self._caches, tuning)
@@ -135,7 +135,7 @@ class RegionSearch:
                     serial -= 1
                     heappush(queue, (max(value, bound), serial, new))
             # Last, so that what is resumed again and again looks at regions.
-            self._anneal(self.tuning.annealed_per_region)
+            self._climb()
             report(*(self.best or (None, None)), bound)
         bound = queue[0][0] if queue else None
         return RegionOutcome(self.best, bound, looked, refuted + len(queue), tuple(queue))
@@ -152,7 +152,6 @@ class RegionSearch:
         root = self._tightened(start, 0, coarse=True, rounds_tiles=True)
         if root is None:
             return None
-        self._anneal(self.tuning.annealed_first)
         least = self._value(root)
         report(*(self.best or (None, None)), least)
         start = self._with_optima(start, self._convex.numbers)
@@ -160,18 +159,16 @@ class RegionSearch:
         report(*(self.best or (None, None)), least)
         return [(least, 0, self._after_start_factors(start, least))]
 
-    def _anneal(self, mappings: int) -> None:
+    def _climb(self) -> None:
         """Look for better mappings near the best one."""
-        annealer = self._annealer
-        if annealer is None or self.out_of_time():
+        climber = self._climber
+        if climber is None or self.best is None or self.out_of_time():
             return
-        if self.best is not None:
-            annealer.know(*self.best)
-        mappings = mappings if self._work.left is None else min(mappings, self._work.left)
-        annealer.walk(mappings, self.out_of_time)
-        self._work.add(mappings)
-        if annealer.best is not None and (self.best is None or annealer.best[1] < self.best[1]):
-            self.best = annealer.best
+        climber.know(*self.best)
+        climber.walk(self.tuning.climbed_per_region, self.out_of_time)
+        self._work.add(self.tuning.climbed_per_region)
+        if climber.best is not None and climber.best[1] < self.best[1]:
+            self.best = climber.best
 
     def _with_optima(self, item: QueuedRegion, orders: Sequence[int] | None) -> QueuedRegion:
         """Return the item bounded by geometric programs of these orders, with the orders that they do not refute."""

@@ -107,10 +107,8 @@ class Tuning:
     """Multipliers that are tried with one set of single tiles."""
 
     # Annealing beside the regions. Not swept: small enough that its share of search.py's seconds is not felt.
-    annealed_first: int = 400
-    """Mappings that are scored before the first region."""
-    annealed_per_region: int = 25
-    """Mappings that are scored after each region."""
+    climbed_per_region: int = 1
+    """Rounds of climbing after each region."""
     annealed_at_once: int = 64
     """Mappings between two reports where there are no regions."""
     annealed_without_bound: int = 400

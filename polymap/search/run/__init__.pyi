@@ -5,6 +5,7 @@ from polymap.search.run.stages import (
     anneal_near_mappings as anneal_near_mappings,
     bound_regions as bound_regions,
     bound_structures as bound_structures,
+    climb_trees as climb_trees,
     enumerate_few_trees as enumerate_few_trees,
     read_question as read_question,
     refuse_clashing_words as refuse_clashing_words,

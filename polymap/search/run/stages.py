@@ -30,6 +30,10 @@ from polymap.search.run.state import QUICKLY_COUNTED, Asked, Divided, OnProgress
 from polymap.search.sibling_bounds import SiblingSearch
 
 COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
+CLIMBING_SHARE = 0.3  # of the limit, for climbing over trees before regions
+CLIMBED = 160  # rounds of it
+CLIMBED_AT_ONCE = 8
+STRUCTURES_CLIMBED = 12  # whose sibling counts it tries
 STRUCTURES_SHARE = 0.3  # of the limit, for what structures of siblings prove
 CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
 DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
@@ -145,6 +149,36 @@ def bound_structures(search: Search) -> SearchResult | None:
     if search.floors[0] > value:
         raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
     if search.floors[0] < value or len(search.siblings) > 1:
+        return None
+    space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
+    return search.closed((best,), (), space)
+
+
+def climb_trees(search: Search) -> SearchResult | None:
+    """Look for better mappings near the best one and at sibling counts that bounds name; answer where one is proven."""
+    assert search.divided is not None
+    best, value = _best_divided(search, search.divided)
+    climber = search.climber()
+    if climber is None or best is None or value is None:
+        return None
+    climber.know(best, value)
+    climber.structures = search.siblings[0].leading(STRUCTURES_CLIMBED)
+    stop = search.limits.until(search.limits.share() + CLIMBING_SHARE)
+    for _ in range(CLIMBED // CLIMBED_AT_ONCE):
+        if stop() or (climber.best is not None and climber.best[1] <= search.floors[0]):
+            break
+        better = climber.walk(CLIMBED_AT_ONCE, stop)
+        search.limits.work.add(CLIMBED_AT_ONCE)
+        if better and climber.best is not None:
+            search.report(*climber.best, search.floors[0])
+    assert climber.best is not None
+    best, better_value = climber.best
+    if better_value < value:  # which refutes more structures
+        bound = search.siblings[0].go_on(better_value, stop, search.limits.work, lambda _: None)
+        search.floors = search.raised((search.floors[0] if bound is None else bound,))
+    if search.floors[0] > better_value:
+        raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
+    if search.floors[0] < better_value:
         return None
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
     return search.closed((best,), (), space)
@@ -325,7 +359,9 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
         search.report(mapping, value, max(bound, floor))
 
-    known = [divided.result.best, None if search.regions is None else search.regions.best]
+    climber = search.climber()
+    climbed = None if climber is None or climber.best is None else climber.best[0]
+    known = [divided.result.best, climbed, None if search.regions is None else search.regions.best]
     scored = [
         (score.value, number, mapping)
         for number, mapping in enumerate(known)
@@ -343,7 +379,7 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
         search.limits,
         first,
         report,
-        search.annealer(divide=False),
+        climber,
         search.regions,
         floor,
     )

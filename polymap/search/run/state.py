@@ -16,7 +16,7 @@ from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.any_size import AnySizeAnswer
 from polymap.search.dividing import Count, Outcome
 from polymap.search.enumeration import Walking
-from polymap.search.heuristics import Annealer, annealer_of
+from polymap.search.heuristics import Annealer, TreeClimber, annealer_of, can_be_annealed
 from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
@@ -82,6 +82,7 @@ class Search:
         self.siblings: tuple[SiblingSearch, ...] = ()
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
+        self._climber: TreeClimber | None = None
         self.caches = SearchCaches()
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
         self.floors = self.question.floors()
@@ -151,6 +152,14 @@ class Search:
                 return None
             self.annealers[divide] = annealer
         return self.annealers[divide]
+
+    def climber(self) -> TreeClimber | None:
+        """Return what climbs over trees with tiles of any size; None where it does not apply: rules, an order or front.
+        A resumed search goes on with it."""
+        if self._climber is None and not self.rules and can_be_annealed(self.workload, self.objective):
+            seed = self.asked.seed
+            self._climber = TreeClimber(self.workload, self.arch, self.objective, self.problem.classes, seed=seed)
+        return self._climber
 
     def raised(self, bounds: Values) -> Values:
         return tuple(max(pair) for pair in zip(bounds, self.floors, strict=True))
