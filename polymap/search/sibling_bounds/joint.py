@@ -250,7 +250,12 @@ class JointSearch:
         structure = JointStructure(part.structure.problem, part.structure.counts, evenness)
         axes: list[tuple[Axis, ...]] = []
         for row, lasts in zip(part.axes, structure.crossings.last, strict=True):
-            axes.append(tuple(Axis(tuple(s for s in a.starts if s <= max(n, 1)), max(n, 1)) for a, n in zip(row, lasts, strict=True)))
+            axes.append(
+                tuple(
+                    Axis(tuple(s for s in a.starts if s <= max(n, 1)), max(n, 1))
+                    for a, n in zip(row, lasts, strict=True)
+                )
+            )
         return _Part(structure, part.ranges, tuple(axes))
 
     def _split(self, relaxed: _Relaxed) -> tuple[BitRange, BitRange] | None:
@@ -313,10 +318,7 @@ class _Recurrence:
         self._masks: dict[tuple[int, int, int], FloatArray] = {}
         self._inner = [self._inner_cells(unit) for unit in range(len(axes) - 1)]
         last = structure.problem.level_count
-        self._ends = [
-            [one.end(component, holder) for holder in one.holders.levels]
-            for one in structure.nodes
-        ]
+        self._ends = [[one.end(component, holder) for holder in one.holders.levels] for one in structure.nodes]
         self._required = {(r.tensor, r.level) for r in ranges if r.above > 0}
         assert last > 0
 
@@ -384,8 +386,13 @@ class _Recurrence:
                         above, most = max(above, one.above), min(most, one.most)
             others = {one.tensor for one in self.ranges if one.level == level and one.tensor != tensor}
             for other in others:
-                most = min(most, room - max(r.above + 1 for r in self.ranges if r.level == level and r.tensor == other and r.above > 0) if any(
-                    r.above > 0 for r in self.ranges if r.level == level and r.tensor == other) else most)
+                most = min(
+                    most,
+                    room
+                    - max(r.above + 1 for r in self.ranges if r.level == level and r.tensor == other and r.above > 0)
+                    if any(r.above > 0 for r in self.ranges if r.level == level and r.tensor == other)
+                    else most,
+                )
             fits = view.least_bits(level) <= most
             if above > 0:
                 fits = fits & (view.most_bits(level) > above)
@@ -421,7 +428,9 @@ class _Recurrence:
                 low, high = (tuple(each) for each in zip(*ends, strict=True))
                 chain.append(ChainNode(move.tensor, move.edge.level, unit, low, high))
 
-    def _step(self, unit: int, each: _JointState, at: tuple[int, ...], cost: float) -> tuple[_Move | None, State, tuple[int, ...]]:
+    def _step(
+        self, unit: int, each: _JointState, at: tuple[int, ...], cost: float
+    ) -> tuple[_Move | None, State, tuple[int, ...]]:
         """Return the next move of a chain, the state after it, and its cell (of the inner unit after a crossing)."""
         inside = tuple(slice(0, i + 1) for i in at)
         for move, after, values in self._options(unit, each):
@@ -443,6 +452,9 @@ class _Recurrence:
             view = self.views[node.tensor][node.unit]
             at = tuple(axis.cell(low) for axis, low in zip(self.axes[node.unit], node.low, strict=True))
             shape = self.least[node.unit, (0,) * len(self.structure.nodes)].shape
-            bits = [float(np.broadcast_to(table, shape)[at]) for table in (view.least_bits(node.level), view.most_bits(node.level))]
+            bits = [
+                float(np.broadcast_to(table, shape)[at])
+                for table in (view.least_bits(node.level), view.most_bits(node.level))
+            ]
             found[node.level][node.tensor] = bits[0], bits[1]
         return tuple(found)

@@ -325,7 +325,9 @@ class NodeView:
         if not self._is_unspread(group, 0):
             return None
         p, r = (self.problem.dims.index(dim) for dim in group.dims)
-        return pass_tables((self.problem.extents[p], self.problem.extents[r]), (group.coefficients[0], group.coefficients[1]))
+        return pass_tables(
+            (self.problem.extents[p], self.problem.extents[r]), (group.coefficients[0], group.coefficients[1])
+        )
 
     def _over_cells(self, group: IndexGroup, table: FloatArray) -> FloatArray:
         """Return the least of a table over the tiles of each cell, shaped as the cells are."""
@@ -399,5 +401,3 @@ class NodeView:
     def _most_size(self, d: int, unit: int) -> FloatArray:
         width = self.crossings.most_covered(d, unit, self.phase)
         return np.minimum(self.axes[d].high * width, self.problem.extents[d]).astype(np.float64)
-
-
