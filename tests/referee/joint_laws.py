@@ -95,7 +95,9 @@ class _Nest:
             pars = [p for g in range(group + 1) for p in self.spread[g] if p >= position]
             most = int(self.crossings.inner[group][d][size])
             is_direct = not any(self.moves(p, d) for p in range(position, max(pars, default=position)))
-            size = min(most, self._share(position, group + 1, d)) if is_direct else most
+            share = self._share(position, group + 1, d) if is_direct else most
+            # Where loops of several groups stand in another order, a share has pieces.
+            size = min(most, share) if self.crossings.is_spread_twice(d) else share
         return size
 
     def _share(self, position: int, unit: int, d: int) -> int:
@@ -136,6 +138,16 @@ def chain_of(problem: Problem, mapping: Mapping, crossings: Crossings) -> list[P
     return chain
 
 
+def _impossible(crossings: Crossings, nest: _Nest, node: Placed) -> Iterator[Broken]:
+    """Yield every crossing whose inner size is larger than the outer one allows, at the place of a node."""
+    for group in range(nest.least_unit(node.position), node.unit):
+        outer, inner = nest.sizes(node.position, group), nest.sizes(node.position, group + 1)
+        for d, (large, small) in enumerate(zip(outer, inner, strict=True)):
+            most = int(crossings.inner[group][d][large])
+            if small > most:
+                yield Broken("crossing", (node, group, d), small, most)
+
+
 def drawn_evenness(rng: random.Random, problem: Problem, mapping: Mapping) -> tuple[Evenness, ...]:
     """Return some true statements about how evenly a tree's siblings share."""
     found: list[Evenness] = []
@@ -165,7 +177,7 @@ def broken_laws(
     the structure is told about how evenly siblings share."""
     evenness = drawn_evenness(rng, problem, mapping) if rng.random() < 0.5 else ()
     structure = JointStructure(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0], evenness)
-    chain = chain_of(problem, mapping, structure.crossings)
+    chain, nest = chain_of(problem, mapping, structure.crossings), _Nest(problem, mapping, structure.crossings)
     states = [0] * len(problem.terms)
     held: dict[int, float] = {}
     before: Placed | None = None
@@ -177,6 +189,7 @@ def broken_laws(
             for d, (large, small) in enumerate(zip(outer, node.sizes, strict=True)):
                 if small > large:
                     yield Broken(f"nested along {problem.dims[d]}", (before, node), small, large)
+        yield from _impossible(structure.crossings, nest, node)
         holders = structure.nodes[node.tensor].holders
         edge = next(e for e in holders.edges if e.source == states[node.tensor] and e.level == node.level)
         states[node.tensor] = edge.target

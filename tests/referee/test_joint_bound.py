@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from polymap.arch.presets import load_arch
+from polymap.ir.mapping import Compute, Mapping, Spatial, Temporal
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.components import bits_component, energy_component
@@ -26,6 +27,7 @@ from polymap.search.sibling_bounds.joint_costs import NodeView
 from polymap.search.sibling_bounds.sizes import coarse_axis, full_share, group_starts
 from polymap.search.sibling_bounds.structures import sibling_counts
 from polymap.search.sibling_bounds.window_passes import pass_tables
+from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
@@ -133,7 +135,7 @@ def _window_loads(extents: tuple[int, int], coefficients: tuple[int, int], loops
 def test_no_nest_loads_less_of_a_window_than_its_passes_say() -> None:
     rng = random.Random("passes")
     met = 0
-    for _ in range(1_500):
+    for _ in range(6_000):
         extents, coefficients = (rng.randint(1, 9), rng.randint(1, 4)), rng.choice(COEFFICIENTS)
         loops: list[Loop] = []
         now = list(extents)
@@ -156,7 +158,7 @@ def test_no_nest_loads_less_of_a_window_than_its_passes_say() -> None:
         true = _window_loads(extents, coefficients, loops)
         assert bound <= true, f"{extents} {coefficients} {loops}"
         met += bound == true
-    assert met > 600
+    assert met > 2_400
 
 
 def test_no_nest_leaves_fewer_indices_under_full_loops() -> None:
@@ -173,6 +175,50 @@ def test_no_nest_leaves_fewer_indices_under_full_loops() -> None:
         true = sum(length for length in lengths if length > tile) / extent
         share = float(full_share(extent, coarse_axis(extent, extent).low * 0 + tile, outer)[0])
         assert share <= true + 1e-12, f"{extent} {tile} {loops}"
+
+
+def test_the_boxes_of_instances_are_no_fewer_than_inner_sizes_say() -> None:
+    """One dim: loops above a place, then loops and siblings in any order below it. Every instance and visit counts."""
+    rng = random.Random("boxes of instances")
+    presets = [load_arch("flat3"), load_arch("simba_like"), load_arch("eyeriss_like")]
+    for _ in range(3_000):
+        arch, extent = rng.choice(presets), rng.randint(2, 40)
+        problem = analyse(einsum("s[] += A[m]", m=extent), arch)
+        groups = {one.below: [arch.fanouts[f] for f in one.fanouts] for one in problem.classes}
+        order = list(groups.values())
+        rng.shuffle(order)
+        tile, outer, inner = extent, [], []
+        for _ in range(rng.randint(0, 2)):
+            tile = rng.randint(1, tile)
+            outer.append(Temporal("m", tile))
+        place = tile
+        for fanouts in order:
+            if rng.random() < 0.6:
+                tile = rng.randint(1, tile)
+                inner.append(Temporal("m", tile))
+            for fanout in fanouts:
+                if rng.random() < 0.6:
+                    tile = rng.randint(-(-tile // fanout.size), tile)
+                    inner.append(Spatial("m", tile, fanout.name))
+        mapping = Mapping((*outer, *inner, Temporal("m", 1), Compute("S")))
+        crossings = Crossings(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0])
+        size, names = place, set[str]()
+        for group, below in enumerate(crossings.groups):
+            size = int(crossings.inner[group][0][size])
+            names |= {fanout.name for fanout in groups[below]}
+            met: set[tuple[int, ...]] = set()
+            for index in range(extent):
+                at: list[int] = []
+                left = index
+                for loop in outer:
+                    at.append(left // loop.tile)
+                    left %= loop.tile
+                for loop in inner:
+                    if isinstance(loop, Spatial) and loop.fanout in names:
+                        at.append(left // loop.tile)
+                    left %= loop.tile
+                met.add(tuple(at))
+            assert len(met) >= -(-extent // size), f"{group} {mapping}"
 
 
 def test_axes_group_sizes_of_equal_visits_and_are_cut_until_they_are_single_groups() -> None:
@@ -255,11 +301,11 @@ BUGS = (
     Bug("rests have full loops", full_share, "(t + 1) / (t + 1 + outer_loops * t)", "(t + 1) / (t + 1 + t)"),
     Bug(
         "tiles share nothing with the last one",
-        _private(window_passes, "_Passes")._shared,
+        _private(window_passes, "_Passes").shared,
         "- np.maximum(ends[0][0], ends[1][0]) + 1",
         "- np.maximum(ends[0][0], ends[1][0])",
     ),
-    Bug("a pass starts anew", _private(window_passes, "_Passes").fill, "self._shared(box, box, None, 0)", "0.0"),
+    Bug("a pass starts anew", _private(window_passes, "_Passes").fill, "self.shared(box, box, None, 0)", "0.0"),
     Bug(
         "rests are passed again",
         _private(window_passes, "_Passes").fill,
@@ -281,6 +327,7 @@ def _check_all() -> None:
         _check(iter(_trees()), random.Random(seed), share=1)
     test_no_nest_loads_less_of_a_window_than_its_passes_say()
     test_no_nest_leaves_fewer_indices_under_full_loops()
+    test_the_boxes_of_instances_are_no_fewer_than_inner_sizes_say()
 
 
 @pytest.mark.slow
