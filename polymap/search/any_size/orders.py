@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, log
+from itertools import product
+from math import ceil, inf, log
 
 import numpy as np
 
 from polymap.arithmetic import FloatArray
-from polymap.search.any_size.monomials import Monomial, NodeMonomials
+from polymap.search.any_size.monomials import Monomial, NodeMonomials, WindowChoice, WindowChoices
 from polymap.search.any_size.node_costs import CostTables
 from polymap.search.any_size.relaxation import State, capacities, first_states, joint_states
+from polymap.search.problem import Problem
 
 Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
 CompleteOrder = tuple[Order, State]  # and the joint state at its end
+LONG_WINDOW = 4  # from this extent on, tiles along a window's short dim are one, some or all indices, not each number
 Sums = list[tuple[float, FloatArray]]  # coefficients and exponents
 
 
@@ -70,9 +73,10 @@ class OrderMonomials:
     """P orders of nodes: logarithms and exponents of the terms of their costs [P, I], [P, I, n] and of the shares of
     R limited levels that they fill [P, R, J], [P, R, J, n] (-inf: no term), and constants of the costs [P].
 
-    limited: the levels. room: bits of every level.
+    limited: the levels. room: bits of every level. windows: per order how windows are at their node.
     """
 
+    windows: tuple[WindowChoices, ...]
     complete_orders: tuple[CompleteOrder, ...]
     variables: Variables
     log_costs: FloatArray
@@ -87,21 +91,27 @@ class OrderMonomials:
 def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonomials | None:
     """Return the orders for a component of the tables' measure; None where there are more than `most`, a window, or a
     cost that is no sum of monomials."""
-    complete_orders = storage_orders(tables, most)
-    if complete_orders is None or any(term.is_window for term in tables.problem.terms):
+    orders = storage_orders(tables, most)
+    if orders is None:
         return None
+    choices = _window_choices(tables.problem)
+    placed = [(one, windows) for one in orders for windows in _choices_of(tables, one, choices)]
+    if choices is None or not placed or len(placed) > most:
+        return None
+    complete_orders = tuple(one for one, _ in placed)
     builder = _MonomialBuilder(tables, component, max((len(order) for order, _ in complete_orders), default=0))
-    costs = [builder.costs(*place) for place in complete_orders]
+    costs = [builder.costs(*one, windows) for one, windows in placed]
     sums = [one for one in costs if one is not None]
-    if len(sums) < len(complete_orders) or not complete_orders:
+    if len(sums) < len(complete_orders):
         return None
     limited = tuple(level for level, room in enumerate(builder.room) if 0 < room < inf)
-    held = [[builder.uses(order, level) for level in limited] for order, _ in complete_orders]
+    held = [[builder.uses(order, level, windows) for level in limited] for (order, _), windows in placed]
     log_costs, rows = _term_arrays([one for one, _ in sums], builder.variables.count)
     flat = [one for row in held for one in row]
     log_uses, uses = _term_arrays(flat, builder.variables.count)
     shape = (len(complete_orders), len(limited), log_uses.shape[1])
     return OrderMonomials(
+        tuple(windows for _, windows in placed),
         complete_orders,
         builder.variables,
         log_costs,
@@ -112,6 +122,44 @@ def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonom
         limited,
         builder.room,
     )
+
+
+def _choices_of(
+    tables: CostTables, one: CompleteOrder, choices: tuple[WindowChoices, ...] | None
+) -> tuple[WindowChoices, ...]:
+    """Return the choices that an order has: those of the windows where a node holds their tensor."""
+    held = {tensor for tensor, _ in one[0]}
+    has_node = any(term.is_window and t in held for t, term in enumerate(tables.problem.terms))
+    return (choices or ()) if has_node else ((),)
+
+
+def _window_choices(problem: Problem) -> tuple[WindowChoices, ...] | None:
+    """Return every way that the windows may be at a node: tiles along their short dims, and which one slides. None
+    where there are windows and fan-outs, several levels that may hold one, or windows of other forms."""
+    groups = [group for term in problem.terms for group in term.groups if group.is_window]
+    if not groups:
+        return ((),)
+    if problem.classes or problem.level_count > 2 or sum(term.is_window for term in problem.terms) > 1:
+        return None
+    each: list[list[tuple[int, int, int, int, int, int]]] = []
+    for group in groups:
+        if len(group.dims) != 2 or abs(group.coefficients[1]) != 1:
+            return None
+        first, second = (problem.dims.index(dim) for dim in group.dims)
+        whole, stride = problem.extents[second], abs(group.coefficients[0])
+        diagonal = min(ceil(whole / stride), problem.extents[first])
+        ends = {(n, n) for n in range(1, whole + 1)} if whole < LONG_WINDOW else {(1, 1), (2, whole - 1), (whole, whole)}
+        each.append([(first, second, stride, *pair, diagonal) for pair in sorted(ends)])
+    found: list[WindowChoices] = []
+    for tiles in product(*each):
+        for sliding in range(len(groups)):
+            found.append(
+                tuple(
+                    WindowChoice(*tile[:5], slides=number == sliding, diagonal=tile[5])
+                    for number, tile in enumerate(tiles)
+                )
+            )
+    return tuple(found)
 
 
 def _term_arrays(sums: list[Sums], count: int) -> tuple[FloatArray, FloatArray]:
@@ -150,13 +198,14 @@ class _MonomialBuilder:
             found[self.variables.node(at)] = [monomial.tile[d] for d in self.variables.dims]
         return found
 
-    def costs(self, order: Order, state: State) -> tuple[Sums, float] | None:
+    def costs(self, order: Order, state: State, windows: WindowChoices) -> tuple[Sums, float] | None:
         """Return the terms of what an order costs, and a constant; None where that is no sum of monomials."""
         found: Sums = []
         constant = 0.0
         for at, (tensor, number) in enumerate(order):
             edge = self.tables.tensors[tensor].edges[number]
-            cost = self.monomials.node_cost(self.problem.terms[tensor], edge.parent, edge.levels)
+            term = self.problem.terms[tensor]
+            cost = self.monomials.node_cost(term, edge.parent, edge.levels, windows if term.is_window else ())
             if cost is None:
                 return None
             found += [(m.coefficient, self.row(m, at, edge.level)) for m in cost[0] if m.coefficient]
@@ -166,12 +215,13 @@ class _MonomialBuilder:
             found += [(m.coefficient, self.row(m, -1, 0))] if m.coefficient else []
         return found, constant
 
-    def uses(self, order: Order, level: int) -> Sums:
+    def uses(self, order: Order, level: int, windows: WindowChoices) -> Sums:
         """Return what the nodes of a limited level hold, as a share of its room."""
         found: Sums = []
         for at, (tensor, number) in enumerate(order):
             edge, term = self.tables.tensors[tensor].edges[number], self.problem.terms[tensor]
             if edge.level == level:
-                m = self.monomials.footprint(term, term.tensor.bits / self.room[level])
-                found.append((m.coefficient, self.row(m, at, level)))
+                share = term.tensor.bits / self.room[level]
+                held = self.monomials.footprint(term, share, windows if term.is_window else ())
+                found += [(m.coefficient, self.row(m, at, level)) for m in held]
         return found
