@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
-from math import ceil, inf, log
+from math import inf, log
 
 import numpy as np
 
 from polymap.arithmetic import FloatArray
-from polymap.search.any_size.monomials import Monomial, NodeMonomials, WindowChoice, WindowChoices
+from polymap.search.any_size.monomials import Monomial, NodeMonomials, WindowChoices
 from polymap.search.any_size.node_costs import CostTables
 from polymap.search.any_size.relaxation import State, capacities, first_states, joint_states
-from polymap.search.problem import Problem
+from polymap.search.any_size.window_choices import Placement, window_placements
 
 Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
 CompleteOrder = tuple[Order, State]  # and the joint state at its end
-LONG_WINDOW = 4  # from this extent on, tiles along a window's short dim are one, some or all indices, not each number
+Demand = tuple[int, int, int, int]  # number of a node, dim, the fewest and most indices of its tile
 Sums = list[tuple[float, FloatArray]]  # coefficients and exponents
 
 
@@ -73,10 +72,12 @@ class OrderMonomials:
     """P orders of nodes: logarithms and exponents of the terms of their costs [P, I], [P, I, n] and of the shares of
     R limited levels that they fill [P, R, J], [P, R, J, n] (-inf: no term), and constants of the costs [P].
 
-    limited: the levels. room: bits of every level. windows: per order how windows are at their node.
+    limited: the levels. room: bits of every level. demands: per order (node, dim, least, most) of tiles: the programs
+    hold for these only, and those of all orders together for all mappings.
     """
 
-    windows: tuple[WindowChoices, ...]
+
+    demands: tuple[tuple[Demand, ...], ...]
     complete_orders: tuple[CompleteOrder, ...]
     variables: Variables
     log_costs: FloatArray
@@ -94,9 +95,8 @@ def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonom
     orders = storage_orders(tables, most)
     if orders is None:
         return None
-    choices = _window_choices(tables.problem)
-    placed = [(one, windows) for one in orders for windows in _choices_of(tables, one, choices)]
-    if choices is None or not placed or len(placed) > most:
+    placed = window_placements(tables.problem, [(order, state) for order, state in orders])
+    if placed is None or not placed or len(placed) > most:
         return None
     complete_orders = tuple(one for one, _ in placed)
     builder = _MonomialBuilder(tables, component, max((len(order) for order, _ in complete_orders), default=0))
@@ -111,7 +111,7 @@ def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonom
     log_uses, uses = _term_arrays(flat, builder.variables.count)
     shape = (len(complete_orders), len(limited), log_uses.shape[1])
     return OrderMonomials(
-        tuple(windows for _, windows in placed),
+        tuple(windows.demands for _, windows in placed),
         complete_orders,
         builder.variables,
         log_costs,
@@ -122,44 +122,6 @@ def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonom
         limited,
         builder.room,
     )
-
-
-def _choices_of(
-    tables: CostTables, one: CompleteOrder, choices: tuple[WindowChoices, ...] | None
-) -> tuple[WindowChoices, ...]:
-    """Return the choices that an order has: those of the windows where a node holds their tensor."""
-    held = {tensor for tensor, _ in one[0]}
-    has_node = any(term.is_window and t in held for t, term in enumerate(tables.problem.terms))
-    return (choices or ()) if has_node else ((),)
-
-
-def _window_choices(problem: Problem) -> tuple[WindowChoices, ...] | None:
-    """Return every way that the windows may be at a node: tiles along their short dims, and which one slides. None
-    where there are windows and fan-outs, several levels that may hold one, or windows of other forms."""
-    groups = [group for term in problem.terms for group in term.groups if group.is_window]
-    if not groups:
-        return ((),)
-    if problem.classes or problem.level_count > 2 or sum(term.is_window for term in problem.terms) > 1:
-        return None
-    each: list[list[tuple[int, int, int, int, int, int]]] = []
-    for group in groups:
-        if len(group.dims) != 2 or abs(group.coefficients[1]) != 1:
-            return None
-        first, second = (problem.dims.index(dim) for dim in group.dims)
-        whole, stride = problem.extents[second], abs(group.coefficients[0])
-        diagonal = min(ceil(whole / stride), problem.extents[first])
-        ends = {(n, n) for n in range(1, whole + 1)} if whole < LONG_WINDOW else {(1, 1), (2, whole - 1), (whole, whole)}
-        each.append([(first, second, stride, *pair, diagonal) for pair in sorted(ends)])
-    found: list[WindowChoices] = []
-    for tiles in product(*each):
-        for sliding in range(len(groups)):
-            found.append(
-                tuple(
-                    WindowChoice(*tile[:5], slides=number == sliding, diagonal=tile[5])
-                    for number, tile in enumerate(tiles)
-                )
-            )
-    return tuple(found)
 
 
 def _term_arrays(sums: list[Sums], count: int) -> tuple[FloatArray, FloatArray]:
@@ -198,30 +160,63 @@ class _MonomialBuilder:
             found[self.variables.node(at)] = [monomial.tile[d] for d in self.variables.dims]
         return found
 
-    def costs(self, order: Order, state: State, windows: WindowChoices) -> tuple[Sums, float] | None:
+    def costs(self, order: Order, state: State, windows: Placement) -> tuple[Sums, float] | None:
         """Return the terms of what an order costs, and a constant; None where that is no sum of monomials."""
         found: Sums = []
         constant = 0.0
         for at, (tensor, number) in enumerate(order):
             edge = self.tables.tensors[tensor].edges[number]
             term = self.problem.terms[tensor]
-            cost = self.monomials.node_cost(term, edge.parent, edge.levels, windows if term.is_window else ())
+            cost = self.monomials.node_cost(term, edge.parent, edge.levels, windows.choices if term.is_window else ())
             if cost is None:
                 return None
-            found += [(m.coefficient, self.row(m, at, edge.level)) for m in cost[0] if m.coefficient]
+            own = [(m.coefficient, self.row(m, at, edge.level)) for m in cost[0] if m.coefficient]
+            found += self._within(own, windows) if term.is_window else own
             constant += cost[1]
         for tensor, at_end in enumerate(state):
             m = self.monomials.compute_cost(self.problem.terms[tensor], self.tables.tensors[tensor].holders[at_end])
             found += [(m.coefficient, self.row(m, -1, 0))] if m.coefficient else []
-        return found, constant
+        return self._alike(found, windows), constant
 
-    def uses(self, order: Order, level: int, windows: WindowChoices) -> Sums:
+    def _within(self, loads: Sums, windows: Placement) -> Sums:
+        """Return loads over what one serves while a window slides inside the box of an outer node (Placement)."""
+        if windows.within is None:
+            return loads
+        sliding = next(one for one in windows.choices if one.slides)
+        extent = self.problem.extents[sliding.short]
+        step = min(sliding.stride, extent)
+        found: Sums = [(coefficient * step / extent, row) for coefficient, row in loads]
+        if sliding.long not in self.variables.dims:  # one index: the window is no longer than its short dim
+            return [(coefficient * (1 - step / extent) + coefficient * step / extent, row) for coefficient, row in loads]
+        place = self.variables.node(windows.within).start + self.variables.dims.index(sliding.long)
+        for coefficient, row in loads if extent > step else ():
+            inside = row.copy()
+            inside[place] -= 1
+            found.append((coefficient * (1 - step / extent), inside))
+        return found
+
+    def uses(self, order: Order, level: int, windows: Placement) -> Sums:
         """Return what the nodes of a limited level hold, as a share of its room."""
         found: Sums = []
         for at, (tensor, number) in enumerate(order):
             edge, term = self.tables.tensors[tensor].edges[number], self.problem.terms[tensor]
             if edge.level == level:
                 share = term.tensor.bits / self.room[level]
-                held = self.monomials.footprint(term, share, windows if term.is_window else ())
+                held = self.monomials.footprint(term, share, windows.choices if term.is_window else ())
                 found += [(m.coefficient, self.row(m, at, level)) for m in held]
+        return self._alike(found, windows)
+
+    def _alike(self, terms: Sums, windows: Placement) -> Sums:
+        """Return the terms with one variable for a dim of two nodes that have the same of it (Placement)."""
+        if windows.alike is None or windows.alike[2] not in self.variables.dims:
+            return terms
+        outer, own, dim = windows.alike
+        place = self.variables.dims.index(dim)
+        found: Sums = []
+        for coefficient, row in terms:
+            joined = row.copy()
+            for at in range(outer + 1, own + 1):
+                joined[self.variables.node(outer).start + place] += row[self.variables.node(at).start + place]
+                joined[self.variables.node(at).start + place] = 0
+            found.append((coefficient, joined))
         return found

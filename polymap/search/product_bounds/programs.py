@@ -57,10 +57,6 @@ class BoxPrograms:
         self.problem = problem
         self.orders = orders
         self.levels = levels
-        terms = problem.terms
-        self.window_nodes = [
-            [at for at, (tensor, _) in enumerate(order) if terms[tensor].is_window] for order, _ in orders.complete_orders
-        ]
         self.variables = orders.variables
         self.sizes = [prod(problem.arch.fanouts[f].size for f in one.fanouts) for one in problem.classes]
         self.tops = np.array([log(problem.extents[d]) for d in self.variables.dims])
@@ -77,11 +73,11 @@ class BoxPrograms:
         extents = np.array([problem.extents[d] for d in variables.dims], dtype=np.int64)
         least = np.ones((len(self.levels[order]), len(extents)), dtype=np.int64)
         most = least * extents
-        for at in self.window_nodes[order]:
-            for one in self.orders.windows[order]:
-                if one.short in variables.dims:
-                    place = variables.dims.index(one.short)
-                    least[at, place], most[at, place] = one.least, one.most
+        for at, d, fewest, greatest in self.orders.demands[order]:
+            if d in variables.dims:
+                place = variables.dims.index(d)
+                least[at, place] = max(least[at, place], fewest)
+                most[at, place] = min(most[at, place], greatest)
         high = np.ones((len(problem.classes), len(problem.dims)), dtype=np.int64)
         for one, d in variables.factors:
             fanouts = [problem.arch.fanouts[f] for f in problem.classes[one].fanouts]
