@@ -204,9 +204,7 @@ def test_what_is_not_certified_is_told() -> None:
         explore(matmul(m=64, n=64, k=64), load_arch("flat3"), tiles="divide", work_limit=1).certificate()
 
 
-def test_the_command_line_writes_and_checks_bounds_over_any_sizes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bounds_over_any_sizes_are_written_and_checked(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
     path, question = tmp_path / "bound.txt", (*SMALL, "--arch", "flat3")
     assert main(("explore", *question, "--certificate", str(path))) == 0
     capsys.readouterr()
