@@ -85,7 +85,7 @@ def _level(rng: random.Random, name: str, energy: int, capacity_bits: int | None
 
 
 def _searched(case: _Case, arch: Architecture) -> SearchResult:
-    return search(case.workload, arch, case.objective, "divide", _SECONDS, clock=time.process_time)
+    return search(case.workload, arch, case.objective, "divide", time_limit_s=_SECONDS, clock=time.process_time)
 
 
 def _check(seed: int) -> tuple[str, bool, bool]:

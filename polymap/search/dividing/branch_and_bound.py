@@ -29,7 +29,7 @@ from polymap.search.dividing.bounds import (
 from polymap.search.dividing.chain import ChainNode, ordered_chain
 from polymap.search.dividing.cost_tables import Tables, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
-from polymap.search.dividing.node_costs import Context
+from polymap.search.dividing.node_costs import Context, added_up, covers
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.objective import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime, Stop
@@ -131,20 +131,16 @@ def step(tables: Tables, node: SearchNode, move: Move, index: tuple[int, ...]) -
     point = tables.lattice.point(index)
     tile = tuple(point[dim] for dim in tables.problem.dims)
     chain = (*node.chain, ChainNode(move.tensor, edge.parent, edge.level, tile))
-    parts, used = _sum(node.parts, added), _sum(node.used, held)
+    parts, used = added_up(node.parts, added), added_up(node.used, held)
     if not tables.problem.terms[move.tensor].is_window:
         return SearchNode(move.after, tile, parts, used, node.window_parts, node.window_used, chain)
-    window_parts, window_used = _sum(node.window_parts, added), _sum(node.window_used, held)
+    window_parts, window_used = added_up(node.window_parts, added), added_up(node.window_used, held)
     return SearchNode(move.after, tile, parts, used, window_parts, window_used, chain)
 
 
 def _feasible(number: int | None) -> int:
     assert number is not None  # nodes are placed only where they may stand
     return number
-
-
-def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 class StructureSearch:
@@ -160,7 +156,7 @@ class StructureSearch:
         self.window = next((term.index for term in problem.terms if term.is_window), None)
         self._ended: list[BranchKey] = []
         self._owes_one = False  # a chain is searched before limits are looked at
-        self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[Parts, tuple[int, ...]]]] = {}
+        self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[int, ...]]] = {}
 
     def run(self, bounds: BoundTables, first: State, way: BranchPath | None = None) -> None:
         """Search all chains from a first state; the incumbent is updated in place. Raises OutOfTime.
@@ -220,10 +216,10 @@ class StructureSearch:
         if self.window is not None or self.incumbent.keep > 1:
             return False
         known = self.seen.setdefault((node.state, node.tile), [])
-        label = (node.parts, node.used)
-        if any(_covers(old, label) for old in known):
+        label = node.parts + node.used
+        if any(covers(old, label) for old in known):
             return True
-        known[:] = [old for old in known if not _covers(label, old)]
+        known[:] = [old for old in known if not covers(label, old)]
         known.append(label)
         return False
 
@@ -273,7 +269,7 @@ class StructureSearch:
 
     def _value(self, parts: Parts) -> int | None:
         """Return the objective, scaled; None where a limit is broken."""
-        return self.tables.measure.value_within_limits(_sum(parts, self.tables.start), self.tables.compute_cycles)
+        return self.tables.measure.value_within_limits(added_up(parts, self.tables.start), self.tables.compute_cycles)
 
     def _beats(self, value: int) -> bool:
         return self.incumbent.beats(value)
@@ -329,7 +325,7 @@ class StructureSearch:
             return []
         parts = [
             inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
-            for inside, total, here in zip(bounds.insides, totals, _sum(node.parts, tables.start), strict=True)
+            for inside, total, here in zip(bounds.insides, totals, added_up(node.parts, tables.start), strict=True)
         ]
         found: list[Branching] = []
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
@@ -344,7 +340,7 @@ class StructureSearch:
         if value is None or measure.is_front:
             return True
         parts: list[NDArray[np.float64]] = []
-        here = _sum(node.parts, self.tables.start)
+        here = added_up(node.parts, self.tables.start)
         for inside, total, own in zip(bounds.insides, totals, here, strict=True):
             floats = inside.arithmetic.floats(total)
             if floats is None:
@@ -360,7 +356,7 @@ class StructureSearch:
         tables, value = bounds.tables, self.incumbent.value
         if value is None or not self.multipliers or not wins.any():
             return wins
-        here = _sum(node.parts, tables.start)
+        here = added_up(node.parts, tables.start)
         parts = [
             lowered_sum(_floats(inside.arithmetic, total[wins]), own)
             for inside, total, own in zip(bounds.insides, totals, here, strict=True)
@@ -404,7 +400,3 @@ def _floats(arithmetic: Arithmetic, array: Numbers) -> NDArray[np.float64]:
 
 def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:
     return np.asarray(array < arithmetic.scalar(limit), dtype=np.bool_)
-
-
-def _covers(old: tuple[Parts, tuple[int, ...]], new: tuple[Parts, tuple[int, ...]]) -> bool:
-    return all(a <= b for a, b in zip(old[0] + old[1], new[0] + new[1], strict=True))

@@ -36,13 +36,13 @@ from polymap.search.run.certificate_head import (
     objective_line,
     workload_table,
 )
+from polymap.search.run.options import TUNING
 
 Vector = tuple[int, ...]  # a unit, the prices of bits held per level, those of the parts after the first
 Images = tuple[tuple[int, ...], ...]
-MOST_NODES = 200_000
+
 UNIT = 1 << 10
 NO_MAPPING = "this answer has no certificate: there is no mapping"
-MOST_LINES = 3
 
 
 def check_certifiable(workload: Workload, arch: Architecture, objective: str, rules: Rules = ()) -> None:
@@ -251,12 +251,12 @@ class _Writer:
         certificate at all."""
         prover = self.prover
         try:
-            nodes = prover.descend(rows, places, prices, MOST_NODES)
+            nodes = prover.descend(rows, places, prices, TUNING.most_nodes)
             return f"search {self._text(prices)} {best} {nodes}"
         except OutOfTime:
             raise
         except Refused:
-            if prover.meets_better(rows, places, MOST_NODES):
+            if prover.meets_better(rows, places, TUNING.most_nodes):
                 what = f"this answer has no certificate: a mapping of structure {label(rows)} costs less"
                 raise OptionError(Mistake("PM517", what, "This is a bug of the search: please report it.")) from None
         return f"word {prover.apart(rows)}"
@@ -299,7 +299,7 @@ class _PriceSearch:
         least value."""
         problem, found, tables = self.prover.problem, list[Vector](), self.prover.tables(self.rows, self.places, ())
         linear, steps, [plain] = problem.measures[0].linear, tables.structure.steps, tables.least()
-        for _ in range(1 if linear else MOST_LINES):
+        for _ in range(1 if linear else TUNING.most_lines):
             lines = [self._line(vector) for vector in found]
             least, cycles = problem.weakest(plain, steps, lines=lines)
             vector = self._highest(cycles) if least < self.prover.value else None

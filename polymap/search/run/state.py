@@ -16,20 +16,17 @@ from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.any_size import AnySizeAnswer
 from polymap.search.dividing import Count, Outcome
 from polymap.search.enumeration import Walking
-from polymap.search.heuristics import Annealer, annealer_of
+from polymap.search.heuristics import Annealer, TreeClimber, annealer_of
 from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.run.certificate import bound_certificate
-from polymap.search.run.options import check_limits
+from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
 from polymap.search.sibling_bounds import SiblingSearch
-
-OnProgress = Callable[[Progress], None]
-QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +77,7 @@ class Search:
         self.drawn: Drawn | None = None
         self.regions: AnySizeAnswer | None = None
         self.siblings: tuple[SiblingSearch, ...] = ()
+        self.climber: TreeClimber | None = None
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
         self.caches = SearchCaches()
@@ -160,7 +158,7 @@ class Search:
         if stop():
             return None
         # Small spaces are counted at once, whatever the clock says.
-        wait = stop if self.instances() > QUICKLY_COUNTED else self.limits.time_is_up
+        wait = stop if self.instances() > TUNING.quickly_counted else self.limits.time_is_up
         return space_size(self.workload, self.arch, TileRule(self.asked.tiles), wait)
 
     def instances(self) -> int:
@@ -228,7 +226,7 @@ class Resumption:
     found: SearchResult
 
     def __call__(self, time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> SearchResult:
-        check_limits(time_limit_s, memory_limit_mb, work_limit)
+        Options(time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb, work_limit=work_limit).check()
         limits = self.search.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
         return self.search.renewed(self.found, limits).answer(self.stages, self.found)
 

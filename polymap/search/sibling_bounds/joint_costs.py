@@ -18,9 +18,9 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.problem import Component, IndexGroup, Problem, TensorTerm
-from polymap.search.sibling_bounds.crossings import Counts, Crossings
-from polymap.search.sibling_bounds.single_tensor import Boxes, Numbers, Path, SiblingCounts, TensorLoads
-from polymap.search.sibling_bounds.sizes import Axis, full_share
+from polymap.search.sibling_bounds.crossings import Crossings
+from polymap.search.sibling_bounds.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, one_box
+from polymap.search.sibling_bounds.sizes import Axis, Sizes, full_share
 from polymap.search.sibling_bounds.window_loads import fewest_elements
 from polymap.search.sibling_bounds.window_passes import pass_tables
 
@@ -60,22 +60,10 @@ class StructureLoads:
 
     def __init__(self, problem: Problem, crossings: Crossings) -> None:
         self.problem, self.crossings = problem, crossings
-        shape = len(problem.classes), len(problem.dims), 1
-        self.counts, self._covered = (self._counts(most, shape) for most in (crossings.high, crossings.covered))
+        both = [one_box(problem, crossings.low, most) for most in (crossings.high, crossings.covered)]
+        self.counts, self._covered = (SiblingCounts(problem, box) for box in both)
         self.all = [TensorLoads(self.counts, term, alone=False) for term in problem.terms]
         self.alone = [TensorLoads(self.counts, term, alone=True) for term in problem.terms]
-
-    def _counts(self, most: Counts, shape: tuple[int, int, int]) -> SiblingCounts:
-        """Return the counts of the structure with these numbers of siblings at most."""
-        terms = self.problem.terms
-        low, high = (np.array(one, dtype=np.int64).reshape(shape) for one in (self.crossings.low, most))
-        sharers = [[[self._sharers(g, term, row)] for term in terms] for g, row in enumerate(most)]
-        shared = np.array(sharers, dtype=np.int64).reshape(shape[0], len(terms), 1)
-        return SiblingCounts(self.problem, Boxes(low, high, shared))
-
-    def _sharers(self, g: int, term: TensorTerm, most: tuple[int, ...]) -> int:
-        size = prod(self.problem.arch.fanouts[f].size for f in self.problem.classes[g].fanouts)
-        return min(size, prod(n for n, dim in zip(most, self.problem.dims, strict=True) if dim not in term.dims))
 
     def operands(self, term: TensorTerm, holder: int, *, alone: bool) -> int:
         """Return how many elements move between the innermost holder and the compute units, at least: siblings serve
@@ -174,6 +162,21 @@ class TensorNodes:
         return NodeView(self, axes[phase], phase)
 
 
+def _spread_share(extent: int, tiles: Sizes, inner: int, placed: int) -> float:
+    """Return at least which share of a dim's indices are loaded in every box where the innermost loop over the tensor's
+    own dims makes one of these tiles, and siblings inside of it take `inner` indices each.
+
+    A last iteration that is short has work for the first siblings alone; the others keep what they read meanwhile. It
+    reaches one index at least, and so a sibling. Where no node stands further out the loop cuts the whole dim.
+    """
+    least = float(inner + 1)
+    if placed or not len(tiles):
+        return min(1.0, least / extent)
+    rest = extent - tiles
+    again = np.where(rest >= tiles, extent, np.maximum(inner, rest) + rest)
+    return float(np.minimum(again, extent).min()) / extent
+
+
 class NodeView:
     """Costs and sizes of a tensor's nodes per cell of the axes of one unit (`phase`)."""
 
@@ -181,7 +184,7 @@ class NodeView:
         self.nodes, self.axes, self.phase = nodes, axes, phase
         self.loads, self.crossings, self.problem = nodes.loads, nodes.crossings, nodes.problem
         self.shape = tuple(len(axis) for axis in axes)
-        self._shares: dict[tuple[int, int], FloatArray] = {}
+        self._shares: dict[tuple[int, int, bool], FloatArray] = {}
 
     def along(self, d: int, values: FloatArray) -> FloatArray:
         """Return one value per cell of a dim, shaped to be spread over the other dims."""
@@ -198,20 +201,20 @@ class NodeView:
             parent = read[edge.parent][index] + write[edge.parent][index]
             own = read[edge.level][index] + write[edge.level][index]
             if parent:
-                total = total + float(parent) * self._messages(component, edge, placed)
-            return total + float(own) * self._returns(component, edge, placed) if own else total
+                total = total + float(parent) * self.messages(component, edge, placed)
+            return total + float(own) * self.returns(component, edge, placed) if own else total
         if read[edge.parent][index]:
-            total = total + float(read[edge.parent][index]) * self._messages(component, edge, placed)
+            total = total + float(read[edge.parent][index]) * self.messages(component, edge, placed)
         if write[edge.level][index]:
-            total = total + float(write[edge.level][index]) * self._fills(component, edge, placed)
+            total = total + float(write[edge.level][index]) * self.fills(component, edge, placed)
         return total
 
-    def _fills(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def fills(self, component: Component, edge: Edge, placed: int) -> FloatArray:
         base, alone = self.nodes.fills(edge.level)
         found = self._total(base, self.nodes.between(-1, edge.level), (), edge.level, placed)
         return self._of_busiest(component, found, edge.level, alone)
 
-    def _messages(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def messages(self, component: Component, edge: Edge, placed: int) -> FloatArray:
         base, alone, path = self.nodes.messages(edge.parent, edge.level)
         found = self._total(base, path.apart, path.merging, edge.level, placed)
         return self._of_busiest(component, found, edge.parent, alone)
@@ -219,7 +222,7 @@ class NodeView:
     def _of_busiest(self, component: Component, total: FloatArray, level: int, alone: int) -> FloatArray:
         return np.maximum(total / self.loads.instances(level), alone) if component.busiest else total
 
-    def _returns(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def returns(self, component: Component, edge: Edge, placed: int) -> FloatArray:
         """Return how many partial sums come back to a node at least. Whenever siblings hold an element again that none
         of them held, its partial sum comes back from the parent, but for the first time."""
         elements = 0 if component.busiest else self.nodes.elements
@@ -253,7 +256,7 @@ class NodeView:
             first = np.maximum(first, table * apart_visits)
         least: FloatArray = np.full((1,) * len(self.axes), np.inf)
         for d in self.nodes.plain:
-            share = self._share(d, placed)
+            share = self._share(d, placed, unit)
             added = extra * np.where(np.isfinite(share), share, 0.0) * (first / apart_visits)
             least = np.minimum(least, np.where(np.isfinite(share), first + added, np.inf))
         for group in self.nodes.windows:
@@ -266,21 +269,29 @@ class NodeView:
                 least = np.minimum(least, np.where(np.isfinite(again), found, np.inf))
         return np.where(np.isfinite(least), np.maximum(least, first), first)
 
-    def _share(self, d: int, placed: int) -> FloatArray:
+    def _share(self, d: int, placed: int, unit: int) -> FloatArray:
         """Return per cell at least which share of a dim's indices are loaded in every box, if the innermost loop over
-        the tensor's own dims is over this dim; inf where no loop cuts it."""
+        the tensor's own dims is over this dim; inf where no loop cuts it.
+
+        Of a read tensor, spatial loops over the dim may stand inside of that loop (_spread_share).
+        """
         loops = placed + self.crossings.outer_loops(d, self.phase)
-        if (d, loops) not in self._shares:
+        is_spread = not self.nodes.term.is_output and self.crossings.most_siblings(d, 0, unit) > 1
+        key = d, loops, is_spread
+        if key not in self._shares:
             axis, extent = self.axes[d], self.problem.extents[d]
             found = np.full(len(axis), np.inf)
             if extent > 1:
                 shares = full_share(extent, np.arange(1, extent), loops)
-                whole = self.crossings.outer_least(axis.low, d, 0, self.phase) >= extent
+                least = self.crossings.outer_least(axis.low, d, 0, self.phase)
                 most = np.minimum(axis.high * self.crossings.most_covered(d, 0, self.phase), extent - 1)
-                for cell in np.flatnonzero(~whole):
+                for cell in np.flatnonzero(least < extent):
                     found[cell] = shares[axis.low[cell] - 1 : most[cell]].min()
-            self._shares[d, loops] = self.along(d, found)
-        return self._shares[d, loops]
+                    if is_spread:
+                        tiles = np.arange(max(least[cell], axis.low[cell]), most[cell] + 1)
+                        found[cell] = min(found[cell], _spread_share(extent, tiles, int(axis.low[cell]), placed))
+            self._shares[key] = self.along(d, found)
+        return self._shares[key]
 
     def _is_unspread(self, group: IndexGroup, first: int) -> bool:
         """Return whether no spatial loop over the window's dims stands between the unit `first` and the tiles here."""
@@ -350,7 +361,7 @@ class NodeView:
             dims = [self.problem.dims.index(dim) for dim in group.dims]
             each = [self.along(d, sizes[d].astype(np.float64)) for d in dims]
             elements = sum(each[1:], start=each[0]) - (len(each) - 1)
-            if self._is_unspread(group, unit):
+            if self._is_unspread(group, unit) and not any(self.crossings.is_spread_twice(d) for d in dims):
                 for p, r in ((0, 1), (1, 0)):
                     if abs(group.coefficients[r]) == 1:
                         step = np.minimum(float(abs(group.coefficients[p])), each[r])

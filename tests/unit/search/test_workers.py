@@ -75,9 +75,10 @@ def test_a_limit_leaves_a_valid_bound_and_work_to_go_on_with(objective: str, mon
     whole = explore(GEMM, TWO, objective, tiles="divide")
     monkeypatch.setattr(worker_pool, "can_start", lambda: False)
     clock = Ticks()
-    search(GEMM, TWO, objective, "divide", 10**9, 2, clock=clock)
+    search(GEMM, TWO, objective, "divide", time_limit_s=10**9, workers=2, clock=clock)
     ended = (
-        search(GEMM, TWO, objective, "divide", most, 2, clock=Ticks()) for most in range(clock.now * 3 // 4, 1, -1)
+        search(GEMM, TWO, objective, "divide", time_limit_s=most, workers=2, clock=Ticks())
+        for most in range(clock.now * 3 // 4, 1, -1)
     )
     answers = [next(found for found in ended if found.status == "FEASIBLE")]
     while answers[-1].status == "FEASIBLE" and len(answers) < 9:

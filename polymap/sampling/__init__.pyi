@@ -1,0 +1,1 @@
+from polymap.sampling.sample import Sample as Sample
