@@ -67,6 +67,7 @@ def search(
         bound_structures,
         enumerate_few_trees,
         read_question,
+        refine_structures,
         refuse_clashing_words,
         refute_rules,
         sample_programs,
@@ -79,9 +80,10 @@ def search(
             refuse_clashing_words,  # INFEASIBLE: what the words of the requirements exclude
             refute_rules,  # INFEASIBLE: rules that no mapping meets, whatever its tiles
             sample_programs,  # what the lattice search does not cover: the best of samples
+            bound_structures,  # tiles of any size: what whole numbers of siblings prove of all mappings
             search_dividing_tiles,  # structures, bounds, branch and bound, with a certificate
             enumerate_few_trees,  # tiles of any size: all trees of a small space
-            bound_structures,  # else: what whole numbers of siblings prove of all mappings
+            refine_structures,  # else: what they prove structure by structure
             anneal_near_mappings,  # under rules, of orders and fronts: near the dividing answer
             bound_regions,  # else: regions of tiles from the dividing answer on
         )

@@ -336,7 +336,7 @@ class Forger:
 
         return self._repriced(change)
 
-    def _odd_number(self) -> str:
+    def _odd_number(self) -> str | None:
         """A number of the text becomes one that is malformed, negative or beyond all that is wanted there."""
         text = "\n".join(self.lines)
         found = self.rng.choice([one for one in re.finditer("[0-9]+", text) if not _in_hash(text, one.start())])
@@ -344,6 +344,8 @@ class Forger:
         # In the head another number asks another question, which the proof may answer as well.
         in_head = found.start() < text.index("\nsha256 ")
         other = self.rng.choice(odd if in_head else (*odd, "0", "9" * 40))
+        if other == "-1" and re.search(r'"index":\[[^]]*$', text[: found.start()]):
+            return None  # an index that runs backwards asks another question
         return finished((text[: found.start()] + other + text[found.end() :]).split("\n"))
 
     def _machine(self, *, repaired: bool = False, huge: bool = False) -> str | None:

@@ -5,34 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
-
-import numpy as np
 
 from polymap.costmodel.counts import LevelUse
 from polymap.ir.mapping import Mapping, Storage
 from polymap.search.objective.measure import Measure
 from polymap.search.problem.problem import Problem, TensorTerm
-from polymap.search.sibling_bounds.box_trees import joint_counts
-from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, TensorLoads
+from polymap.search.sibling_bounds.single_tensor import Boxes, Counts, SiblingCounts, TensorLoads
 from polymap.search.sibling_bounds.structures import sibling_counts
 from polymap.search.sibling_bounds.tensor_costs import least_components
 
-Counts = tuple[tuple[int, ...], ...]
 Rows = tuple[tuple[int, ...], ...]  # per level: reads, writes, fills, drains
-
-
-def box_of(problem: Problem, low: Counts, high: Counts) -> Boxes:
-    """Return one box of structures."""
-    shape = len(problem.classes), len(problem.dims), 1
-    whole = [np.array(row, dtype=np.int64).reshape(len(row), 1) for row in high]
-    joint = [joint_counts(problem, row, _size(problem, g)) for g, row in enumerate(whole)]
-    rows = np.stack(joint) if joint else np.ones((0, 0, 1), dtype=np.int64)
-    return Boxes(np.array(low, dtype=np.int64).reshape(shape), np.array(high, dtype=np.int64).reshape(shape), rows)
-
-
-def _size(problem: Problem, g: int) -> int:
-    return prod(problem.arch.fanouts[f].size for f in problem.classes[g].fanouts)
 
 
 def canonical(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:

@@ -67,15 +67,18 @@ def forgeries(count: int, seed: int, cases: tuple[int, ...]) -> Iterator[tuple[s
     """Yield (kind, text), kinds and certificates in turn; where a certificate has none of a kind, the next one."""
     rng = random.Random(seed)
     forgers = [Forger(certificate(i), CASES[i][0], CASES[i][1], rng) for i in cases]
-    turn, kinds = 0, list(forgers[0].kinds)
-    for kind in islice(cycle(kinds), count):
+    made = turn = 0
+    kinds = cycle(forgers[0].kinds)
+    while made < count:
+        kind = next(kinds)
         for _ in forgers:
-            forger = forgers[(turn + turn // len(kinds)) % len(forgers)]
+            forger = forgers[(turn + turn // len(forgers[0].kinds)) % len(forgers)]
             turn += 1
             # What is spent at the outermost level is the energy's to tell.
             told = not kind.startswith(("another machine", "energies")) or forger.objective == "energy"
             text = forger.make(kind) if told else None
             if text is not None:
+                made += 1
                 yield kind, text
                 break
 

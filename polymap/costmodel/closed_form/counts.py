@@ -9,8 +9,8 @@ from typing import TypeVar
 from polymap.costmodel.closed_form.accounting import Busiest, Row
 from polymap.costmodel.closed_form.busiest import busiest_of_levels
 from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividing
-from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
-from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
+from polymap.costmodel.closed_form.groups import DimKind, WorkloadModel, workload_model
+from polymap.costmodel.closed_form.nest import TEMPORAL, LoopNestView, MachineModel, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
@@ -74,10 +74,10 @@ def count_closed_form(
     return counts_of(model, machine, rows, busy, steps)
 
 
-def _shares_elements(model: WorkloadModel, nest: Nest) -> bool:
+def _shares_elements(model: WorkloadModel, nest: LoopNestView) -> bool:
     """Return whether siblings may hold an element of the target through different offsets of a window."""
     return any(
-        tensor.written and tensor.kinds[loop.dim] == 2 and 0 <= loop.fanout < nodes[-2].fans
+        tensor.written and tensor.kinds[loop.dim] is DimKind.WINDOW and 0 <= loop.fanout < nodes[-2].fans
         for tensor, nodes in zip(model.tensors, nest.holders, strict=True)
         for loop in nest.loops
     )

@@ -21,7 +21,7 @@ from polymap.arithmetic import (
     translated_sum,
 )
 from polymap.costmodel.closed_form.accounting import AlikeNode, Amount, Busiest, Row, rows_where_alike
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Node
 
 
@@ -105,17 +105,17 @@ class NodeView(Generic[Amount]):
                 runs.pop(dim, None)
                 if fanout < outer_fans:
                     pass
-                elif kinds[dim] == 1:
+                elif kinds[dim] is DimKind.SINGLE:
                     apart = apart * trips
-                elif kinds[dim] == 0:
+                elif kinds[dim] is DimKind.IDLE:
                     self.idle.append((fanout, trips))
                 else:
                     window, factor = window_of(tensor, dim)
                     self.spread[window].append((fanout, loop.tile * factor, trips))
                 continue
-            if kinds[dim] == 1:
+            if kinds[dim] is DimKind.SINGLE:
                 tile = tile * trips
-            elif kinds[dim] == 2:
+            elif kinds[dim] is DimKind.WINDOW:
                 window, factor = window_of(tensor, dim)
                 free = self.free[window]
                 if dim in runs:
@@ -193,13 +193,13 @@ class DividingTiles(Generic[Amount, TileSet]):
         wraps = [one - one for _ in tensor.windows]
         for loop, outer in reversed(view.above):
             kind, further = tensor.kinds[loop.dim], loop.trips - one
-            if kind == 1:
+            if kind is DimKind.SINGLE:
                 if self._sums.loops_move:
                     break  # from here on outwards, every carry moves the singles
                 stands = stands * (further == 0)
                 continue
             shifts = [wrap * -1 for wrap in wraps]
-            if kind == 2:
+            if kind is DimKind.WINDOW:
                 window, factor = window_of(tensor, loop.dim)
                 shifts[window] = shifts[window] + loop.tile * factor
                 wraps[window] = wraps[window] + loop.tile * factor * further

@@ -19,9 +19,9 @@ from sympy.logic.boolalg import Boolean
 from polymap.costmodel.closed_form import (
     DividingTiles,
     Loop,
+    LoopNestView,
     MachineModel,
     Moves,
-    Nest,
     TensorModel,
     WorkloadModel,
     initial_of,
@@ -85,7 +85,9 @@ class _Tree:
     region: Region
 
 
-def _held(model: WorkloadModel, machine: MachineModel, nest: Nest, level: str, tensor: str) -> tuple[TensorModel, int]:
+def _held(
+    model: WorkloadModel, machine: MachineModel, nest: LoopNestView, level: str, tensor: str
+) -> tuple[TensorModel, int]:
     """Return the tensor, and which of its nodes is the one at the level."""
     by_name = {each.name: each for each in model.tensors}
     if tensor not in by_name:
@@ -103,7 +105,7 @@ def _held(model: WorkloadModel, machine: MachineModel, nest: Nest, level: str, t
     return found, holders.index(wanted)
 
 
-def _divides(model: WorkloadModel, nest: Nest) -> bool:
+def _divides(model: WorkloadModel, nest: LoopNestView) -> bool:
     enclosing = list(model.extents)
     for loop in nest.loops:
         if enclosing[loop.dim] % loop.tile:
@@ -112,7 +114,7 @@ def _divides(model: WorkloadModel, nest: Nest) -> bool:
     return True
 
 
-def _tree(model: WorkloadModel, nest: Nest) -> _Tree:
+def _tree(model: WorkloadModel, nest: LoopNestView) -> _Tree:
     enclosing: list[Expr] = [Integer(extent) for extent in model.extents]
     depths = [0] * len(model.dims)
     loops: list[Loop[Expr]] = []

@@ -14,6 +14,7 @@ from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form import (
     TEMPORAL,
     Busiest,
+    DimKind,
     Loop,
     MachineModel,
     Node,
@@ -23,7 +24,7 @@ from polymap.costmodel.closed_form import (
     WorkloadModel,
     count_dividing,
 )
-from polymap.costmodel.tables.loops import Columns, Many, Place, Shape
+from polymap.costmodel.tables.loops import Columns, LoopColumn, Many, Shape
 from polymap.costmodel.tables.window_sums import Tiles, is_simple, sum_size
 
 
@@ -47,7 +48,7 @@ def _windows_are_simple(machine: MachineModel, tensor: TensorModel, shape: Shape
     spans: set[int] = set()
     siblings: list[int] = []
     for loop in shape.loops:
-        if tensor.kinds[loop.dim] != 2:
+        if tensor.kinds[loop.dim] is not DimKind.WINDOW:
             continue
         if not _fixes(loop, node):
             spans.add(loop.dim)
@@ -61,7 +62,7 @@ def _windows_are_simple(machine: MachineModel, tensor: TensorModel, shape: Shape
     return all(0 in numbers or sum(numbers) == 2 for numbers in loops)
 
 
-def _fixes(loop: Place, node: Node) -> bool:
+def _fixes(loop: LoopColumn, node: Node) -> bool:
     """Return whether the loop's digit fixes the node's tile."""
     return loop.position < node.position if loop.fanout == TEMPORAL else loop.fanout < node.fans
 

@@ -22,7 +22,7 @@ def quotient(dividend: Many, divisor: Integers) -> Integers:
     return (dividend / divisor).astype(np.int64)
 
 
-class Place(NamedTuple):
+class LoopColumn(NamedTuple):
     """One loop of the tree. column: its number among the loops, outermost first. fanout: index, or TEMPORAL."""
 
     column: int
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 class Shape:
     """The tree without its tiles: loops in order, and per tensor its nodes, outermost first, the compute unit last."""
 
-    loops: tuple[Place, ...]
+    loops: tuple[LoopColumn, ...]
     holders: tuple[tuple[Node, ...], ...]
 
 
@@ -44,13 +44,13 @@ def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) ->
     numbers = {name: number for number, name in enumerate(model.dims)}
     tensors = {tensor.name: tensor.index for tensor in model.tensors}
     holders: list[list[Node]] = [[Node(0, -1, 0)] for _ in tensors]
-    loops: list[Place] = []
+    loops: list[LoopColumn] = []
     for position, node in enumerate(tree.nodes):
         if isinstance(node, Branch):
             return None
         if isinstance(node, Temporal | Spatial):
             fanout = machine.fanouts[node.fanout] if isinstance(node, Spatial) else TEMPORAL
-            loops.append(Place(len(loops), numbers[node.dim], fanout, position))
+            loops.append(LoopColumn(len(loops), numbers[node.dim], fanout, position))
         elif isinstance(node, Storage):
             level, fans = machine.levels[node.level]
             for tensor in node.tensors if level else ():

@@ -8,6 +8,7 @@ from polymap.search.run.stages import (
     bound_structures as bound_structures,
     enumerate_few_trees as enumerate_few_trees,
     read_question as read_question,
+    refine_structures as refine_structures,
     refuse_clashing_words as refuse_clashing_words,
     refute_rules as refute_rules,
     sample_programs as sample_programs,

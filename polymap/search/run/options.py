@@ -58,8 +58,18 @@ class Tuning:
 
     counting_share: float = 0.1
     """Of the time limit, for the count of the space before a search over tiles of any size (limits.py)."""
+    first_structures_share: float = 0.1
+    """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3
-    """Of the time limit, for what structures of siblings prove (limits.py)."""
+    """And for structures one by one, and mappings looked for there, where there are other bounds besides."""
+    structures_climbed: int = 8
+    """Structures of least bounds whose sibling counts mappings are given."""
+    structure_steps: int = 3
+    """Steps of the queue of structures between two looks for mappings."""
+    climbing_rounds: int = 6
+    """Rounds of climbing between two looks at the queue."""
+    products_share: float = 0.7
+    """Of what is left of the limit, for problems without windows before regions of tiles."""
     clashing_share: float = 0.2
     """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
     drawn_first: int = 80

@@ -5,6 +5,7 @@ polymap/explore.py has them in their order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -14,8 +15,9 @@ from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
-from polymap.search.objective import exact_score, measure_of, measure_under
+from polymap.search.objective import Measure, exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
+from polymap.search.product_bounds import ProductAnswer, solve_products
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.certificate import certificate
@@ -26,7 +28,9 @@ from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
-from polymap.search.sibling_bounds import SiblingSearch
+from polymap.search.run.structures import Known, raise_floors, search_structures
+
+Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
 
 def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
@@ -109,28 +113,31 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
 
 
 def bound_structures(search: Search) -> SearchResult | None:
-    """Raise the floors to what whole numbers of siblings prove of all mappings; answer where the best value is met."""
+    """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
+    if not search.divides:
+        raise_floors(search, None, search.limits.until(TUNING.first_structures_share), refined=False)
+    return None
+
+
+def refine_structures(search: Search) -> SearchResult | None:
+    """Raise the floors structure by structure, best first, and look for mappings there; answer where they meet."""
     assert search.divided is not None
-    best, value = _best_divided(search, search.divided)
-    if not search.siblings:
-        measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
-        search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
-    stop = search.limits.until(search.limits.share() + TUNING.structures_share)
-    bounds: list[Fraction] = []
-    for place, one in enumerate(search.siblings):
-        best_of_one = value if place == 0 else None
-        bounds.append(one.go_on(best_of_one, stop, search.limits.work, lambda _: None) or search.floors[place])
-    search.floors = search.raised(tuple(bounds))
-    if best is None or value is None:
+    best = _best_known(search, search.divided)
+    share = min(1, search.limits.share() + TUNING.structures_share)
+    best = search_structures(search, best, search.limits if _is_last(search) else search.limits.until(share))
+    if best is None:
         nothing_fits = any(one.bound is None for one in search.siblings)
         return search.infeasible(search.divided.result.clash) if nothing_fits else None
-    search.report(best, value, min(value, search.floors[0]))
-    if search.floors[0] > value:
-        raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
-    if search.floors[0] < value or len(search.siblings) > 1:
+    if len(search.siblings) > 1 or search.floors[0] < best[1]:
         return None
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
-    return search.closed((best,), (), space)
+    return search.closed((best[0],), (), space)
+
+
+def _is_last(search: Search) -> bool:
+    """Return whether regions bound less than structures: along windows."""
+    has_window = any(term.is_window for term in search.problem.terms)
+    return has_window and has_region_bound(search.objective) and not search.rules
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
@@ -157,11 +164,17 @@ def bound_regions(search: Search) -> SearchResult:
     return search.closed(() if mapping is None else (mapping,), left, space)
 
 
-def _best_divided(search: Search, divided: Divided) -> tuple[Mapping | None, Fraction | None]:
-    """Return the best dividing mapping with its exact value, of an order or a front its first part's."""
-    best = divided.result.best
-    score = None if best is None else exact_score(search.workload, search.arch, search.objective, best)
-    return (None, None) if score is None else (best, score.value)
+def _best_known(search: Search, divided: Divided) -> Known | None:
+    """Return the best mapping that is known, with its exact value: of an order or a front its first part's."""
+    climber, regions = search.climber, search.regions
+    mappings = [divided.result.best, regions and regions.best, climber and climber.best and climber.best[0]]
+    scored = [
+        (score.value, number, mapping)
+        for number, mapping in enumerate(mappings)
+        if mapping is not None
+        and (score := exact_score(search.workload, search.arch, search.objective, mapping)) is not None
+    ]
+    return (min(scored)[2], min(scored)[0]) if scored else None
 
 
 def _report_program_order(search: Search) -> None:
@@ -193,12 +206,19 @@ def _divided(search: Search) -> Divided:
     return Divided(found, mappings, outcome)
 
 
-def _solved(search: Search, stop: Stop) -> Outcome:
+def _solved(search: Search, limit: Stop) -> Outcome:
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    met = False
+
+    def stop() -> bool:
+        return met or limit()
 
     def report(found: Found, bound: int) -> None:
+        nonlocal met
         least = measure.unscaled_values(bound) if search.divides else search.floors
         value = None if not found else measure.unscaled(found[0][0])
+        # No mapping at all is better.
+        met = value is not None and len(search.objective.singles) == 1 and value <= search.floors[0]
         front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
@@ -308,18 +328,16 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
         search.report(mapping, value, max(bound, floor))
 
-    known = [divided.result.best, None if search.regions is None else search.regions.best]
-    scored = [
-        (score.value, number, mapping)
-        for number, mapping in enumerate(known)
-        if mapping is not None
-        and (score := exact_score(search.workload, search.arch, search.objective, mapping)) is not None
-    ]
-    first = (min(scored)[2], min(scored)[0]) if scored else None
+    first = _best_known(search, divided)
     if search.regions is None and search.limits():
         return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
     measure = measure_of(search.objective, search.workload, search.arch)
-    search.regions = solve_regions(
+    products = _products(search, measure, first, report) if search.regions is None else None
+    if products is not None:
+        first = products.best
+        if first is not None and (products.bound is None or products.bound >= first[1]):
+            return AnySizeAnswer(first[0], first[1], products.solved, 0, is_final=True)
+    found = solve_regions(
         search.problem,
         search.objective,
         measure,
@@ -330,4 +348,18 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
         search.regions,
         floor,
     )
-    return search.regions
+    if products is not None and products.bound is not None and found.bound is not None:
+        found = replace(found, bound=max(products.bound, found.bound), evaluated=found.evaluated + products.solved)
+    search.regions = found
+    return found
+
+
+def _products(search: Search, measure: Measure, first: Known | None, report: Report) -> ProductAnswer | None:
+    """Return what geometric programs over boxes of mappings find; None where there are none."""
+    begun = search.limits.share()
+
+    def clock() -> float:
+        return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
+
+    question = search.problem, search.objective, measure
+    return solve_products(*question, clock, search.limits.work, first, report, search.annealer(divide=False))

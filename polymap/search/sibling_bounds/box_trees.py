@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from polymap.search.problem import IntArray, Problem
-from polymap.search.sibling_bounds.single_tensor import Boxes, dim_groups
+from polymap.search.sibling_bounds.single_tensor import Boxes, joint_counts
 from polymap.search.sibling_bounds.structures import CountRows, class_rows
 
 _BRANCHES = 4  # nodes below one node
@@ -53,7 +53,7 @@ class BoxTrees:
         self.is_exact = True
         for one in problem.classes:
             fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
-            alike = tuple((fanout.size, fanout.dims) for fanout in fanouts)
+            alike = tuple((fanout.size, fanout.dims, fanout.name if problem.rules else "") for fanout in fanouts)
             if alike not in known:
                 rows = class_rows(problem, one)
                 known[alike] = _tree(problem, rows, prod(fanout.size for fanout in fanouts))
@@ -107,17 +107,6 @@ def _tree(problem: Problem, rows: CountRows, size: int) -> tuple[TreeLevel, ...]
         most, joint = (np.maximum.reduceat(one, starts, axis=1) for one in (last.high, last.joint))
         found.append(TreeLevel(least, most, joint))
     return tuple(found)
-
-
-def joint_counts(problem: Problem, high: IntArray, size: int) -> IntArray:
-    """Return the largest products of counts [group, node] of a class of `size` siblings; high: [dim, node]."""
-    rows: list[IntArray] = []
-    for group in dim_groups(problem):
-        total = np.ones(high.shape[1], dtype=high.dtype)
-        for d in group:
-            total = np.minimum(total * high[d], size)
-        rows.append(total)
-    return np.stack(rows) if rows else np.ones((0, high.shape[1]), dtype=high.dtype)
 
 
 def _nearby(rows: IntArray) -> IntArray:

@@ -84,6 +84,10 @@ class Crossings:
     def classes_of(self, group: int) -> list[int]:
         return [g for g, one in enumerate(self.problem.classes) if one.below == self.groups[group]]
 
+    def high_of(self, group: int, d: int) -> int:
+        """Return how many siblings of a group work along a dim below one instance, at most."""
+        return self.most_siblings(d, group, group + 1)
+
     def least_siblings(self, group: int, d: int) -> int:
         """Return how many siblings of a group have work along a dim in the first parent instance, at least."""
         return 1 + sum(self.low[g][d] - 1 for g in self.classes_of(group))
@@ -130,11 +134,12 @@ class Crossings:
             slope, offset = 1, least - 1
         elif least > 1:
             slope, offset = self._slope(spread[0], d)
-        rounding = slope - 1 if self._is_spread_again(group, d) else 0
-        direct = sizes if least == 1 else (sizes - offset + rounding) // slope
         above, covered = self.above[spread[0]][d], self.most_covered(d, group, group + 1)
-        if above:
-            direct = np.minimum(direct, (sizes - 1) // above + (rounding > 0))
+        if self.is_spread_twice(d):
+            direct = -(-sizes // max(slope, above))
+        else:
+            direct = sizes if least == 1 else (sizes - offset) // slope
+            direct = np.minimum(direct, (sizes - 1) // above) if above else direct
         found = np.minimum(np.maximum(direct, -(-sizes // min(least, covered))), sizes)
         found[sizes < least] = 0
         return found
@@ -152,10 +157,11 @@ class Crossings:
     def _may(self, fanout: int, d: int) -> bool:
         return self.problem.arch.fanouts[fanout].may_spread(self.problem.dims[d])
 
-    def _is_spread_again(self, group: int, d: int) -> bool:
-        """Return whether another group spreads the dim too: inner sizes are then rounded up, so that they compose."""
+    def is_spread_twice(self, d: int) -> bool:
+        """Return whether several groups spread a dim: their loops may stand in any order, so that inner sizes are
+        rounded up, without offsets, and what one instance has may have gaps."""
         groups = [u for u in range(self.units - 1) if any(self.high[g][d] > 1 for g in self.classes_of(u))]
-        return any(u != group for u in groups)
+        return len(groups) > 1
 
     def outer_least(self, sizes: Ints, d: int, unit: int, inner: int) -> Ints:
         """Return the least size in `unit` of what has these sizes in the unit `inner`."""

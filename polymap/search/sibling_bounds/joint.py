@@ -21,7 +21,7 @@ from polymap.search.objective import Measure
 from polymap.search.problem import Component, Problem
 from polymap.search.resources import Stop, never
 from polymap.search.sibling_bounds.crossings import Counts, Crossings, Evenness
-from polymap.search.sibling_bounds.joint_costs import Axes, Edge, NodeView, StructureLoads, TensorNodes
+from polymap.search.sibling_bounds.joint_costs import Axes, Edge, LoopOrder, NodeView, StructureLoads, TensorNodes
 from polymap.search.sibling_bounds.sizes import Axis, coarse_axis
 
 State = tuple[int, ...]  # per tensor, the holder state
@@ -168,6 +168,7 @@ class _Part:
     structure: JointStructure
     ranges: Ranges
     axes: Axes
+    orders: tuple[LoopOrder, ...] = ()
 
 
 class JointSearch:
@@ -198,7 +199,7 @@ class JointSearch:
         """Queue a part with its bound, if something fits; least: what is known already."""
         self.rounds += 1
         if part.structure.crossings.is_possible:
-            found = _Recurrence(part.structure, self.component, part.axes, part.ranges).relaxed()
+            found = _Recurrence(part, self.component).relaxed()
             if found is not None:
                 heappush(queue, (max(least, found.cost) if self.rounds > 1 else found.cost, self.rounds, found, part))
 
@@ -211,7 +212,29 @@ class JointSearch:
         finer = self._finer(relaxed.chain, part.axes)
         if finer is not None:
             return [replace(part, axes=finer)]
+        orders = self._by_order(relaxed.chain, part)
+        if orders:
+            return orders
         return self._by_evenness(relaxed.chain, part)
+
+    def _by_order(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
+        """Return halves by the order of two loops over a window, where a node of another tensor tells it and the window
+        was bounded in a better order."""
+        crossings, extents = part.structure.crossings, part.structure.problem.extents
+        for group in (group for term in crossings.problem.terms for group in term.groups if len(group.dims) == 2):
+            dims = [crossings.problem.dims.index(dim) for dim in group.dims]
+            if any(crossings.most_siblings(d, 0, crossings.units - 1) > 1 for d in dims):
+                continue
+            for dim, other in (dims, reversed(dims)):
+                left = [node.high[other] for node in chain if node.low[dim] == extents[dim]]
+                least, most = min(left, default=extents[other]), extents[other]
+                now = [one for one in part.orders if (one.dim, one.other) == (dim, other)]
+                above, most = (now[0].above, now[0].most) if now else (0, most)
+                if above < least < most and any(node.high[dim] < extents[dim] for node in chain):
+                    kept = tuple(one for one in part.orders if one not in now)
+                    halves = LoopOrder(dim, other, above, least), LoopOrder(dim, other, least, most)
+                    return [replace(part, orders=(*kept, half)) for half in halves]
+        return []
 
     def _by_evenness(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
         """Return halves by the evenness of the least even crossing of a chain, so that both cut it off."""
@@ -256,7 +279,7 @@ class JointSearch:
                     for a, n in zip(row, lasts, strict=True)
                 )
             )
-        return _Part(structure, part.ranges, tuple(axes))
+        return replace(part, structure=structure, axes=tuple(axes))
 
     def _split(self, relaxed: _Relaxed) -> tuple[BitRange, BitRange] | None:
         """Return both halves that cut off a chain which overfills a level: of the tensor that holds most there."""
@@ -310,16 +333,17 @@ def _minimum_inside(table: FloatArray) -> None:
 class _Recurrence:
     """One pass of the dynamic program: least[unit, state] is the least cost of a chain's rest inside every cell."""
 
-    def __init__(self, structure: JointStructure, component: Component, axes: Axes, ranges: Ranges) -> None:
-        self.structure, self.component, self.axes, self.ranges = structure, component, axes, ranges
-        self.views = [[one.view(axes, unit) for unit in range(len(axes))] for one in structure.nodes]
+    def __init__(self, part: _Part, component: Component) -> None:
+        structure, axes = part.structure, part.axes
+        self.structure, self.component, self.axes, self.ranges = structure, component, axes, part.ranges
+        self.views = [[one.view(axes, unit, part.orders) for unit in range(len(axes))] for one in structure.nodes]
         self.least: dict[tuple[int, State], FloatArray] = {}
         self._costs: dict[tuple[int, Edge, int, int], FloatArray] = {}
         self._masks: dict[tuple[int, int, int], FloatArray] = {}
         self._inner = [self._inner_cells(unit) for unit in range(len(axes) - 1)]
         last = structure.problem.level_count
         self._ends = [[one.end(component, holder) for holder in one.holders.levels] for one in structure.nodes]
-        self._required = {(r.tensor, r.level) for r in ranges if r.above > 0}
+        self._required = {(r.tensor, r.level) for r in part.ranges if r.above > 0}
         assert last > 0
 
     def relaxed(self) -> _Relaxed | None:
@@ -396,7 +420,7 @@ class _Recurrence:
             fits = view.least_bits(level) <= most
             if above > 0:
                 fits = fits & (view.most_bits(level) > above)
-            self._masks[key] = np.where(fits, 0.0, np.inf)
+            self._masks[key] = np.where(fits, 0.0, np.inf) + view.out_of_order()
         return self._masks[key]
 
     def _inner_cells(self, unit: int) -> tuple[list[np.ndarray], FloatArray]:

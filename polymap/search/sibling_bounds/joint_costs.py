@@ -18,11 +18,11 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.problem import Component, IndexGroup, Problem, TensorTerm
-from polymap.search.sibling_bounds.crossings import Counts, Crossings
-from polymap.search.sibling_bounds.single_tensor import Boxes, Numbers, Path, SiblingCounts, TensorLoads
-from polymap.search.sibling_bounds.sizes import Axis, full_share
+from polymap.search.sibling_bounds.crossings import Crossings
+from polymap.search.sibling_bounds.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, one_box
+from polymap.search.sibling_bounds.sizes import Axis, Sizes, full_share
 from polymap.search.sibling_bounds.window_loads import fewest_elements
-from polymap.search.sibling_bounds.window_passes import pass_tables
+from polymap.search.sibling_bounds.window_passes import ordered_passes, pass_tables
 
 Axes = tuple[tuple[Axis, ...], ...]  # [unit][dim]
 
@@ -37,6 +37,17 @@ class Edge:
     parent: int
     level: int
     returns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOrder:
+    """Where the loops over two dims of a window, which no spatial loop cuts, stand: when `dim` is cut for the first
+    time, more than `above` and at most `most` indices of `other` are left."""
+
+    dim: int
+    other: int
+    above: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +71,10 @@ class StructureLoads:
 
     def __init__(self, problem: Problem, crossings: Crossings) -> None:
         self.problem, self.crossings = problem, crossings
-        shape = len(problem.classes), len(problem.dims), 1
-        self.counts, self._covered = (self._counts(most, shape) for most in (crossings.high, crossings.covered))
+        both = [one_box(problem, crossings.low, most) for most in (crossings.high, crossings.covered)]
+        self.counts, self._covered = (SiblingCounts(problem, box) for box in both)
         self.all = [TensorLoads(self.counts, term, alone=False) for term in problem.terms]
         self.alone = [TensorLoads(self.counts, term, alone=True) for term in problem.terms]
-
-    def _counts(self, most: Counts, shape: tuple[int, int, int]) -> SiblingCounts:
-        """Return the counts of the structure with these numbers of siblings at most."""
-        terms = self.problem.terms
-        low, high = (np.array(one, dtype=np.int64).reshape(shape) for one in (self.crossings.low, most))
-        sharers = [[[self._sharers(g, term, row)] for term in terms] for g, row in enumerate(most)]
-        shared = np.array(sharers, dtype=np.int64).reshape(shape[0], len(terms), 1)
-        return SiblingCounts(self.problem, Boxes(low, high, shared))
-
-    def _sharers(self, g: int, term: TensorTerm, most: tuple[int, ...]) -> int:
-        size = prod(self.problem.arch.fanouts[f].size for f in self.problem.classes[g].fanouts)
-        return min(size, prod(n for n, dim in zip(most, self.problem.dims, strict=True) if dim not in term.dims))
 
     def operands(self, term: TensorTerm, holder: int, *, alone: bool) -> int:
         """Return how many elements move between the innermost holder and the compute units, at least: siblings serve
@@ -169,19 +168,36 @@ class TensorNodes:
             return 0.0
         return float(component.read[0][self.term.index]) * self.elements
 
-    def view(self, axes: Axes, phase: int) -> NodeView:
-        """Return the nodes of the tensor where tiles are measured in unit `phase`."""
-        return NodeView(self, axes[phase], phase)
+    def view(self, axes: Axes, phase: int, orders: tuple[LoopOrder, ...] = ()) -> NodeView:
+        """Return the nodes of the tensor where tiles are measured in unit `phase`, and loops stand in these orders."""
+        return NodeView(self, axes[phase], phase, orders)
+
+
+def _spread_share(extent: int, tiles: Sizes, inner: int, placed: int) -> float:
+    """Return at least which share of a dim's indices are loaded in every box where the innermost loop over the tensor's
+    own dims makes one of these tiles, and siblings inside of it take `inner` indices each.
+
+    A last iteration that is short has work for the first siblings alone; the others keep what they read meanwhile. It
+    reaches one index at least, and so a sibling. Where no node stands further out the loop cuts the whole dim.
+    """
+    least = float(inner + 1)
+    if placed or not len(tiles):
+        return min(1.0, least / extent)
+    rest = extent - tiles
+    again = np.where(rest >= tiles, extent, np.maximum(inner, rest) + rest)
+    return float(np.minimum(again, extent).min()) / extent
 
 
 class NodeView:
     """Costs and sizes of a tensor's nodes per cell of the axes of one unit (`phase`)."""
 
-    def __init__(self, nodes: TensorNodes, axes: tuple[Axis, ...], phase: int) -> None:
-        self.nodes, self.axes, self.phase = nodes, axes, phase
+    def __init__(
+        self, nodes: TensorNodes, axes: tuple[Axis, ...], phase: int, orders: tuple[LoopOrder, ...] = ()
+    ) -> None:
+        self.nodes, self.axes, self.phase, self.orders = nodes, axes, phase, orders
         self.loads, self.crossings, self.problem = nodes.loads, nodes.crossings, nodes.problem
         self.shape = tuple(len(axis) for axis in axes)
-        self._shares: dict[tuple[int, int], FloatArray] = {}
+        self._shares: dict[tuple[int, int, bool], FloatArray] = {}
 
     def along(self, d: int, values: FloatArray) -> FloatArray:
         """Return one value per cell of a dim, shaped to be spread over the other dims."""
@@ -198,20 +214,20 @@ class NodeView:
             parent = read[edge.parent][index] + write[edge.parent][index]
             own = read[edge.level][index] + write[edge.level][index]
             if parent:
-                total = total + float(parent) * self._messages(component, edge, placed)
-            return total + float(own) * self._returns(component, edge, placed) if own else total
+                total = total + float(parent) * self.messages(component, edge, placed)
+            return total + float(own) * self.returns(component, edge, placed) if own else total
         if read[edge.parent][index]:
-            total = total + float(read[edge.parent][index]) * self._messages(component, edge, placed)
+            total = total + float(read[edge.parent][index]) * self.messages(component, edge, placed)
         if write[edge.level][index]:
-            total = total + float(write[edge.level][index]) * self._fills(component, edge, placed)
+            total = total + float(write[edge.level][index]) * self.fills(component, edge, placed)
         return total
 
-    def _fills(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def fills(self, component: Component, edge: Edge, placed: int) -> FloatArray:
         base, alone = self.nodes.fills(edge.level)
         found = self._total(base, self.nodes.between(-1, edge.level), (), edge.level, placed)
         return self._of_busiest(component, found, edge.level, alone)
 
-    def _messages(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def messages(self, component: Component, edge: Edge, placed: int) -> FloatArray:
         base, alone, path = self.nodes.messages(edge.parent, edge.level)
         found = self._total(base, path.apart, path.merging, edge.level, placed)
         return self._of_busiest(component, found, edge.parent, alone)
@@ -219,7 +235,7 @@ class NodeView:
     def _of_busiest(self, component: Component, total: FloatArray, level: int, alone: int) -> FloatArray:
         return np.maximum(total / self.loads.instances(level), alone) if component.busiest else total
 
-    def _returns(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def returns(self, component: Component, edge: Edge, placed: int) -> FloatArray:
         """Return how many partial sums come back to a node at least. Whenever siblings hold an element again that none
         of them held, its partial sum comes back from the parent, but for the first time."""
         elements = 0 if component.busiest else self.nodes.elements
@@ -247,17 +263,18 @@ class NodeView:
             visits = visits * self.along(d, np.maximum(boxes, count))
             apart_visits *= count
         extra = np.maximum(visits - apart_visits, 0.0)
-        once = {g: table for g in self.nodes.windows if (table := self._window_once(g)) is not None}
+        once = {g: table for g in self.nodes.windows if (table := self._window_once(g, unit)) is not None}
         first: FloatArray = np.full((1,) * len(self.axes), float(base))
         for table in once.values():
             first = np.maximum(first, table * apart_visits)
         least: FloatArray = np.full((1,) * len(self.axes), np.inf)
         for d in self.nodes.plain:
-            share = self._share(d, placed)
-            added = extra * np.where(np.isfinite(share), share, 0.0) * (first / apart_visits)
-            least = np.minimum(least, np.where(np.isfinite(share), first + added, np.inf))
+            share = self._share(d, placed, unit)
+            known = np.where(np.isfinite(share), share, 0.0)
+            found = first * (1 + extra * known / apart_visits)
+            least = np.minimum(least, np.where(np.isfinite(share), found, np.inf))
         for group in self.nodes.windows:
-            again = self._window_again(group)
+            again = self._window_again(group, unit)
             if again is None:
                 least = np.minimum(least, self._where_cut(group, first))
             else:
@@ -266,21 +283,29 @@ class NodeView:
                 least = np.minimum(least, np.where(np.isfinite(again), found, np.inf))
         return np.where(np.isfinite(least), np.maximum(least, first), first)
 
-    def _share(self, d: int, placed: int) -> FloatArray:
+    def _share(self, d: int, placed: int, unit: int) -> FloatArray:
         """Return per cell at least which share of a dim's indices are loaded in every box, if the innermost loop over
-        the tensor's own dims is over this dim; inf where no loop cuts it."""
+        the tensor's own dims is over this dim; inf where no loop cuts it.
+
+        Of a read tensor, spatial loops over the dim may stand inside of that loop (_spread_share).
+        """
         loops = placed + self.crossings.outer_loops(d, self.phase)
-        if (d, loops) not in self._shares:
+        is_spread = not self.nodes.term.is_output and self.crossings.most_siblings(d, 0, unit) > 1
+        key = d, loops, is_spread
+        if key not in self._shares:
             axis, extent = self.axes[d], self.problem.extents[d]
             found = np.full(len(axis), np.inf)
             if extent > 1:
                 shares = full_share(extent, np.arange(1, extent), loops)
-                whole = self.crossings.outer_least(axis.low, d, 0, self.phase) >= extent
+                least = self.crossings.outer_least(axis.low, d, 0, self.phase)
                 most = np.minimum(axis.high * self.crossings.most_covered(d, 0, self.phase), extent - 1)
-                for cell in np.flatnonzero(~whole):
+                for cell in np.flatnonzero(least < extent):
                     found[cell] = shares[axis.low[cell] - 1 : most[cell]].min()
-            self._shares[d, loops] = self.along(d, found)
-        return self._shares[d, loops]
+                    if is_spread:
+                        tiles = np.arange(max(least[cell], axis.low[cell]), most[cell] + 1)
+                        found[cell] = min(found[cell], _spread_share(extent, tiles, int(axis.low[cell]), placed))
+            self._shares[key] = self.along(d, found)
+        return self._shares[key]
 
     def _is_unspread(self, group: IndexGroup, first: int) -> bool:
         """Return whether no spatial loop over the window's dims stands between the unit `first` and the tiles here."""
@@ -297,9 +322,11 @@ class NodeView:
                 total *= float(fewest_elements(other.coefficients, sizes, one, [True] * len(sizes))[0])
         return total
 
-    def _window_tables(self, group: IndexGroup) -> tuple[FloatArray, FloatArray] | None:
-        """Return the tables of a window that temporal loops alone cut (None: others do, or there are no tables)."""
-        if not self._is_unspread(group, 0):
+    def _window_tables(self, group: IndexGroup, unit: int) -> tuple[FloatArray, FloatArray] | None:
+        """Return the tables of a window of which every instance of a unit sees all (None: it does not, or there are no
+        tables)."""
+        dims = [self.problem.dims.index(dim) for dim in group.dims]
+        if len(dims) != 2 or any(self.crossings.most_siblings(d, 0, unit) > 1 for d in dims):
             return None
         p, r = (self.problem.dims.index(dim) for dim in group.dims)
         return pass_tables(
@@ -307,22 +334,49 @@ class NodeView:
         )
 
     def _over_cells(self, group: IndexGroup, table: FloatArray) -> FloatArray:
-        """Return the least of a table over the tiles of each cell, shaped as the cells are."""
+        """Return the least of a table over the tiles of each cell, shaped as the cells are. Of a dim that is spread
+        further in only the whole is known to have no gaps: 0 where it may be cut."""
         p, r = (self.problem.dims.index(dim) for dim in group.dims)
         for axis, d in ((0, p), (1, r)):
-            table = np.minimum.reduceat(table, self.axes[d].low - 1, axis=axis)
+            if self.crossings.most_siblings(d, 0, self.phase) == 1:
+                table = np.minimum.reduceat(table, self.axes[d].low - 1, axis=axis)
+            else:
+                whole = self.crossings.outer_least(self.axes[d].low, d, 0, self.phase) >= self.problem.extents[d]
+                last = np.take(table, [-1], axis=axis)
+                table = np.where(whole[:, None] if axis == 0 else whole[None, :], last, 0.0)
         shape = [1] * len(self.axes)
         shape[p], shape[r] = len(self.axes[p]), len(self.axes[r])
         return (table if p < r else table.T).reshape(shape)
 
-    def _window_once(self, group: IndexGroup) -> FloatArray | None:
+    def _window_once(self, group: IndexGroup, unit: int) -> FloatArray | None:
         """Return the loads of one pass over a window, times the tensor's other elements (None: not known)."""
-        tables = self._window_tables(group)
-        return None if tables is None else self._over_cells(group, tables[0]) * self._others(group)
+        tables = self._window_tables(group, unit)
+        if tables is None:
+            return None
+        once = tables[0]
+        dims = [self.problem.dims.index(dim) for dim in group.dims]
+        extents = self.problem.extents[dims[0]], self.problem.extents[dims[1]]
+        for order in self.orders:
+            if {order.dim, order.other} == set(dims):
+                axis, coefficients = dims.index(order.dim), (group.coefficients[0], group.coefficients[1])
+                once = np.maximum(once, ordered_passes(extents, coefficients, axis, order.above, order.most))
+        return self._over_cells(group, once) * self._others(group)
 
-    def _window_again(self, group: IndexGroup) -> FloatArray | None:
+    def out_of_order(self) -> FloatArray:
+        """Return inf in cells where no node can stand for the order of loops, 0 elsewhere."""
+        found: FloatArray = np.zeros((1,) * len(self.axes))
+        for order in self.orders:
+            dim, other = self.axes[order.dim], self.axes[order.other]
+            whole = self.along(order.dim, (dim.low >= self.problem.extents[order.dim]).astype(np.float64)) > 0
+            cut = self.along(order.dim, (dim.high < self.problem.extents[order.dim]).astype(np.float64)) > 0
+            early = self.along(order.other, (other.high <= order.above).astype(np.float64)) > 0
+            late = self.along(order.other, (other.low > order.most).astype(np.float64)) > 0
+            found = found + np.where((whole & early) | (cut & late), np.inf, 0.0)
+        return found
+
+    def _window_again(self, group: IndexGroup, unit: int) -> FloatArray | None:
         """Return the loads of every further pass if the innermost own loop is over a window; inf where none cuts it."""
-        tables = self._window_tables(group)
+        tables = self._window_tables(group, unit)
         if tables is None:
             return None
         again = tables[1].copy()
@@ -350,7 +404,7 @@ class NodeView:
             dims = [self.problem.dims.index(dim) for dim in group.dims]
             each = [self.along(d, sizes[d].astype(np.float64)) for d in dims]
             elements = sum(each[1:], start=each[0]) - (len(each) - 1)
-            if self._is_unspread(group, unit):
+            if self._is_unspread(group, unit) and not any(self.crossings.is_spread_twice(d) for d in dims):
                 for p, r in ((0, 1), (1, 0)):
                     if abs(group.coefficients[r]) == 1:
                         step = np.minimum(float(abs(group.coefficients[p])), each[r])

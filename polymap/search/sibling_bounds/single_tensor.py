@@ -23,11 +23,13 @@ from polymap.search.problem import (
     IntArray,
     Problem,
     TensorTerm,
+    least_parallel,
     most_counted,
 )
 from polymap.search.sibling_bounds.window_loads import fewest_elements
 
 Numbers = tuple[int, ...]  # of classes
+Counts = tuple[tuple[int, ...], ...]  # [class][dim]
 MOST_ORDERED = 3  # classes whose orders are all tried
 
 
@@ -52,6 +54,28 @@ def dim_groups(problem: Problem) -> tuple[tuple[int, ...], ...]:
     for term in problem.terms:
         found += [tuple(d for d in every if problem.dims[d] not in term.dims), _plain_dims(problem, term)]
     return tuple(dict.fromkeys(group for group in found if len(group) > 1))
+
+
+def joint_counts(problem: Problem, high: IntArray, size: int) -> IntArray:
+    """Return the largest products of counts [group, node] of a class of `size` siblings; high: [dim, node]."""
+    rows: list[IntArray] = []
+    for group in dim_groups(problem):
+        total = np.ones(high.shape[1], dtype=high.dtype)
+        for d in group:
+            total = np.minimum(total * high[d], size)
+        rows.append(total)
+    return np.stack(rows) if rows else np.ones((0, high.shape[1]), dtype=high.dtype)
+
+
+def one_box(problem: Problem, low: Counts, high: Counts) -> Boxes:
+    """Return the box of the structures between two vectors of counts [class][dim]."""
+    shape = len(problem.classes), len(problem.dims), 1
+    kind = count_type(max((n for row in high for n in row), default=1))
+    sizes = [prod(problem.arch.fanouts[f].size for f in one.fanouts) for one in problem.classes]
+    columns = np.array(high, dtype=kind).reshape(shape)
+    joint = [joint_counts(problem, own, size) for own, size in zip(columns, sizes, strict=True)]
+    rows = np.stack(joint) if joint else np.ones((0, 0, 1), dtype=kind)
+    return Boxes(np.array(low, dtype=kind).reshape(shape), columns, rows)
 
 
 def _plain_dims(problem: Problem, term: TensorTerm) -> tuple[int, ...]:
@@ -92,6 +116,7 @@ class SiblingCounts:
         self._counts: dict[tuple[int, Numbers], IntArray] = {}
         self._most: dict[tuple[int, Numbers], IntArray] = {}
         self._groups = dim_groups(problem)
+        self._least_siblings = least_parallel(prod(problem.extents), problem.arch, problem.rules)
         self._spread = [[bool((row > 1).any()) for row in own] for own in boxes.high]
 
     def product(self, factors: Iterable[IntArray]) -> IntArray:
@@ -148,15 +173,27 @@ class SiblingCounts:
         if dims not in self._groups:
             return found
         whole = prod(self.problem.extents[d] for d in dims)
-        together = self.one
+        return np.maximum(found, -(-whole // self._together(dims, classes)))
+
+    def _together(self, dims: tuple[int, ...], classes: Numbers) -> IntArray:
+        """Return how many siblings over some classes a group of dims takes together, at most."""
+        whole = prod(self.problem.extents[d] for d in dims)
+        found = self.one
         for g in classes:
-            together = np.minimum(together * self.boxes.joint[g, self._groups.index(dims)], whole)
-        return np.maximum(found, -(-whole // together))
+            found = np.minimum(found * self.boxes.joint[g, self._groups.index(dims)], whole)
+        return found
+
+    def siblings(self) -> IntArray:
+        """Return how many instances of the compute unit work at most."""
+        every, dims = tuple(range(len(self.problem.classes))), tuple(range(len(self.problem.dims)))
+        if dims in self._groups:
+            return self._together(dims, every)
+        return self.product(self.most(d, every) for d in dims)
 
     def feasible(self) -> NDArray[np.bool_]:
-        """Return where the classes' counts can go together."""
+        """Return where the classes' counts can go together, and make the utilization that rules ask for."""
         every = tuple(range(len(self.problem.classes)))
-        found: NDArray[np.bool_] = np.ones(len(self.boxes), dtype=np.bool_)
+        found = np.asarray(self.siblings() >= self._least_siblings, dtype=np.bool_)
         for d, extent in enumerate(self.problem.extents):
             together = [g for g in every if self._spread[g][d]]
             if 1 < len(together) <= MOST_ORDERED:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
 
+Sizes = NDArray[np.int64]
+
 _RATIO = 4  # of the sizes joined in a cell at first
 _MOST_TABLED = 200  # extents whose shares are worked out exactly
 _MOST_LOOPS = 3  # outer loops told apart in the exact shares; more of them use the formula
@@ -28,11 +30,11 @@ class Axis:
     last: int
 
     @property
-    def low(self) -> NDArray[np.int64]:
+    def low(self) -> Sizes:
         return np.array(self.starts, dtype=np.int64)
 
     @property
-    def high(self) -> NDArray[np.int64]:
+    def high(self) -> Sizes:
         return np.array([*(s - 1 for s in self.starts[1:]), self.last], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -88,7 +90,7 @@ def coarse_axis(extent: int, last: int) -> Axis:
 
 
 @cache
-def _full_counts(extent: int) -> tuple[NDArray[np.int64], ...]:
+def _full_counts(extent: int) -> tuple[Sizes, ...]:
     """Return, per number of outer loops k and tile t, the fewest of `extent` indices that lie in a tile of more than t
     indices when up to k nested loops with larger tiles cut the extent first."""
     tiles = np.arange(extent + 1)
@@ -107,7 +109,7 @@ def _full_counts(extent: int) -> tuple[NDArray[np.int64], ...]:
     return tuple(found)
 
 
-def full_share(extent: int, tiles: NDArray[np.int64], outer_loops: int) -> FloatArray:
+def full_share(extent: int, tiles: Sizes, outer_loops: int) -> FloatArray:
     """Return, per tile t below the extent, at least which share of the indices have a loop to t with two iterations or
     more, where up to so many further loops with larger tiles stand outside of it.
 
