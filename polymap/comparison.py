@@ -207,4 +207,6 @@ def _member(
         return Member(name, "TIMEOUT", None, None, None, float(bound))
     value = objective_values(workload, arch, goal, found[1])[0]
     is_proven = is_proven or value <= bound
-    return Member(name, "OPTIMAL" if is_proven else "FEASIBLE", *found, float(value), float(value if is_proven else bound))
+    return Member(
+        name, "OPTIMAL" if is_proven else "FEASIBLE", *found, float(value), float(value if is_proven else bound)
+    )

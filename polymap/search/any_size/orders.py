@@ -76,7 +76,6 @@ class OrderMonomials:
     hold for these only, and those of all orders together for all mappings.
     """
 
-
     demands: tuple[tuple[Demand, ...], ...]
     complete_orders: tuple[CompleteOrder, ...]
     variables: Variables
@@ -187,7 +186,9 @@ class _MonomialBuilder:
         step = min(sliding.stride, extent)
         found: Sums = [(coefficient * step / extent, row) for coefficient, row in loads]
         if sliding.long not in self.variables.dims:  # one index: the window is no longer than its short dim
-            return [(coefficient * (1 - step / extent) + coefficient * step / extent, row) for coefficient, row in loads]
+            return [
+                (coefficient * (1 - step / extent) + coefficient * step / extent, row) for coefficient, row in loads
+            ]
         place = self.variables.node(windows.within).start + self.variables.dims.index(sliding.long)
         for coefficient, row in loads if extent > step else ():
             inside = row.copy()

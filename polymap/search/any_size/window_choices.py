@@ -51,9 +51,7 @@ def window_placements(
     return [(one, placement) for one in orders for placement in _placements(problem, one[0], windows[0], choices)]
 
 
-def _placements(
-    problem: Problem, order: Order, tensor: int, choices: tuple[WindowChoices, ...]
-) -> Iterator[Placement]:
+def _placements(problem: Problem, order: Order, tensor: int, choices: tuple[WindowChoices, ...]) -> Iterator[Placement]:
     own = next((at for at, (one, _) in enumerate(order) if one == tensor), None)
     if own is None:
         yield NO_WINDOW

@@ -77,7 +77,9 @@ class _Reader:
         if role is None:
             self._is_known("PM546", f"constraints: there is no dataflow {shown(name)}", name, list(_STATIONARY))
             return []
-        private = [each.name for each in self.arch.levels[1:] if self.arch.fanouts_above(each.name) == self.arch.fanouts]
+        private = [
+            each.name for each in self.arch.levels[1:] if self.arch.fanouts_above(each.name) == self.arch.fanouts
+        ]
         still = {tensor.name for tensor in self.workload.tensors if tensor.role is role}
         found: list[Rule] = [Held(private[-1], each, must=True) for each in sorted(still) if private]
         used = {

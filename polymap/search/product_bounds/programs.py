@@ -81,8 +81,8 @@ class BoxPrograms:
         high = np.ones((len(problem.classes), len(problem.dims)), dtype=np.int64)
         for one, d in variables.factors:
             fanouts = [problem.arch.fanouts[f] for f in problem.classes[one].fanouts]
-            most = prod(f.size for f in fanouts if f.may_spread(problem.dims[d]))
-            high[one, d] = min(most, problem.extents[d])
+            room = prod(f.size for f in fanouts if f.may_spread(problem.dims[d]))
+            high[one, d] = min(room, problem.extents[d])
         return Box(order, np.ones_like(high), high, least, most)
 
     def shape(self, order: int) -> _Shape:
