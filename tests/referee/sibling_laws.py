@@ -6,43 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 from polymap.costmodel.counts import LevelUse
 from polymap.ir.mapping import Mapping, Storage
 from polymap.search.objective.measure import Measure
 from polymap.search.problem.problem import Problem, TensorTerm
-from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, TensorLoads
+from polymap.search.sibling_bounds.single_tensor import Boxes, Counts, SiblingCounts, TensorLoads
 from polymap.search.sibling_bounds.structures import sibling_counts
 from polymap.search.sibling_bounds.tensor_costs import least_components
 
-Counts = tuple[tuple[int, ...], ...]
 Rows = tuple[tuple[int, ...], ...]  # per level: reads, writes, fills, drains
-
-
-def box_of(problem: Problem, low: Counts, high: Counts) -> Boxes:
-    """Return one box of structures."""
-    shape = len(problem.classes), len(problem.dims), 1
-    lanes = [
-        [
-            [min(_product(row[d] for d, dim in enumerate(problem.dims) if dim not in term.dims), _size(problem, g))]
-            for term in problem.terms
-        ]
-        for g, row in enumerate(high)
-    ]
-    sharers = np.array(lanes, dtype=np.int64).reshape(len(problem.classes), len(problem.terms), 1)
-    return Boxes(np.array(low, dtype=np.int64).reshape(shape), np.array(high, dtype=np.int64).reshape(shape), sharers)
-
-
-def _size(problem: Problem, g: int) -> int:
-    return _product(problem.arch.fanouts[f].size for f in problem.classes[g].fanouts)
-
-
-def _product(numbers: Iterator[int]) -> int:
-    total = 1
-    for number in numbers:
-        total *= number
-    return total
 
 
 def canonical(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:

@@ -16,30 +16,35 @@ from math import prod
 from typing import Any
 
 import pytest
-from polymap.costmodel.closed_form.counts import count_closed_form
 
 from polymap.arch.presets import load_arch
+from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import LevelUse
+from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.objective.measure import Measure, measure_of
+from polymap.search.objective.rule_checks import measure_under, refusals
 from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import Problem, analyse
+from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.word_clashes import clashes
 from polymap.search.resources.limits import Work, never
-from polymap.search.sibling_bounds import tensor_costs, window_loads
+from polymap.search.sibling_bounds import single_tensor, tensor_costs, window_loads
 from polymap.search.sibling_bounds.engine import SiblingSearch
-from polymap.search.sibling_bounds.single_tensor import SiblingCounts, TensorLoads
+from polymap.search.sibling_bounds.single_tensor import Counts, SiblingCounts, TensorLoads, one_box
 from polymap.search.sibling_bounds.structures import class_rows
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
 from polymap.workload.networks import builtin_workload
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
+from tests.referee.demands import random_demands
 from tests.referee.large_trees import random_large_tree
 from tests.referee.problems import random_problem
-from tests.referee.sibling_laws import Counts, Rows, TreeLaws, box_of, canonical, structures_of, value_bound
+from tests.referee.sibling_laws import Rows, TreeLaws, canonical, structures_of, value_bound
 
 SMALL_BATCHES, LARGE_BATCHES, QUICK = 8, 8, 1
 PRESETS = ("eyeriss_like", "simba_like", "tpu_like", "cluster4", "flat3")
@@ -141,7 +146,7 @@ class Laws:
         problem, structure = tree.problem, structures_of(tree.problem, tree.mapping)
         key = id(problem), structure
         if key not in self._known:
-            box = box_of(problem, *(structure if self._rng is None else wider(self._rng, problem, structure)))
+            box = one_box(problem, *(structure if self._rng is None else wider(self._rng, problem, structure)))
             self._known[key] = TreeLaws(problem, box), value_bound(problem, tree.measure, box)
         laws, bound = self._known[key]
         assert laws.is_feasible, f"{structure} {tree}"
@@ -183,7 +188,7 @@ def test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand() 
     rng = random.Random("nested")
     for _ in range(1_500):
         extent, nodes = rng.randint(1, 60), list[Node](load_arch("simple3").nodes)
-        kept = [node for node in nodes if not isinstance(node, Fanout)]
+        kept: list[Node] = [node for node in nodes if not isinstance(node, Fanout)]
         fanouts = [Fanout(f"F{n}", 60, rng.choice(list(Multicast))) for n in range(rng.randint(1, 4))]
         places = sorted(rng.randint(1, len(kept) - 1) for _ in fanouts)
         for place, fanout in reversed(list(zip(places, fanouts, strict=True))):
@@ -192,7 +197,7 @@ def test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand() 
         loops = one_dim_loops(rng, problem, extent)
         mapping = Mapping((*loops, Compute("S")))
         low, high = structures_of(problem, mapping)
-        counts = SiblingCounts(problem, box_of(problem, low, high))
+        counts = SiblingCounts(problem, one_box(problem, low, high))
         every = range(len(problem.classes))
         for chosen in product((False, True), repeat=len(every)):
             classes = tuple(g for g in every if chosen[g])
@@ -317,15 +322,40 @@ def test_cutting_boxes_ends_at_the_least_bound_of_all_structures(objective: str)
         rows = [class_rows(problem, one) for one in problem.classes]
         bounds = [
             value_bound(
-                problem, measure, box_of(problem, tuple(low for low, _ in each), tuple(high for _, high in each))
+                problem, measure, one_box(problem, tuple(low for low, _ in each), tuple(high for _, high in each))
             )
             for each in product(
                 *[list(zip(map(tuple, one.low.tolist()), map(tuple, one.high.tolist()), strict=True)) for one in rows]
             )
         ]
         least = min((bound for bound in bounds if bound is not None), default=None)
-        found = SiblingSearch(problem, measure).go_on(None, never, Work(), lambda _: None)
+        found = SiblingSearch(problem, measure).go_on(None, never, Work(), refined=False)
         assert found == (None if least is None else measure.unscaled(least))
+
+
+@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, 8)) for n in range(80)])
+def test_under_constraints_no_tree_that_meets_them_is_below_the_bound(batch: int) -> None:
+    rng = random.Random(f"sibling demands {batch}")
+    checked = 0
+    while checked < 12:
+        drawn = random_problem(rng, most=3_000, tiles="any")
+        demands = random_demands(rng, drawn.workload, drawn.arch)
+        if rng.random() < 0.4:
+            demands["limits"] = {"latency": rng.randint(1, 3 * prod(drawn.workload.extents().values()))}
+        rules = rules_from_document(demands, drawn.workload, drawn.arch)
+        problem = analyse(drawn.workload, drawn.arch, rules)
+        if problem.reason is not None or clashes(drawn.workload, drawn.arch, rules):
+            continue
+        checked += 1
+        goal = parse_objective(drawn.objective, drawn.arch)
+        measure = measure_under(goal, drawn.workload, drawn.arch, rules)
+        bound = SiblingSearch(problem, measure).go_on(None, never, Work())
+        trees = [tree for tree in scored_trees(drawn.workload, drawn.arch, drawn.objective, "any") if tree.fits]
+        for tree in sorted(trees, key=lambda tree: tree.value):
+            if bound is not None and tree.value >= bound:
+                break
+            cost = evaluate(drawn.workload, drawn.arch, tree.mapping)
+            assert refusals(drawn.workload, drawn.arch, rules, tree.mapping, cost), f"{bound} {tree} {demands} {drawn}"
 
 
 def test_long_numbers_give_the_same_bound() -> None:
@@ -350,7 +380,7 @@ def test_long_extents_are_bounded() -> None:
 def _least(workload: Workload, arch: Architecture) -> Fraction:
     problem = analyse(workload, arch)
     found = SiblingSearch(problem, measure_of(parse_objective("energy", arch), workload, arch))
-    bound = found.go_on(None, never, Work(), lambda _: None)
+    bound = found.go_on(None, never, Work(), refined=False)
     assert bound is not None
     return bound
 
@@ -378,7 +408,8 @@ BUGS = (
     Bug("fan-outs are crossed in their order", SiblingCounts.count, "permutations(classes)", "[classes]"),
     Bug("a range shares as its least count", SiblingCounts.most, "self._high[g, d]", "self._low[g, d]"),
     Bug("the busiest has a part of what is left over", SiblingCounts.share, "-(-self", "1 + (self"),
-    Bug("sharers are those of one class", SiblingCounts.sharers, "found * self", "self"),
+    Bug("siblings are those of one class", _private(SiblingCounts, "_together"), "found * self", "self"),
+    Bug("counts are limited by one dim", single_tensor.joint_counts, "total * high[d]", "high[d]"),
     Bug("united siblings read alone", _private(TensorLoads, "_merges"), ".shares_reads", ".unites_tiles"),
     Bug("every fan-out adds", _private(TensorLoads, "_merges"), "one.reduction if", "not one.reduction if"),
     Bug(

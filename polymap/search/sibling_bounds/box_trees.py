@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from polymap.search.problem import IntArray, Problem
-from polymap.search.sibling_bounds.single_tensor import Boxes
+from polymap.search.sibling_bounds.single_tensor import Boxes, joint_counts
 from polymap.search.sibling_bounds.structures import CountRows, class_rows
 
 _BRANCHES = 4  # nodes below one node
@@ -16,12 +16,12 @@ _BRANCHES = 4  # nodes below one node
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeLevel:
-    """Nodes side by side: least and largest counts [dim, node], and per tensor the most siblings that differ only in
-    dims that the tensor lacks [tensor, node]."""
+    """Nodes side by side: least and largest counts [dim, node], and the largest products of the counts of some dims
+    [group, node], groups as `dim_groups` has them."""
 
     low: IntArray
     high: IntArray
-    sharers: IntArray
+    joint: IntArray
 
     @property
     def count(self) -> int:
@@ -53,7 +53,7 @@ class BoxTrees:
         self.is_exact = True
         for one in problem.classes:
             fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
-            alike = tuple((fanout.size, fanout.dims) for fanout in fanouts)
+            alike = tuple((fanout.size, fanout.dims, fanout.name if problem.rules else "") for fanout in fanouts)
             if alike not in known:
                 rows = class_rows(problem, one)
                 known[alike] = _tree(problem, rows, prod(fanout.size for fanout in fanouts))
@@ -80,7 +80,7 @@ class BoxTrees:
         return Boxes(
             np.stack([level.low[:, nodes] for level, nodes in at]),
             np.stack([level.high[:, nodes] for level, nodes in at]),
-            np.stack([level.sharers[:, nodes] for level, nodes in at]),
+            np.stack([level.joint[:, nodes] for level, nodes in at]),
         )
 
     def halves(self, chunk: Chunk) -> Chunk:
@@ -100,19 +100,12 @@ def _tree(problem: Problem, rows: CountRows, size: int) -> tuple[TreeLevel, ...]
     """Return the tree over the rows of a class of `size` siblings, leaves first."""
     order = _nearby(rows.low)
     low, high = rows.low[order].T, rows.high[order].T
-    sharers: list[IntArray] = []
-    for term in problem.terms:
-        total = np.ones(low.shape[1], dtype=low.dtype)
-        for d, dim in enumerate(problem.dims):
-            if dim not in term.dims:
-                total = np.minimum(total * high[d], size)
-        sharers.append(total)
-    found = [TreeLevel(low, high, np.stack(sharers))]
+    found = [TreeLevel(low, high, joint_counts(problem, high, size))]
     while found[-1].count > 1:
         last, starts = found[-1], np.arange(0, found[-1].count, _BRANCHES)
         least = np.minimum.reduceat(last.low, starts, axis=1)
-        most, shared = (np.maximum.reduceat(one, starts, axis=1) for one in (last.high, last.sharers))
-        found.append(TreeLevel(least, most, shared))
+        most, joint = (np.maximum.reduceat(one, starts, axis=1) for one in (last.high, last.joint))
+        found.append(TreeLevel(least, most, joint))
     return tuple(found)
 
 

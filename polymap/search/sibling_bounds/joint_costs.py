@@ -18,8 +18,8 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.problem import Component, IndexGroup, Problem, TensorTerm
-from polymap.search.sibling_bounds.crossings import Counts, Crossings
-from polymap.search.sibling_bounds.single_tensor import Boxes, Numbers, Path, SiblingCounts, TensorLoads
+from polymap.search.sibling_bounds.crossings import Crossings
+from polymap.search.sibling_bounds.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, one_box
 from polymap.search.sibling_bounds.sizes import Axis, Sizes, full_share
 from polymap.search.sibling_bounds.window_loads import fewest_elements
 from polymap.search.sibling_bounds.window_passes import ordered_passes, pass_tables
@@ -71,22 +71,10 @@ class StructureLoads:
 
     def __init__(self, problem: Problem, crossings: Crossings) -> None:
         self.problem, self.crossings = problem, crossings
-        shape = len(problem.classes), len(problem.dims), 1
-        self.counts, self._covered = (self._counts(most, shape) for most in (crossings.high, crossings.covered))
+        both = [one_box(problem, crossings.low, most) for most in (crossings.high, crossings.covered)]
+        self.counts, self._covered = (SiblingCounts(problem, box) for box in both)
         self.all = [TensorLoads(self.counts, term, alone=False) for term in problem.terms]
         self.alone = [TensorLoads(self.counts, term, alone=True) for term in problem.terms]
-
-    def _counts(self, most: Counts, shape: tuple[int, int, int]) -> SiblingCounts:
-        """Return the counts of the structure with these numbers of siblings at most."""
-        terms = self.problem.terms
-        low, high = (np.array(one, dtype=np.int64).reshape(shape) for one in (self.crossings.low, most))
-        sharers = [[[self._sharers(g, term, row)] for term in terms] for g, row in enumerate(most)]
-        shared = np.array(sharers, dtype=np.int64).reshape(shape[0], len(terms), 1)
-        return SiblingCounts(self.problem, Boxes(low, high, shared))
-
-    def _sharers(self, g: int, term: TensorTerm, most: tuple[int, ...]) -> int:
-        size = prod(self.problem.arch.fanouts[f].size for f in self.problem.classes[g].fanouts)
-        return min(size, prod(n for n, dim in zip(most, self.problem.dims, strict=True) if dim not in term.dims))
 
     def operands(self, term: TensorTerm, holder: int, *, alone: bool) -> int:
         """Return how many elements move between the innermost holder and the compute units, at least: siblings serve

@@ -23,25 +23,63 @@ from polymap.search.problem import (
     IntArray,
     Problem,
     TensorTerm,
+    least_parallel,
     most_counted,
 )
 from polymap.search.sibling_bounds.window_loads import fewest_elements
 
 Numbers = tuple[int, ...]  # of classes
+Counts = tuple[tuple[int, ...], ...]  # [class][dim]
 MOST_ORDERED = 3  # classes whose orders are all tried
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boxes:
-    """Boxes of structures side by side: least and largest counts [class, dim, box], and per class and tensor the most
-    siblings that differ only in dims that the tensor lacks [class, tensor, box]."""
+    """Boxes of structures side by side: least and largest counts [class, dim, box], and the largest products of the
+    counts of some dims [class, group, box], groups as `dim_groups` has them."""
 
     low: IntArray
     high: IntArray
-    sharers: IntArray
+    joint: IntArray
 
     def __len__(self) -> int:
         return self.low.shape[2]
+
+
+def dim_groups(problem: Problem) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of dims whose counts of siblings are limited together: all dims, those that a tensor lacks,
+    and its plain axes."""
+    every = range(len(problem.dims))
+    found = [tuple(every)]
+    for term in problem.terms:
+        found += [tuple(d for d in every if problem.dims[d] not in term.dims), _plain_dims(problem, term)]
+    return tuple(dict.fromkeys(group for group in found if len(group) > 1))
+
+
+def joint_counts(problem: Problem, high: IntArray, size: int) -> IntArray:
+    """Return the largest products of counts [group, node] of a class of `size` siblings; high: [dim, node]."""
+    rows: list[IntArray] = []
+    for group in dim_groups(problem):
+        total = np.ones(high.shape[1], dtype=high.dtype)
+        for d in group:
+            total = np.minimum(total * high[d], size)
+        rows.append(total)
+    return np.stack(rows) if rows else np.ones((0, high.shape[1]), dtype=high.dtype)
+
+
+def one_box(problem: Problem, low: Counts, high: Counts) -> Boxes:
+    """Return the box of the structures between two vectors of counts [class][dim]."""
+    shape = len(problem.classes), len(problem.dims), 1
+    kind = count_type(max((n for row in high for n in row), default=1))
+    sizes = [prod(problem.arch.fanouts[f].size for f in one.fanouts) for one in problem.classes]
+    columns = np.array(high, dtype=kind).reshape(shape)
+    joint = [joint_counts(problem, own, size) for own, size in zip(columns, sizes, strict=True)]
+    rows = np.stack(joint) if joint else np.ones((0, 0, 1), dtype=kind)
+    return Boxes(np.array(low, dtype=kind).reshape(shape), columns, rows)
+
+
+def _plain_dims(problem: Problem, term: TensorTerm) -> tuple[int, ...]:
+    return tuple(sorted(problem.dims.index(group.dims[0]) for group in term.groups if not group.is_window))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +115,8 @@ class SiblingCounts:
         self._high = boxes.high.astype(self.kind, copy=False)
         self._counts: dict[tuple[int, Numbers], IntArray] = {}
         self._most: dict[tuple[int, Numbers], IntArray] = {}
+        self._groups = dim_groups(problem)
+        self._least_siblings = least_parallel(prod(problem.extents), problem.arch, problem.rules)
         self._spread = [[bool((row > 1).any()) for row in own] for own in boxes.high]
 
     def product(self, factors: Iterable[IntArray]) -> IntArray:
@@ -127,18 +167,33 @@ class SiblingCounts:
         """Return how many indices of a dim the first instance below some classes has, at least."""
         return -(-self.problem.extents[d] // self.most(d, classes))
 
-    def sharers(self, term: TensorTerm, classes: Numbers) -> IntArray:
-        """Return how many siblings differ only in dims that a tensor lacks, at most."""
-        bound = prod(n for n, dim in zip(self.problem.extents, self.problem.dims, strict=True) if dim not in term.dims)
+    def shares(self, dims: tuple[int, ...], classes: Numbers) -> IntArray:
+        """Return how many combinations of indices of some dims the first instance below some classes has, at least."""
+        found = self.product(self.share(d, classes) for d in dims)
+        if dims not in self._groups:
+            return found
+        whole = prod(self.problem.extents[d] for d in dims)
+        return np.maximum(found, -(-whole // self._together(dims, classes)))
+
+    def _together(self, dims: tuple[int, ...], classes: Numbers) -> IntArray:
+        """Return how many siblings over some classes a group of dims takes together, at most."""
+        whole = prod(self.problem.extents[d] for d in dims)
         found = self.one
         for g in classes:
-            found = np.minimum(found * self.boxes.sharers[g, term.index], bound)
+            found = np.minimum(found * self.boxes.joint[g, self._groups.index(dims)], whole)
         return found
 
+    def siblings(self) -> IntArray:
+        """Return how many instances of the compute unit work at most."""
+        every, dims = tuple(range(len(self.problem.classes))), tuple(range(len(self.problem.dims)))
+        if dims in self._groups:
+            return self._together(dims, every)
+        return self.product(self.most(d, every) for d in dims)
+
     def feasible(self) -> NDArray[np.bool_]:
-        """Return where the classes' counts can go together."""
+        """Return where the classes' counts can go together, and make the utilization that rules ask for."""
         every = tuple(range(len(self.problem.classes)))
-        found: NDArray[np.bool_] = np.ones(len(self.boxes), dtype=np.bool_)
+        found = np.asarray(self.siblings() >= self._least_siblings, dtype=np.bool_)
         for d, extent in enumerate(self.problem.extents):
             together = [g for g in every if self._spread[g][d]]
             if 1 < len(together) <= MOST_ORDERED:
@@ -148,8 +203,7 @@ class SiblingCounts:
 
     def cycles(self) -> IntArray:
         """Return the least number of compute cycles: along every dim whole steps."""
-        every = tuple(range(len(self.problem.classes)))
-        steps = self.product(self.share(d, every) for d in range(len(self.problem.dims)))
+        steps = self.shares(tuple(range(len(self.problem.dims))), tuple(range(len(self.problem.classes))))
         return -(-steps // self.problem.arch.compute.per_cycle)
 
 
@@ -159,10 +213,9 @@ class TensorLoads:
 
     def __init__(self, counts: SiblingCounts, term: TensorTerm, *, alone: bool) -> None:
         self.counts, self.problem, self.term, self.alone = counts, counts.problem, term, alone
-        dims = self.problem.dims
-        self._plain = [dims.index(g.dims[0]) for g in term.groups if not g.is_window]
+        self._plain = _plain_dims(self.problem, term)
         self._windows = [g for g in term.groups if g.is_window]
-        self._lacking = [d for d, dim in enumerate(dims) if dim not in term.dims]
+        self._lacking = tuple(d for d, dim in enumerate(self.problem.dims) if dim not in term.dims)
 
     @property
     def elements(self) -> int:
@@ -196,7 +249,7 @@ class TensorLoads:
 
     def _elements(self, above: Numbers, visits: Sequence[IntArray]) -> IntArray:
         """Return the elements of all boxes of a grid, but for dims that the tensor lacks."""
-        return self.counts.product(self.counts.share(d, above) for d in self._plain) * self._windowed(above, visits)
+        return self.counts.shares(self._plain, above) * self._windowed(above, visits)
 
     def _windowed(self, above: Numbers, visits: Sequence[IntArray]) -> IntArray:
         found = self.counts.one
@@ -223,7 +276,7 @@ class TensorLoads:
         every = self._windowed(path.above, visits)
         served = self.counts.product(self._served(group.dims, path.merging) for group in self._windows)
         lacking = self.counts.product(self.counts.count(d, path.apart) for d in self._lacking)
-        plain = self.counts.product(self.counts.share(d, path.above) for d in self._plain)
+        plain = self.counts.shares(self._plain, path.above)
         return np.maximum(found, plain * lacking * -(-every // served))
 
     def _served(self, dims: Sequence[str], merging: Numbers) -> IntArray:
@@ -241,8 +294,7 @@ class TensorLoads:
             side = self.counts.most(d, path.merging)
             visits.append(np.maximum(-(-self.counts.share(d, path.above) // side), self.counts.count(d, path.apart)))
         lacking = self.counts.product(visits[d] for d in self._lacking)
-        whole = self.counts.product(self.counts.share(d, path.above) for d in self._lacking)
-        lacking = np.maximum(lacking, -(-whole // self.counts.sharers(self.term, path.merging)))
+        lacking = np.maximum(lacking, self.counts.shares(self._lacking, (*path.above, *path.merging)))
         return self._elements(path.above, visits) * lacking
 
     def held(self, level: int) -> IntArray:

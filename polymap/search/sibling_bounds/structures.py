@@ -15,10 +15,11 @@ from itertools import product
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
 from polymap.ir import Mapping, Spatial, Temporal
-from polymap.search.problem import FanoutClass, IntArray, Problem
+from polymap.search.problem import Factor, FanoutClass, IntArray, Problem
 
 MOST_ROWS = 60_000  # vectors of counts of one class; beyond, ranges are joined
 _RATIOS = (1.0, 1.3, 2.0, 4.0, 16.0, 1e9)  # of the ends of joined ranges
@@ -54,12 +55,29 @@ class CountRows:
 
 
 def class_rows(problem: Problem, one: FanoutClass, most_rows: int = MOST_ROWS) -> CountRows:
-    """Return all vectors of ranges that the fan-outs of a class can have, few enough."""
+    """Return all vectors of ranges that the fan-outs of a class can have and that rules about factors leave, few
+    enough."""
     for ratio in _RATIOS:
         found = _rows(problem, one, ratio, most_rows)
         if found is not None:
-            return CountRows(*found, is_exact=ratio == 1.0)
+            low, high = found
+            kept = _is_left(problem, one, low, high)
+            return CountRows(low[kept], high[kept], is_exact=ratio == 1.0)
     raise AssertionError("one range per dim is few enough")
+
+
+def _is_left(problem: Problem, one: FanoutClass, low: IntArray, high: IntArray) -> NDArray[np.bool_]:
+    """Return which vectors the rules about factors leave: siblings over one fan-out are no more than all together, and
+    the same where it is the only one."""
+    kept: NDArray[np.bool_] = np.ones(len(low), dtype=np.bool_)
+    names = {problem.arch.fanouts[f].name for f in one.fanouts}
+    for rule in problem.rules:
+        if isinstance(rule, Factor) and rule.fanout in names:
+            d = problem.dims.index(rule.dim)
+            kept &= np.asarray(high[:, d] >= rule.least, dtype=np.bool_)
+            if rule.most is not None and len(names) == 1:
+                kept &= np.asarray(low[:, d] <= rule.most, dtype=np.bool_)
+    return kept
 
 
 def _rows(problem: Problem, one: FanoutClass, ratio: float, most_rows: int) -> tuple[IntArray, IntArray] | None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import INT64, Arithmetic, Kind, arithmetic_for
-from polymap.search.objective import INFEASIBLE, Measure
+from polymap.search.objective import Measure
 from polymap.search.problem import Component, IntArray, Problem, TensorTerm, most_costed
 from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, TensorLoads
 
@@ -28,11 +28,10 @@ class Components:
             found = (self.parts[0] + measure.fixed_energy).tolist()
             return [value if ok else None for value, ok in zip(found, self.feasible.tolist(), strict=True)]
         each = zip(zip(*(part.tolist() for part in self.parts), strict=True), self.cycles.tolist(), strict=True)
-        values = [
-            measure.value(parts, cycles) if ok else INFEASIBLE
+        return [
+            measure.value_within_limits(parts, cycles) if ok else None
             for (parts, cycles), ok in zip(each, self.feasible.tolist(), strict=True)
         ]
-        return [None if value is INFEASIBLE else value for value in values]
 
 
 def least_components(problem: Problem, measure: Measure, boxes: Boxes) -> Components:
