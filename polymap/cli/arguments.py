@@ -80,7 +80,7 @@ _OPTIONS = {
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
     "--certificate": _Option(
-        "FILE", "write the proof of the optimum (--tiles divide) or of a bound (any), which `polymap verify` checks"
+        "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
     ),
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),

@@ -329,7 +329,7 @@ def test_cutting_boxes_ends_at_the_least_bound_of_all_structures(objective: str)
             )
         ]
         least = min((bound for bound in bounds if bound is not None), default=None)
-        found = SiblingSearch(problem, measure).go_on(None, never, Work())
+        found = SiblingSearch(problem, measure).go_on(None, never, Work(), refined=False)
         assert found == (None if least is None else measure.unscaled(least))
 
 
@@ -380,7 +380,7 @@ def test_long_extents_are_bounded() -> None:
 def _least(workload: Workload, arch: Architecture) -> Fraction:
     problem = analyse(workload, arch)
     found = SiblingSearch(problem, measure_of(parse_objective("energy", arch), workload, arch))
-    bound = found.go_on(None, never, Work())
+    bound = found.go_on(None, never, Work(), refined=False)
     assert bound is not None
     return bound
 

@@ -20,6 +20,7 @@ from polymap.arithmetic import INT64, Arithmetic, Kind, Numbers, arithmetic_for,
 from polymap.search.dividing.node_costs import (
     Context,
     StructureFactors,
+    covers_intrinsics,
     output_plans,
     read_weights,
     skips_level,
@@ -37,7 +38,6 @@ from polymap.search.objective import Measure
 from polymap.search.problem import (
     Component,
     IntArray,
-    Intrinsic,
     Lattice,
     Problem,
     Structure,
@@ -290,10 +290,7 @@ def _only(setting: _Setting, ok: NDArray[np.bool_], costs: tuple[Numbers, ...]) 
 def _allowed_by_rules(setting: _Setting, level: int) -> NDArray[np.bool_]:
     """Return where the rules let a node of a level stand."""
     problem, lattice, ok = setting.problem, setting.lattice, setting.everywhere
-    for rule in problem.rules:
-        if isinstance(rule, Intrinsic):
-            covered = lattice.values[rule.dim] * setting.factors.factor(rule.dim, level, problem.level_count)
-            ok = ok & (covered % rule.size == 0)
+    ok = ok & covers_intrinsics(setting.factors, level, lattice.values)
     standing = standing_tiles(problem.rules, lattice, setting.whole)
     return ok if standing is None else ok & standing
 

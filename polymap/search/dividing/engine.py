@@ -107,10 +107,9 @@ def solve(
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome of the same question to go on from, by a step at least, whatever the limits. processes: those
-    that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
-    draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits.
-    looks_first: whether a tree is looked for before all structures are bounded, so that there is an answer early.
+    before: an outcome to go on from, by a step at least. processes: share a long search. work: counts the steps, and
+    ends it where none is left. polish: looks for better trees. draw: the best of so many drawn mappings, asked where no
+    chain of least cost fits. looks_first: whether a tree is looked for before all structures are bounded.
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches())
@@ -123,7 +122,7 @@ def solve(
             return _parallel_outcome(_StepContext(problem, measure, keep, out_of_time), state, report, processes)
         if not _has_entry(problem, measure, state):
             break
-        bound, stage, number, _ = entry = heappop(state.queue)
+        bound, _, number, _ = entry = heappop(state.queue)
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
                 state.queue.append(entry)
@@ -132,16 +131,26 @@ def solve(
                 break
             continue
         report(tuple(incumbent.found), least := bound if state.known else 0)
-        incumbent.count(0)
-        try:
-            if turn >= first and (incumbent.found or -stage < Stage.PLACED) and incumbent.out_of_time():
-                raise OutOfTime
-            structure = state.structures[number]
-            state.replace(entry, tuple(step_on(problem, measure, structure, entry, incumbent, state.stop_points)))
-        except OutOfTime:
-            state.queue.append(entry)
+        if not _has_stepped(problem, measure, state, entry, incumbent, may_end=turn >= first):
             return state.ended()
     return state.ended() if state.is_partly_bounded else state.outcome(())
+
+
+def _has_stepped(
+    problem: Problem, measure: Measure, state: _State, entry: Entry, incumbent: Incumbent, *, may_end: bool
+) -> bool:
+    """Replace an entry, which was taken off the queue, by what a step makes of it; False where time ends before it
+    (then the entry is back). may_end: whether a limit may end the search now."""
+    incumbent.count(0)
+    try:
+        if may_end and (incumbent.found or -entry[1] < Stage.PLACED) and incumbent.out_of_time():
+            raise OutOfTime
+        steps = step_on(problem, measure, state.structures[entry[2]], entry, incumbent, state.stop_points)
+        state.replace(entry, tuple(steps))
+    except OutOfTime:
+        state.queue.append(entry)
+        return False
+    return True
 
 
 def _incumbent(

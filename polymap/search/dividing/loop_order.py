@@ -26,9 +26,9 @@ from polymap.search.dividing.chain import (
     trips_of,
 )
 from polymap.search.dividing.cost_tables import Tables
-from polymap.search.dividing.node_costs import read_weights
+from polymap.search.dividing.node_costs import added_up, covers, covers_intrinsics, read_weights
 from polymap.search.dividing.window_paths import Crossing, DimView, window_counts
-from polymap.search.problem import Intrinsic, TensorTerm, inside_of, may_stand, ordered
+from polymap.search.problem import TensorTerm, inside_of, may_stand, ordered
 
 Vector = tuple[int, ...]
 
@@ -79,18 +79,14 @@ def undominated(vectors: Sequence[Vector]) -> list[int]:
     """Return the positions of the vectors that no other one covers, the first of equal ones."""
     kept: list[int] = []
     for i, new in enumerate(vectors):
-        if not any(_covers(vectors[k], new) for k in kept):
-            kept = [k for k in kept if not _covers(new, vectors[k])] + [i]
+        if not any(covers(vectors[k], new) for k in kept):
+            kept = [k for k in kept if not covers(new, vectors[k])] + [i]
     return kept
-
-
-def _covers(old: Vector, new: Vector) -> bool:
-    return all(a <= b for a, b in zip(old, new, strict=True))
 
 
 def value_of(tables: Tables, completed: CompletedMapping) -> int:
     """Return the objective of a mapping, scaled, limits aside."""
-    return tables.measure.value(_sum(completed.parts, tables.start), tables.compute_cycles)
+    return tables.measure.value(added_up(completed.parts, tables.start), tables.compute_cycles)
 
 
 def _chain_mappings(
@@ -112,8 +108,8 @@ def _chain_mappings(
         if not all(path.fits(node, free_bits) for node in chain):
             continue
         for parts, orders in path.best_orders(blocks, below):
-            total = _sum(fixed, parts)
-            value = tables.measure.value_within_limits(_sum(total, tables.start), tables.compute_cycles)
+            total = added_up(fixed, parts)
+            value = tables.measure.value_within_limits(added_up(total, tables.start), tables.compute_cycles)
             if value is None:
                 continue
             if tables.measure.is_front or not best or value < best[0][0]:
@@ -135,18 +131,8 @@ def _may_stand(tables: Tables, node: ChainNode) -> bool:
         return True
     if not may_stand(problem.rules, problem.dims, node.tile, tables.context.tiles[0]):
         return False
-    sizes = {rule.dim: rule.size for rule in problem.rules if isinstance(rule, Intrinsic)}
-    if is_mark(node) or not sizes:
-        return True
-    covered = (
-        tile * tables.factors.factor(dim, node.level, problem.level_count)
-        for dim, tile in zip(problem.dims, node.tile, strict=True)
-    )
-    return all(own % sizes.get(dim, 1) == 0 for dim, own in zip(problem.dims, covered, strict=True))
-
-
-def _sum(first: Vector, second: Vector) -> Vector:
-    return tuple(a + b for a, b in zip(first, second, strict=True))
+    tiles = dict(zip(problem.dims, node.tile, strict=True))
+    return is_mark(node) or bool(covers_intrinsics(tables.factors, node.level, tiles))
 
 
 def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -> Iterator[Placed]:
@@ -234,12 +220,12 @@ class _WindowPath:
                 nodes.append(node)
                 holder = max(holder, block.node.level)
                 cost = node.cost(self._size(node))
-                labels = [(_sum(vector, cost), orders) for vector, orders in labels]
+                labels = [(added_up(vector, cost), orders) for vector, orders in labels]
             labels = self._through_block(block, nodes, labels, inside)
         final = self._weighted_node(holder, problem.level_count, (1,) * len(problem.dims))
         steps = prod(self._tables.context.tiles[0])
         each = tuple(cost * steps for cost in final.cost(self._size(final)))
-        return [(_sum(vector, each), orders) for vector, orders in labels]
+        return [(added_up(vector, each), orders) for vector, orders in labels]
 
     def _through_block(self, block: Block, nodes: list[_WindowNode], labels: list[Label], below: Inside) -> list[Label]:
         """Return the labels after the block's loops, innermost added first."""
@@ -342,9 +328,9 @@ class _WindowPath:
 
 def _keep(front: list[OpenLabel], new: OpenLabel) -> None:
     """Add a label to a front unless one covers it; those that it covers go."""
-    if any(_covers(old[0], new[0]) for old in front):
+    if any(covers(old[0], new[0]) for old in front):
         return
-    front[:] = [old for old in front if not _covers(new[0], old[0])]
+    front[:] = [old for old in front if not covers(new[0], old[0])]
     front.append(new)
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
+from polymap.search.dividing.node_costs import covers
 from polymap.search.objective import part_values
 from polymap.search.resources import SearchCaches, Work
 
@@ -106,21 +107,17 @@ class Front(Incumbent):
         if value is None:
             return False
         new = part_values(value, self.parts, self.digit)
-        return not any(_covers(point, new) for point in self._points)
+        return not any(covers(point, new) for point in self._points)
 
     def add(self, value: int, completed: CompletedMapping) -> None:
         """Take a tree in that beats the front; those that it covers go."""
         new = part_values(value, self.parts, self.digit)
-        self.found[:] = [item for item in self.found if not _covers(new, part_values(item[0], self.parts, self.digit))]
+        self.found[:] = [item for item in self.found if not covers(new, part_values(item[0], self.parts, self.digit))]
         self.found.append((value, completed))
         self.found.sort(key=lambda item: item[0])
         self._points[:] = [part_values(item[0], self.parts, self.digit) for item in self.found]
         if self.told is not None:
             self.told()
-
-
-def _covers(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
-    return all(a <= b for a, b in zip(old, new, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

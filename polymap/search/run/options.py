@@ -61,7 +61,7 @@ class Tuning:
     first_structures_share: float = 0.1
     """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3
-    """And for what they prove when the best dividing mapping is known (limits.py)."""
+    """And for structures one by one, and mappings looked for there, where there are other bounds besides."""
     products_share: float = 0.7
     """Of what is left of the limit, for problems without windows before regions of tiles."""
     clashing_share: float = 0.2

@@ -14,7 +14,7 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
-from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
+from polymap.search.heuristics import DividingPolish, TreeClimber, can_be_annealed, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
 from polymap.search.product_bounds import ProductAnswer, solve_products
@@ -28,7 +28,7 @@ from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
-from polymap.search.sibling_bounds import SiblingSearch
+from polymap.search.sibling_bounds import SiblingSearch, climb_structures
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
@@ -116,27 +116,38 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
 def bound_structures(search: Search) -> SearchResult | None:
     """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
     if not search.divides:
-        _raise_floors(search, None, TUNING.first_structures_share, refined=False)
+        for place, one in enumerate(_siblings(search)):
+            found = one.go_on(
+                None, search.limits.until(TUNING.first_structures_share), search.limits.work, refined=False
+            )
+            search.raise_floor(place, found)
     return None
 
 
 def refine_structures(search: Search) -> SearchResult | None:
-    """Raise the floors further, structure by structure, best first; answer where the best value is met."""
+    """Raise the floors structure by structure, best first, and look for mappings there; answer where they meet."""
     assert search.divided is not None
-    best, value = _best_divided(search, search.divided)
-    _raise_floors(search, value, TUNING.structures_share, refined=True)
-    if best is None or value is None:
-        nothing_fits = any(one.bound is None for one in search.siblings)
-        return search.infeasible(search.divided.result.clash) if nothing_fits else None
-    if search.floors[0] > value:
-        raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
+    best = _best_known(search, search.divided)
+    share = min(1, search.limits.share() + TUNING.structures_share)
+    stop, first = search.limits if _is_last(search) else search.limits.until(share), _siblings(search)[0]
     if len(search.siblings) > 1:
+        for place, one in enumerate(search.siblings):
+            search.raise_floor(place, one.go_on(best[1] if best and not place else None, stop, search.limits.work))
         return None
-    search.report(best, value, search.floors[0])
-    if search.floors[0] < value:
+    best = climb_structures(first, _climber(search, best), best, stop, search.limits.work, search.report)
+    search.raise_floor(0, first.value)
+    if best is None and first.value is None:
+        return search.infeasible(search.divided.result.clash)
+    if best is None or search.floors[0] < best[1]:
         return None
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
-    return search.closed((best,), (), space)
+    return search.closed((best[0],), (), space)
+
+
+def _is_last(search: Search) -> bool:
+    """Return whether regions bound less than structures: along windows."""
+    has_window = any(term.is_window for term in search.problem.terms)
+    return has_window and has_region_bound(search.objective) and not search.rules
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
@@ -163,26 +174,35 @@ def bound_regions(search: Search) -> SearchResult:
     return search.closed(() if mapping is None else (mapping,), left, space)
 
 
-def _raise_floors(search: Search, value: Fraction | None, share: float, *, refined: bool) -> None:
-    """Raise the floors, one per part of the objective, for a share of the limit; value: the best one of the first part.
-    refined: whether single structures are looked at."""
+def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
+    """Return the structures of siblings as each part of the objective bounds them."""
     if not search.siblings:
         measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
         search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
-    stop = search.limits.until(search.limits.share() + share)
-    for place, one in enumerate(search.siblings):
-        best = value if place == 0 else None
-        found = one.go_on(best, stop, search.limits.work, refined=refined)
-        if found is not None:
-            rest = search.floors[place + 1 :]
-            search.floors = (*search.floors[:place], max(found, search.floors[place]), *rest)
+    return search.siblings
 
 
-def _best_divided(search: Search, divided: Divided) -> tuple[Mapping | None, Fraction | None]:
-    """Return the best dividing mapping with its exact value, of an order or a front its first part's."""
-    best = divided.result.best
-    score = None if best is None else exact_score(search.workload, search.arch, search.objective, best)
-    return (None, None) if score is None else (best, score.value)
+def _climber(search: Search, best: Known | None) -> TreeClimber | None:
+    """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
+    if best is None or search.rules or not has_region_bound(search.objective):
+        return None
+    if search.climber is None:
+        question = search.workload, search.arch, search.objective
+        search.climber = TreeClimber(*question, search.problem.classes, seed=search.asked.seed)
+    return search.climber
+
+
+def _best_known(search: Search, divided: Divided) -> Known | None:
+    """Return the best mapping that is known, with its exact value: of an order or a front its first part's."""
+    climber, regions = search.climber, search.regions
+    mappings = [divided.result.best, regions and regions.best, climber and climber.best and climber.best[0]]
+    scored = [
+        (score.value, number, mapping)
+        for number, mapping in enumerate(mappings)
+        if mapping is not None
+        and (score := exact_score(search.workload, search.arch, search.objective, mapping)) is not None
+    ]
+    return (min(scored)[2], min(scored)[0]) if scored else None
 
 
 def _report_program_order(search: Search) -> None:
@@ -336,14 +356,7 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
         search.report(mapping, value, max(bound, floor))
 
-    known = [divided.result.best, None if search.regions is None else search.regions.best]
-    scored = [
-        (score.value, number, mapping)
-        for number, mapping in enumerate(known)
-        if mapping is not None
-        and (score := exact_score(search.workload, search.arch, search.objective, mapping)) is not None
-    ]
-    first = (min(scored)[2], min(scored)[0]) if scored else None
+    first = _best_known(search, divided)
     if search.regions is None and search.limits():
         return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
     measure = measure_of(search.objective, search.workload, search.arch)

@@ -16,7 +16,7 @@ from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.any_size import AnySizeAnswer
 from polymap.search.dividing import Count, Outcome
 from polymap.search.enumeration import Walking
-from polymap.search.heuristics import Annealer, annealer_of
+from polymap.search.heuristics import Annealer, TreeClimber, annealer_of
 from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
@@ -77,6 +77,7 @@ class Search:
         self.drawn: Drawn | None = None
         self.regions: AnySizeAnswer | None = None
         self.siblings: tuple[SiblingSearch, ...] = ()
+        self.climber: TreeClimber | None = None
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
         self.caches = SearchCaches()
@@ -148,6 +149,11 @@ class Search:
                 return None
             self.annealers[divide] = annealer
         return self.annealers[divide]
+
+    def raise_floor(self, place: int, bound: Fraction | None) -> None:
+        """Take a lower bound of one part of the objective over all mappings (None: none is known)."""
+        if bound is not None:
+            self.floors = (*self.floors[:place], max(bound, self.floors[place]), *self.floors[place + 1 :])
 
     def raised(self, bounds: Values) -> Values:
         return tuple(max(pair) for pair in zip(bounds, self.floors, strict=True))

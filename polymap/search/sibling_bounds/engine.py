@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heappop, heappush
+from math import inf
 
 import numpy as np
 
@@ -42,7 +43,7 @@ Entry = tuple[int, int, int, Chunk | SingleStructure]
 class SiblingSearch:
     """The structures of one question that are not refuted, and what bounds them.
 
-    looked: how many boxes were bounded; refined: how many times a structure's bound was.
+    looked: how many boxes were bounded; steps: how often something was taken from the queue.
     """
 
     def __init__(self, problem: Problem, measure: Measure) -> None:
@@ -51,7 +52,7 @@ class SiblingSearch:
         self._serial = 0
         self._queue: list[Entry] = []
         self.looked = 0
-        self.refined = 0
+        self.steps = 0
         if self.structures:
             self._push_boxes(self._trees.root())
 
@@ -65,11 +66,14 @@ class SiblingSearch:
         """Return the least bound of what is left, scaled (None: nothing fits)."""
         return self._queue[0][0] if self._queue else None
 
-    def go_on(self, best: Fraction | None, stop: Stop, work: Work, *, refined: bool = True) -> Fraction | None:
+    def go_on(
+        self, best: Fraction | None, stop: Stop, work: Work, *, steps: int | None = None, refined: bool = True
+    ) -> Fraction | None:
         """Search until the least bound reaches the best value or is of a structure refined as far as it goes (not
         `refined`: of a structure), or a limit is reached; return it in the objective's unit (None: nothing fits). work:
-        a step per chunk of boxes and per refinement."""
-        while self._queue and not stop():
+        a step per chunk of boxes and per refinement. steps: how many there may be (None: any number)."""
+        last = inf if steps is None else self.steps + steps
+        while self._queue and self.steps < last and not stop():
             bound, *_, first = self._queue[0]
             if (best is not None and self.measure.unscaled(bound) >= best) or self._is_done(first, refined=refined):
                 break
@@ -82,7 +86,13 @@ class SiblingSearch:
             else:
                 self._keep(first, _AT_ONCE)
                 self._push_boxes(self._trees.halves(_part(first, 0, _AT_ONCE)))
+            self.steps += 1
             work.add()
+        return self.value
+
+    @property
+    def value(self) -> Fraction | None:
+        """Return the least bound in the objective's unit (None: nothing fits)."""
         return None if self.bound is None else self.measure.unscaled(self.bound)
 
     def leading(self, count: int) -> tuple[Counts, ...]:
@@ -112,7 +122,6 @@ class SiblingSearch:
         """Queue a structure with a better bound, unless nothing of it fits."""
         goal = None if best is None else int(best / self.measure.unscaled(1))
         found = refine(self.problem, self.measure, item.counts, goal, _EFFORTS[item.refined], stop)
-        self.refined += 1
         if found.bound is not None:
             self._push(max(bound, found.bound), replace(item, refined=item.refined + 1, chain=found.chain))
 
