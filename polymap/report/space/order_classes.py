@@ -74,7 +74,9 @@ def order_svg(figure: OrderFigure) -> Picture:
         colour = _COLOURS[number % len(_COLOURS)]
         shapes += _block(each.orders, 28, top, colour)
         left = 28 + _ROW * _CELL + 28
-        shapes.append(text(left, top + 13, f"class {number + 1}: {plural(len(each.orders), 'order')}", size=13, bold=True))
+        shapes.append(
+            text(left, top + 13, f"class {number + 1}: {plural(len(each.orders), 'order')}", size=13, bold=True)
+        )
         moved = "   ".join(f"{tensor} {exact(elements)}" for tensor, elements in each.moved)
         shapes.append(text(left, top + 31, f"{moved}   in all {exact(each.total)}", size=12))
         shapes.append(text(left, top + 48, f"such as {' '.join(each.orders[0])}", size=11.5, fill=GREY, mono=True))

@@ -5,10 +5,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log10
 
 from polymap.report import percent, short
-from polymap.report.figures import BOUND, FOUND, GREY, INK, Frame, Picture, head, line, picture, polyline, rect, text, tint
+from polymap.report.figures import (
+    BOUND,
+    FOUND,
+    GREY,
+    INK,
+    Frame,
+    Picture,
+    head,
+    line,
+    picture,
+    polyline,
+    rect,
+    text,
+    tint,
+)
 from polymap.report.space.axes import grid, log_word, round_axis
 
 FRAME = Frame(left=86, right=640, top=96, bottom=380)
@@ -36,7 +51,7 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
     ratios = sorted(cost / optimum for cost in costs)
     high = log10(max(ratios[-1] * 1.0001, 10.0))
     edges = [10 ** (high * step / _BINS) for step in range(_BINS + 1)]
-    counts = [bisect_right(ratios, after) - bisect_right(ratios, before) for before, after in zip(edges, edges[1:])]
+    counts = [bisect_right(ratios, after) - bisect_right(ratios, before) for before, after in pairwise(edges)]
     bins = tuple((a, b, n / len(ratios)) for a, b, n in zip(edges, edges[1:], counts, strict=False))
     steps = tuple((ratio, (number + 1) / len(ratios)) for number, ratio in enumerate(ratios))
     return RarityFigure(title, bins, steps, len(ratios))
@@ -53,14 +68,18 @@ def rarity_svg(figure: RarityFigure) -> Picture:
         width = max(0.5, x.place(high) - left - 1)
         shapes.append(rect(left, above, width, FRAME.bottom - above, fill=tint(FOUND, 0.45)))
     every = max(1, len(figure.cumulative) // 600)
-    shapes.append(
-        polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2)
-    )
+    shapes.append(polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2))
     shapes.append(line(x.place(1), FRAME.top, x.place(1), FRAME.bottom, stroke=INK, width=1.5))
     shapes += [FRAME.across(log_word("cost over the optimum", x)), FRAME.up("share of the space")]
-    shapes += [*FRAME.key(0, tint(FOUND, 0.45), f"per bin (highest {percent(top)})"), *FRAME.key(1, BOUND, "at most so bad")]
+    shapes += [
+        *FRAME.key(0, tint(FOUND, 0.45), f"per bin (highest {percent(top)})"),
+        *FRAME.key(1, BOUND, "at most so bad"),
+    ]
     best = figure.cumulative[0][0]
-    words = [(f"within {times:g}x", percent(share) if (share := figure.share_within(times)) else "none") for times in (1.1, 1.5, 2, 5)]
+    words = [
+        (f"within {times:g}x", percent(share) if (share := figure.share_within(times)) else "none")
+        for times in (1.1, 1.5, 2, 5)
+    ]
     words += [("best sampled", f"{best:.2f}x"), ("sampled", short(figure.sampled))]
     for row, (what, number) in enumerate(words):
         base = FRAME.top + 80 + 22 * row

@@ -31,9 +31,7 @@ class TileMapFigure:
     own: tuple[int, int]
 
 
-def tile_map_figure(
-    workload: Workload, arch: Architecture, mapping: Mapping, across: int, up: int
-) -> TileMapFigure:
+def tile_map_figure(workload: Workload, arch: Architecture, mapping: Mapping, across: int, up: int) -> TileMapFigure:
     """Return the costs when the tiles of two temporal loops (their numbers among all loops, outermost 0) vary over all
     that divide the enclosing tile and are divided by the next one inside; everything else stays."""
     loops = [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
@@ -95,7 +93,9 @@ def tile_map_svg(figure: TileMapFigure) -> Picture:
 
 
 def _colour(share: float) -> str:
-    return "#" + "".join(f"{round(dark + share * (light - dark)):02x}" for light, dark in zip(_LIGHT, _DARK, strict=True))
+    return "#" + "".join(
+        f"{round(dark + share * (light - dark)):02x}" for light, dark in zip(_LIGHT, _DARK, strict=True)
+    )
 
 
 def _cell(left: float, top: float, share: float, pj: float, *, fits: bool) -> Shapes:

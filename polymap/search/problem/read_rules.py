@@ -39,8 +39,8 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
     outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
     {level: {must: tensors, never: tensors}} (roles too: @weight). intrinsic: {dim: size}. min_utilization: a share.
     dataflow: "weight-stationary", "input-stationary" or "output-stationary": the innermost level below all fan-outs
-    holds that operand, and all loops over dims that index it stand outside all others. limits: {objective: most}. Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and
-    what contradicts itself).
+    holds that operand, and all loops over dims that index it stand outside all others. limits: {objective: most}.
+    Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and what contradicts itself).
     """
     mistakes: list[Mistake] = []
     reader = _Reader(workload, arch, Fields.of(document, "constraints", mistakes, known=FIELDS), mistakes)
@@ -77,7 +77,9 @@ class _Reader:
         if role is None:
             self._is_known("PM546", f"constraints: there is no dataflow {shown(name)}", name, list(_STATIONARY))
             return []
-        private = [each.name for each in self.arch.levels[1:] if self.arch.fanouts_above(each.name) == self.arch.fanouts]
+        private = [
+            each.name for each in self.arch.levels[1:] if self.arch.fanouts_above(each.name) == self.arch.fanouts
+        ]
         still = {tensor.name for tensor in self.workload.tensors if tensor.role is role}
         found: list[Rule] = [Held(private[-1], each, must=True) for each in sorted(still) if private]
         used = {
