@@ -109,8 +109,8 @@ class _Mixture:
 class _Drawn:
     """Loops of many draws of one family. kept: which draws these are. spread: [draw, dim, fan-out] trips; trips: [draw,
     dim, number of the loop] of the temporal loops, outermost first; orders: [draw, slot, place] the dims with a
-    temporal loop in the block, and its groups (numbered after the dims), of which counts says how many there are. Slots: blocks
-    without a group, then the others."""
+    temporal loop in the block, and its groups (numbered after the dims), of which counts says how many there are.
+    Slots: blocks without a group, then the others."""
 
     kept: Ints
     spread: list[list[list[int]]]
