@@ -21,7 +21,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = (
     ("demo", "__main__"),
     ("cli",),
-    ("proofs", "buffer_sweep", "choice"),
+    ("proofs", "buffer_sweep", "choice", "comparison"),
     ("explore",),
     ("report.page",),
     ("report.text",),

@@ -16,3 +16,27 @@ from polymap.report.figures.traffic import (
     traffic_html as traffic_html,
     traffic_text as traffic_text,
 )
+from polymap.report.figures.chart import (
+    BOUND as BOUND,
+    FOUND as FOUND,
+    Axis as Axis,
+    Frame as Frame,
+    head as head,
+    stairs as stairs,
+)
+from polymap.report.figures.svg import (
+    FAINT as FAINT,
+    GREY as GREY,
+    INK as INK,
+    PAPER as PAPER,
+    RULE as RULE,
+    Picture as Picture,
+    circle as circle,
+    line as line,
+    picture as picture,
+    polyline as polyline,
+    rect as rect,
+    text as text,
+    text_width as text_width,
+    tint as tint,
+)

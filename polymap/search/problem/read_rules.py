@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.inputs import Fields, is_list, is_table, shown
-from polymap.ir import Architecture, Mistake, OptionError, Workload, did_you_mean
+from polymap.ir import Architecture, Mistake, OptionError, Role, Workload, did_you_mean
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.rules import (
     AtMost,
@@ -22,7 +22,14 @@ from polymap.search.problem.rules import (
     Utilization,
 )
 
-FIELDS = ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization", "limits")
+FIELDS = ("dataflow", "order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization", "limits")
+
+
+_STATIONARY = {
+    "weight-stationary": Role.WEIGHT,
+    "input-stationary": Role.INPUT,
+    "output-stationary": Role.OUTPUT,
+}
 
 
 def rules_from_document(document: object, workload: Workload, arch: Architecture) -> Rules:
@@ -31,8 +38,9 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
     order: dims outermost first, or several such lists: all loops over one stand outside all loops over the next.
     outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
     {level: {must: tensors, never: tensors}} (roles too: @weight). intrinsic: {dim: size}. min_utilization: a share.
-    limits: {objective: most}. Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and
-    contradictions).
+    dataflow: "weight-stationary", "input-stationary" or "output-stationary": the innermost level below all fan-outs
+    holds that operand, and all loops over dims that index it stand outside all others. limits: {objective: most}.
+    Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and contradictions).
     """
     mistakes: list[Mistake] = []
     reader = _Reader(workload, arch, Fields.of(document, "constraints", mistakes, known=FIELDS), mistakes)
@@ -51,7 +59,7 @@ class _Reader:
     mistakes: list[Mistake]
 
     def rules(self) -> Rules:
-        found: list[Rule] = [*self._orders(), *self._ends(), *self._fanouts(), *self._stores()]
+        found: list[Rule] = [*self._dataflow(), *self._orders(), *self._ends(), *self._fanouts(), *self._stores()]
         sizes = self._table("intrinsic")
         found += [Intrinsic(dim, size) for dim, size in self._sizes(sizes, "intrinsic") if size > 1]
         least = self.fields.number("min_utilization", Fraction(0))
@@ -60,6 +68,30 @@ class _Reader:
         elif least > 0:
             found.append(Utilization(least))
         return tuple(dict.fromkeys((*found, *self._limits())))
+
+    def _dataflow(self) -> list[Rule]:
+        name = self.fields.table.get("dataflow")
+        if name is None:
+            return []
+        role = _STATIONARY.get(name) if isinstance(name, str) else None
+        if role is None:
+            self._is_known("PM546", f"constraints: there is no dataflow {shown(name)}", name, list(_STATIONARY))
+            return []
+        private = [
+            each.name for each in self.arch.levels[1:] if self.arch.fanouts_above(each.name) == self.arch.fanouts
+        ]
+        still = {tensor.name for tensor in self.workload.tensors if tensor.role is role}
+        found: list[Rule] = [Held(private[-1], each, must=True) for each in sorted(still) if private]
+        used = {
+            dim
+            for statement in self.workload.statements
+            for access in (statement.target, *statement.reads)
+            if access.tensor in still
+            for index in access.index
+            for dim in index.dims
+        }
+        dims = [dim.name for dim in self.workload.dims if dim.extent > 1]
+        return found + [Outside(a, b) for a in dims if a in used for b in dims if b not in used]
 
     def _orders(self) -> list[Rule]:
         lists = self.fields.items("order")

@@ -72,12 +72,18 @@ class BoxPrograms:
         problem, variables = self.problem, self.variables
         extents = np.array([problem.extents[d] for d in variables.dims], dtype=np.int64)
         least = np.ones((len(self.levels[order]), len(extents)), dtype=np.int64)
+        most = least * extents
+        for at, d, fewest, greatest in self.orders.demands[order]:
+            if d in variables.dims:
+                place = variables.dims.index(d)
+                least[at, place] = max(least[at, place], fewest)
+                most[at, place] = min(most[at, place], greatest)
         high = np.ones((len(problem.classes), len(problem.dims)), dtype=np.int64)
         for one, d in variables.factors:
             fanouts = [problem.arch.fanouts[f] for f in problem.classes[one].fanouts]
-            most = prod(f.size for f in fanouts if f.may_spread(problem.dims[d]))
-            high[one, d] = min(most, problem.extents[d])
-        return Box(order, np.ones_like(high), high, least, least * extents)
+            room = prod(f.size for f in fanouts if f.may_spread(problem.dims[d]))
+            high[one, d] = min(room, problem.extents[d])
+        return Box(order, np.ones_like(high), high, least, most)
 
     def shape(self, order: int) -> _Shape:
         """Return what the programs of an order share."""

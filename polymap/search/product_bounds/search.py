@@ -54,7 +54,8 @@ class ProductSearch:
 
     def begin(self, goal: float, is_over: Callable[[], bool]) -> bool:
         """Fill the queue with the boxes of all orders; return whether there was time for them."""
-        boxes = [self.programs.whole(order) for order in range(len(self._besides))]
+        whole = [self.programs.whole(order) for order in range(len(self._besides))]
+        boxes = [box for box in whole if self.programs.fits(box)]
         for begin in range(0, len(boxes), AT_ONCE):
             if is_over():
                 return False

@@ -62,12 +62,6 @@ class Tuning:
     """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3
     """And for structures one by one, and mappings looked for there, where there are other bounds besides."""
-    structures_climbed: int = 8
-    """Structures of least bounds whose sibling counts mappings are given."""
-    structure_steps: int = 3
-    """Steps of the queue of structures between two looks for mappings."""
-    climbing_rounds: int = 6
-    """Rounds of climbing between two looks at the queue."""
     products_share: float = 0.7
     """Of what is left of the limit, for problems without windows before regions of tiles."""
     clashing_share: float = 0.2

@@ -14,7 +14,7 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
-from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
+from polymap.search.heuristics import DividingPolish, TreeClimber, can_be_annealed, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
 from polymap.search.product_bounds import ProductAnswer, solve_products
@@ -28,8 +28,9 @@ from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
-from polymap.search.run.structures import Known, raise_floors, search_structures
+from polymap.search.sibling_bounds import SiblingSearch, climb_structures
 
+Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
 
@@ -115,7 +116,11 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
 def bound_structures(search: Search) -> SearchResult | None:
     """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
     if not search.divides:
-        raise_floors(search, None, search.limits.until(TUNING.first_structures_share), refined=False)
+        for place, one in enumerate(_siblings(search)):
+            found = one.go_on(
+                None, search.limits.until(TUNING.first_structures_share), search.limits.work, refined=False
+            )
+            search.raise_floor(place, found)
     return None
 
 
@@ -124,11 +129,16 @@ def refine_structures(search: Search) -> SearchResult | None:
     assert search.divided is not None
     best = _best_known(search, search.divided)
     share = min(1, search.limits.share() + TUNING.structures_share)
-    best = search_structures(search, best, search.limits if _is_last(search) else search.limits.until(share))
-    if best is None:
-        nothing_fits = any(one.bound is None for one in search.siblings)
-        return search.infeasible(search.divided.result.clash) if nothing_fits else None
-    if len(search.siblings) > 1 or search.floors[0] < best[1]:
+    stop, first = search.limits if _is_last(search) else search.limits.until(share), _siblings(search)[0]
+    if len(search.siblings) > 1:
+        for place, one in enumerate(search.siblings):
+            search.raise_floor(place, one.go_on(best[1] if best and not place else None, stop, search.limits.work))
+        return None
+    best = climb_structures(first, _climber(search, best), best, stop, search.limits.work, search.report)
+    search.raise_floor(0, first.value)
+    if best is None and first.value is None:
+        return search.infeasible(search.divided.result.clash)
+    if best is None or search.floors[0] < best[1]:
         return None
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
     return search.closed((best[0],), (), space)
@@ -162,6 +172,24 @@ def bound_regions(search: Search) -> SearchResult:
     mapping = found.best or search.written()
     left = ((max(search.floors[0], found.bound or search.floors[0]),),)
     return search.closed(() if mapping is None else (mapping,), left, space)
+
+
+def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
+    """Return the structures of siblings as each part of the objective bounds them."""
+    if not search.siblings:
+        measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
+        search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
+    return search.siblings
+
+
+def _climber(search: Search, best: Known | None) -> TreeClimber | None:
+    """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
+    if best is None or search.rules or not has_region_bound(search.objective):
+        return None
+    if search.climber is None:
+        question = search.workload, search.arch, search.objective
+        search.climber = TreeClimber(*question, search.problem.classes, seed=search.asked.seed)
+    return search.climber
 
 
 def _best_known(search: Search, divided: Divided) -> Known | None:

@@ -150,6 +150,11 @@ class Search:
             self.annealers[divide] = annealer
         return self.annealers[divide]
 
+    def raise_floor(self, place: int, bound: Fraction | None) -> None:
+        """Take a lower bound of one part of the objective over all mappings (None: none is known)."""
+        if bound is not None:
+            self.floors = (*self.floors[:place], max(bound, self.floors[place]), *self.floors[place + 1 :])
+
     def raised(self, bounds: Values) -> Values:
         return tuple(max(pair) for pair in zip(bounds, self.floors, strict=True))
 

@@ -88,6 +88,11 @@ class SiblingSearch:
                 self._push_boxes(self._trees.halves(_part(first, 0, _AT_ONCE)))
             self.steps += 1
             work.add()
+        return self.value
+
+    @property
+    def value(self) -> Fraction | None:
+        """Return the least bound in the objective's unit (None: nothing fits)."""
         return None if self.bound is None else self.measure.unscaled(self.bound)
 
     def leading(self, count: int) -> tuple[Counts, ...]:

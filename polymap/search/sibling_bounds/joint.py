@@ -21,7 +21,7 @@ from polymap.search.objective import Measure
 from polymap.search.problem import Component, Problem
 from polymap.search.resources import Stop, never
 from polymap.search.sibling_bounds.crossings import Counts, Crossings, Evenness
-from polymap.search.sibling_bounds.joint_costs import Axes, Edge, NodeView, StructureLoads, TensorNodes
+from polymap.search.sibling_bounds.joint_costs import Axes, Edge, LoopOrder, NodeView, StructureLoads, TensorNodes
 from polymap.search.sibling_bounds.sizes import Axis, coarse_axis
 
 State = tuple[int, ...]  # per tensor, the holder state
@@ -86,7 +86,7 @@ def refine(
 ) -> JointBound:
     """Return a lower bound of the measure over all mappings with these sibling counts [class][dim].
 
-    incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds of refinement per component.
+    incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
     """
     structure = JointStructure(problem, counts)
     parts: list[int] = []
@@ -168,6 +168,7 @@ class _Part:
     structure: JointStructure
     ranges: Ranges
     axes: Axes
+    orders: tuple[LoopOrder, ...] = ()
 
 
 class JointSearch:
@@ -198,7 +199,7 @@ class JointSearch:
         """Queue a part with its bound, if something fits; least: what is known already."""
         self.rounds += 1
         if part.structure.crossings.is_possible:
-            found = _Recurrence(part.structure, self.component, part.axes, part.ranges).relaxed()
+            found = _Recurrence(part, self.component).relaxed()
             if found is not None:
                 heappush(queue, (max(least, found.cost) if self.rounds > 1 else found.cost, self.rounds, found, part))
 
@@ -211,7 +212,29 @@ class JointSearch:
         finer = self._finer(relaxed.chain, part.axes)
         if finer is not None:
             return [replace(part, axes=finer)]
+        orders = self._by_order(relaxed.chain, part)
+        if orders:
+            return orders
         return self._by_evenness(relaxed.chain, part)
+
+    def _by_order(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
+        """Return halves by the order of two loops over a window, where a node of another tensor tells it and the window
+        was bounded in a better order."""
+        crossings, extents = part.structure.crossings, part.structure.problem.extents
+        for group in (group for term in crossings.problem.terms for group in term.groups if len(group.dims) == 2):
+            dims = [crossings.problem.dims.index(dim) for dim in group.dims]
+            if any(crossings.most_siblings(d, 0, crossings.units - 1) > 1 for d in dims):
+                continue
+            for dim, other in (dims, reversed(dims)):
+                left = [node.high[other] for node in chain if node.low[dim] == extents[dim]]
+                least, most = min(left, default=extents[other]), extents[other]
+                now = [one for one in part.orders if (one.dim, one.other) == (dim, other)]
+                above, most = (now[0].above, now[0].most) if now else (0, most)
+                if above < least < most and any(node.high[dim] < extents[dim] for node in chain):
+                    kept = tuple(one for one in part.orders if one not in now)
+                    halves = LoopOrder(dim, other, above, least), LoopOrder(dim, other, least, most)
+                    return [replace(part, orders=(*kept, half)) for half in halves]
+        return []
 
     def _by_evenness(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
         """Return halves by the evenness of the least even crossing of a chain, so that both cut it off."""
@@ -256,7 +279,7 @@ class JointSearch:
                     for a, n in zip(row, lasts, strict=True)
                 )
             )
-        return _Part(structure, part.ranges, tuple(axes))
+        return replace(part, structure=structure, axes=tuple(axes))
 
     def _split(self, relaxed: _Relaxed) -> tuple[BitRange, BitRange] | None:
         """Return both halves that cut off a chain which overfills a level: of the tensor that holds most there."""
@@ -310,17 +333,16 @@ def _minimum_inside(table: FloatArray) -> None:
 class _Recurrence:
     """One pass of the dynamic program: least[unit, state] is the least cost of a chain's rest inside every cell."""
 
-    def __init__(self, structure: JointStructure, component: Component, axes: Axes, ranges: Ranges) -> None:
-        self.structure, self.component, self.axes, self.ranges = structure, component, axes, ranges
-        self.views = [[one.view(axes, unit) for unit in range(len(axes))] for one in structure.nodes]
+    def __init__(self, part: _Part, component: Component) -> None:
+        structure, axes = part.structure, part.axes
+        self.structure, self.component, self.axes, self.ranges = structure, component, axes, part.ranges
+        self.views = [[one.view(axes, unit, part.orders) for unit in range(len(axes))] for one in structure.nodes]
         self.least: dict[tuple[int, State], FloatArray] = {}
         self._costs: dict[tuple[int, Edge, int, int], FloatArray] = {}
         self._masks: dict[tuple[int, int, int], FloatArray] = {}
         self._inner = [self._inner_cells(unit) for unit in range(len(axes) - 1)]
-        last = structure.problem.level_count
         self._ends = [[one.end(component, holder) for holder in one.holders.levels] for one in structure.nodes]
-        self._required = {(r.tensor, r.level) for r in ranges if r.above > 0}
-        assert last > 0
+        self._required = {(r.tensor, r.level) for r in part.ranges if r.above > 0}
 
     def relaxed(self) -> _Relaxed | None:
         """Return the least cost and its chain; None where nothing fits."""
@@ -378,26 +400,23 @@ class _Recurrence:
         """Return 0 in cells where a node may fit its level and the ranges of bits, inf elsewhere."""
         key = tensor, level, unit
         if key not in self._masks:
-            room = _room(self.structure.problem, level)
-            above, most = 0.0, room
-            for one in self.ranges:
-                if one.level == level:
-                    if one.tensor == tensor:
-                        above, most = max(above, one.above), min(most, one.most)
-            others = {one.tensor for one in self.ranges if one.level == level and one.tensor != tensor}
-            for other in others:
-                most = min(
-                    most,
-                    room
-                    - max(r.above + 1 for r in self.ranges if r.level == level and r.tensor == other and r.above > 0)
-                    if any(r.above > 0 for r in self.ranges if r.level == level and r.tensor == other)
-                    else most,
-                )
+            above, most = self._bit_range(tensor, level)
             fits = view.least_bits(level) <= most
             if above > 0:
                 fits = fits & (view.most_bits(level) > above)
-            self._masks[key] = np.where(fits, 0.0, np.inf)
+            self._masks[key] = np.where(fits, 0.0, np.inf) + view.out_of_order()
         return self._masks[key]
+
+    def _bit_range(self, tensor: int, level: int) -> tuple[float, float]:
+        """Return what a node may hold: more than the first number of bits and at most the second."""
+        room = _room(self.structure.problem, level)
+        above, most, others = 0.0, room, dict[int, float]()
+        for one in self.ranges:
+            if one.level == level and one.tensor == tensor:
+                above, most = max(above, one.above), min(most, one.most)
+            elif one.level == level and one.above > 0:
+                others[one.tensor] = max(one.above + 1, others.get(one.tensor, 0.0))
+        return above, min(most, room - sum(others.values()))
 
     def _inner_cells(self, unit: int) -> tuple[list[np.ndarray], FloatArray]:
         """Return per dim and cell the cell of the largest inner size, and inf where siblings cannot all have work."""

@@ -22,7 +22,7 @@ from polymap.search.sibling_bounds.crossings import Crossings
 from polymap.search.sibling_bounds.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, one_box
 from polymap.search.sibling_bounds.sizes import Axis, Sizes, full_share
 from polymap.search.sibling_bounds.window_loads import fewest_elements
-from polymap.search.sibling_bounds.window_passes import pass_tables
+from polymap.search.sibling_bounds.window_passes import ordered_passes, pass_tables
 
 Axes = tuple[tuple[Axis, ...], ...]  # [unit][dim]
 
@@ -37,6 +37,17 @@ class Edge:
     parent: int
     level: int
     returns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOrder:
+    """Where the loops over two dims of a window, which no spatial loop cuts, stand: when `dim` is cut for the first
+    time, more than `above` and at most `most` indices of `other` are left."""
+
+    dim: int
+    other: int
+    above: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +168,9 @@ class TensorNodes:
             return 0.0
         return float(component.read[0][self.term.index]) * self.elements
 
-    def view(self, axes: Axes, phase: int) -> NodeView:
-        """Return the nodes of the tensor where tiles are measured in unit `phase`."""
-        return NodeView(self, axes[phase], phase)
+    def view(self, axes: Axes, phase: int, orders: tuple[LoopOrder, ...] = ()) -> NodeView:
+        """Return the nodes of the tensor where tiles are measured in unit `phase`, and loops stand in these orders."""
+        return NodeView(self, axes[phase], phase, orders)
 
 
 def _spread_share(extent: int, tiles: Sizes, inner: int, placed: int) -> float:
@@ -180,8 +191,10 @@ def _spread_share(extent: int, tiles: Sizes, inner: int, placed: int) -> float:
 class NodeView:
     """Costs and sizes of a tensor's nodes per cell of the axes of one unit (`phase`)."""
 
-    def __init__(self, nodes: TensorNodes, axes: tuple[Axis, ...], phase: int) -> None:
-        self.nodes, self.axes, self.phase = nodes, axes, phase
+    def __init__(
+        self, nodes: TensorNodes, axes: tuple[Axis, ...], phase: int, orders: tuple[LoopOrder, ...] = ()
+    ) -> None:
+        self.nodes, self.axes, self.phase, self.orders = nodes, axes, phase, orders
         self.loads, self.crossings, self.problem = nodes.loads, nodes.crossings, nodes.problem
         self.shape = tuple(len(axis) for axis in axes)
         self._shares: dict[tuple[int, int, bool], FloatArray] = {}
@@ -250,17 +263,18 @@ class NodeView:
             visits = visits * self.along(d, np.maximum(boxes, count))
             apart_visits *= count
         extra = np.maximum(visits - apart_visits, 0.0)
-        once = {g: table for g in self.nodes.windows if (table := self._window_once(g)) is not None}
+        once = {g: table for g in self.nodes.windows if (table := self._window_once(g, unit)) is not None}
         first: FloatArray = np.full((1,) * len(self.axes), float(base))
         for table in once.values():
             first = np.maximum(first, table * apart_visits)
         least: FloatArray = np.full((1,) * len(self.axes), np.inf)
         for d in self.nodes.plain:
             share = self._share(d, placed, unit)
-            added = extra * np.where(np.isfinite(share), share, 0.0) * (first / apart_visits)
-            least = np.minimum(least, np.where(np.isfinite(share), first + added, np.inf))
+            known = np.where(np.isfinite(share), share, 0.0)
+            found = first * (1 + extra * known / apart_visits)
+            least = np.minimum(least, np.where(np.isfinite(share), found, np.inf))
         for group in self.nodes.windows:
-            again = self._window_again(group)
+            again = self._window_again(group, unit)
             if again is None:
                 least = np.minimum(least, self._where_cut(group, first))
             else:
@@ -288,7 +302,7 @@ class NodeView:
                 for cell in np.flatnonzero(least < extent):
                     found[cell] = shares[axis.low[cell] - 1 : most[cell]].min()
                     if is_spread:
-                        tiles = np.arange(max(least[cell], axis.low[cell]), most[cell] + 1)
+                        tiles = np.arange(int(max(least[cell], axis.low[cell])), int(most[cell]) + 1, dtype=np.int64)
                         found[cell] = min(found[cell], _spread_share(extent, tiles, int(axis.low[cell]), placed))
             self._shares[key] = self.along(d, found)
         return self._shares[key]
@@ -305,12 +319,16 @@ class NodeView:
             if other != group:
                 sizes = [np.array([self.problem.extents[self.problem.dims.index(dim)]]) for dim in other.dims]
                 one = [np.ones(1, dtype=np.int64)] * len(sizes)
-                total *= float(fewest_elements(other.coefficients, sizes, one, [True] * len(sizes))[0])
+                total *= float(
+                    fewest_elements(other.coefficients, sizes, one, [np.ones(1, dtype=np.bool_)] * len(sizes))[0]
+                )
         return total
 
-    def _window_tables(self, group: IndexGroup) -> tuple[FloatArray, FloatArray] | None:
-        """Return the tables of a window that temporal loops alone cut (None: others do, or there are no tables)."""
-        if not self._is_unspread(group, 0):
+    def _window_tables(self, group: IndexGroup, unit: int) -> tuple[FloatArray, FloatArray] | None:
+        """Return the tables of a window of which every instance of a unit sees all (None: it does not, or there are no
+        tables)."""
+        dims = [self.problem.dims.index(dim) for dim in group.dims]
+        if len(dims) != 2 or any(self.crossings.most_siblings(d, 0, unit) > 1 for d in dims):
             return None
         p, r = (self.problem.dims.index(dim) for dim in group.dims)
         return pass_tables(
@@ -318,22 +336,49 @@ class NodeView:
         )
 
     def _over_cells(self, group: IndexGroup, table: FloatArray) -> FloatArray:
-        """Return the least of a table over the tiles of each cell, shaped as the cells are."""
+        """Return the least of a table over the tiles of each cell, shaped as the cells are. Of a dim that is spread
+        further in only the whole is known to have no gaps: 0 where it may be cut."""
         p, r = (self.problem.dims.index(dim) for dim in group.dims)
         for axis, d in ((0, p), (1, r)):
-            table = np.minimum.reduceat(table, self.axes[d].low - 1, axis=axis)
+            if self.crossings.most_siblings(d, 0, self.phase) == 1:
+                table = np.minimum.reduceat(table, self.axes[d].low - 1, axis=axis)
+            else:
+                whole = self.crossings.outer_least(self.axes[d].low, d, 0, self.phase) >= self.problem.extents[d]
+                last = np.take(table, [-1], axis=axis)
+                table = np.where(whole[:, None] if axis == 0 else whole[None, :], last, 0.0)
         shape = [1] * len(self.axes)
         shape[p], shape[r] = len(self.axes[p]), len(self.axes[r])
         return (table if p < r else table.T).reshape(shape)
 
-    def _window_once(self, group: IndexGroup) -> FloatArray | None:
+    def _window_once(self, group: IndexGroup, unit: int) -> FloatArray | None:
         """Return the loads of one pass over a window, times the tensor's other elements (None: not known)."""
-        tables = self._window_tables(group)
-        return None if tables is None else self._over_cells(group, tables[0]) * self._others(group)
+        tables = self._window_tables(group, unit)
+        if tables is None:
+            return None
+        once = tables[0]
+        dims = [self.problem.dims.index(dim) for dim in group.dims]
+        extents = self.problem.extents[dims[0]], self.problem.extents[dims[1]]
+        for order in self.orders:
+            if {order.dim, order.other} == set(dims):
+                axis, coefficients = dims.index(order.dim), (group.coefficients[0], group.coefficients[1])
+                once = np.maximum(once, ordered_passes(extents, coefficients, axis, order.above, order.most))
+        return self._over_cells(group, once) * self._others(group)
 
-    def _window_again(self, group: IndexGroup) -> FloatArray | None:
+    def out_of_order(self) -> FloatArray:
+        """Return inf in cells where no node can stand for the order of loops, 0 elsewhere."""
+        found: FloatArray = np.zeros((1,) * len(self.axes))
+        for order in self.orders:
+            dim, other = self.axes[order.dim], self.axes[order.other]
+            whole = self.along(order.dim, (dim.low >= self.problem.extents[order.dim]).astype(np.float64)) > 0
+            cut = self.along(order.dim, (dim.high < self.problem.extents[order.dim]).astype(np.float64)) > 0
+            early = self.along(order.other, (other.high <= order.above).astype(np.float64)) > 0
+            late = self.along(order.other, (other.low > order.most).astype(np.float64)) > 0
+            found = found + np.where((whole & early) | (cut & late), np.inf, 0.0)
+        return found
+
+    def _window_again(self, group: IndexGroup, unit: int) -> FloatArray | None:
         """Return the loads of every further pass if the innermost own loop is over a window; inf where none cuts it."""
-        tables = self._window_tables(group)
+        tables = self._window_tables(group, unit)
         if tables is None:
             return None
         again = tables[1].copy()
