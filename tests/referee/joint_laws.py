@@ -12,13 +12,13 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
-from polymap.search.problem.components import Component
-from polymap.search.problem.problem import Problem
 from polymap.search.objective.scores import exact_score
+from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import Problem
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
 from polymap.search.sibling_bounds.joint import JointStructure
-from polymap.search.sibling_bounds.joint_costs import Edge, NodeView
+from polymap.search.sibling_bounds.joint_costs import Edge, LoopOrder, NodeView
 from polymap.search.sibling_bounds.sizes import Axis
 from polymap.search.sibling_bounds.structures import sibling_counts
 
@@ -138,6 +138,22 @@ def chain_of(problem: Problem, mapping: Mapping, crossings: Crossings) -> list[P
     return chain
 
 
+def drawn_orders(rng: random.Random, problem: Problem, nest: _Nest) -> tuple[LoopOrder, ...]:
+    """Return some true statements about the order of loops over windows that no spatial loop cuts."""
+    found: list[LoopOrder] = []
+    for group in (group for term in problem.terms for group in term.groups if len(group.dims) == 2):
+        dims = [problem.dims.index(dim) for dim in group.dims]
+        if all(nest.crossings.most_siblings(d, 0, nest.crossings.units - 1) == 1 for d in dims):
+            for dim, other in (dims, reversed(dims)):
+                cuts = [place for place in range(len(nest.nodes)) if nest.moves(place, dim)]
+                if cuts and rng.random() < 0.6:
+                    left = nest.tiles[cuts[0]][other]
+                    found.append(
+                        LoopOrder(dim, other, rng.randint(0, left - 1), rng.randint(left, problem.extents[other]))
+                    )
+    return tuple(found)
+
+
 def _impossible(crossings: Crossings, nest: _Nest, node: Placed) -> Iterator[Broken]:
     """Yield every crossing whose inner size is larger than the outer one allows, at the place of a node."""
     for group in range(nest.least_unit(node.position), node.unit):
@@ -178,6 +194,7 @@ def broken_laws(
     evenness = drawn_evenness(rng, problem, mapping) if rng.random() < 0.5 else ()
     structure = JointStructure(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0], evenness)
     chain, nest = chain_of(problem, mapping, structure.crossings), _Nest(problem, mapping, structure.crossings)
+    orders = drawn_orders(rng, problem, nest)
     states = [0] * len(problem.terms)
     held: dict[int, float] = {}
     before: Placed | None = None
@@ -193,7 +210,9 @@ def broken_laws(
         holders = structure.nodes[node.tensor].holders
         edge = next(e for e in holders.edges if e.source == states[node.tensor] and e.level == node.level)
         states[node.tensor] = edge.target
-        view, cell = _view(structure, node)
+        view, cell = _view(structure, node, orders)
+        if np.broadcast_to(view.out_of_order(), view.shape)[cell] != 0:
+            yield Broken("order", (node, orders), np.inf, 0)
         yield from _checked(component, view, cell, edge, number, traffic[node.tensor], node)
         bits = float(np.broadcast_to(view.least_bits(node.level), view.shape)[cell])
         most = float(np.broadcast_to(view.most_bits(node.level), view.shape)[cell])
@@ -221,14 +240,14 @@ def _overfull(problem: Problem, mapping: Mapping, held: dict[int, float]) -> Ite
             yield Broken("bits", level, bits, true)
 
 
-def _view(structure: JointStructure, node: Placed) -> tuple[NodeView, tuple[int, ...]]:
+def _view(structure: JointStructure, node: Placed, orders: tuple[LoopOrder, ...]) -> tuple[NodeView, tuple[int, ...]]:
     """Return the node's formulas on axes with a cell of its own sizes alone, and that cell."""
     axes: list[Axis] = []
     for size, last in zip(node.sizes, structure.crossings.last[node.unit], strict=True):
         axes.append(Axis(tuple(sorted({1, size, min(size + 1, last)})), last))
     row = tuple(axes)
     cell = tuple(axis.cell(size) for axis, size in zip(row, node.sizes, strict=True))
-    return structure.nodes[node.tensor].view((row,) * (node.unit + 1), node.unit), cell
+    return structure.nodes[node.tensor].view((row,) * (node.unit + 1), node.unit, orders), cell
 
 
 def _checked(

@@ -222,10 +222,12 @@ def _is_chain(tile: Tile, others: Sequence[Tile]) -> bool:
 def _chain_at(tables: Tables, chain: tuple[ChainNode, ...], tiles: tuple[Tile, ...]) -> Iterator[tuple[ChainNode, ...]]:
     """Yield the chain with its nodes at new tiles, if that is a chain; loops still pass through the old tiles."""
     nodes = [replace(node, tile=tile) for node, tile in zip(chain, tiles, strict=True)]
-    marks = [mark_at(node.tile) for node, tile in zip(chain, tiles, strict=True) if node.tile != tile]
-    moved = ordered_chain((*nodes, *dict.fromkeys(marks)))
-    if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
-        yield moved
+    marks = dict.fromkeys(mark_at(node.tile) for node, tile in zip(chain, tiles, strict=True) if node.tile != tile)
+    sorted_chain = ordered_chain((*nodes, *marks))
+    as_before = tuple(sorted((*marks, *nodes), key=_weight, reverse=True))  # spatial loops stay above the same nodes
+    for moved in (sorted_chain, as_before) if ordered_chain(chain) != chain else (sorted_chain,):
+        if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
+            yield moved
 
 
 def _one_loop_each(whole: Tile, chain: tuple[ChainNode, ...]) -> bool:

@@ -22,7 +22,7 @@ Counts = tuple[tuple[int, ...], ...]  # [class][dim]
 
 
 def sibling_ranges(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:
-    """Return the least and the largest numbers of siblings that make as many visits as these, whatever the tiles are."""
+    """Return the least and the largest numbers of siblings that make as many visits as these, whatever the tiles."""
     low: list[tuple[int, ...]] = []
     high: list[tuple[int, ...]] = []
     for one, row in zip(problem.classes, counts, strict=True):
@@ -109,7 +109,7 @@ class Crossings:
         return total
 
     def may_be_split(self, g: int, d: int) -> bool:
-        """Return whether the evenness of a class along a dim can be told apart: no other class of its group spreads it."""
+        """Return whether no other class of its group spreads the dim, so that Evenness says something of one class."""
         group = self.groups.index(self.problem.classes[g].below)
         return all(self.high[h][d] == 1 for h in self.classes_of(group) if h != g)
 

@@ -86,7 +86,7 @@ def refine(
 ) -> JointBound:
     """Return a lower bound of the measure over all mappings with these sibling counts [class][dim].
 
-    incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds of refinement per component.
+    incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
     """
     structure = JointStructure(problem, counts)
     parts: list[int] = []
@@ -341,10 +341,8 @@ class _Recurrence:
         self._costs: dict[tuple[int, Edge, int, int], FloatArray] = {}
         self._masks: dict[tuple[int, int, int], FloatArray] = {}
         self._inner = [self._inner_cells(unit) for unit in range(len(axes) - 1)]
-        last = structure.problem.level_count
         self._ends = [[one.end(component, holder) for holder in one.holders.levels] for one in structure.nodes]
         self._required = {(r.tensor, r.level) for r in part.ranges if r.above > 0}
-        assert last > 0
 
     def relaxed(self) -> _Relaxed | None:
         """Return the least cost and its chain; None where nothing fits."""
@@ -402,26 +400,23 @@ class _Recurrence:
         """Return 0 in cells where a node may fit its level and the ranges of bits, inf elsewhere."""
         key = tensor, level, unit
         if key not in self._masks:
-            room = _room(self.structure.problem, level)
-            above, most = 0.0, room
-            for one in self.ranges:
-                if one.level == level:
-                    if one.tensor == tensor:
-                        above, most = max(above, one.above), min(most, one.most)
-            others = {one.tensor for one in self.ranges if one.level == level and one.tensor != tensor}
-            for other in others:
-                most = min(
-                    most,
-                    room
-                    - max(r.above + 1 for r in self.ranges if r.level == level and r.tensor == other and r.above > 0)
-                    if any(r.above > 0 for r in self.ranges if r.level == level and r.tensor == other)
-                    else most,
-                )
+            above, most = self._bit_range(tensor, level)
             fits = view.least_bits(level) <= most
             if above > 0:
                 fits = fits & (view.most_bits(level) > above)
             self._masks[key] = np.where(fits, 0.0, np.inf) + view.out_of_order()
         return self._masks[key]
+
+    def _bit_range(self, tensor: int, level: int) -> tuple[float, float]:
+        """Return what a node may hold: more than the first number of bits and at most the second."""
+        room = _room(self.structure.problem, level)
+        above, most, others = 0.0, room, dict[int, float]()
+        for one in self.ranges:
+            if one.level == level and one.tensor == tensor:
+                above, most = max(above, one.above), min(most, one.most)
+            elif one.level == level and one.above > 0:
+                others[one.tensor] = max(one.above + 1, others.get(one.tensor, 0.0))
+        return above, min(most, room - sum(others.values()))
 
     def _inner_cells(self, unit: int) -> tuple[list[np.ndarray], FloatArray]:
         """Return per dim and cell the cell of the largest inner size, and inf where siblings cannot all have work."""

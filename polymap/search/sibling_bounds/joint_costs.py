@@ -302,7 +302,7 @@ class NodeView:
                 for cell in np.flatnonzero(least < extent):
                     found[cell] = shares[axis.low[cell] - 1 : most[cell]].min()
                     if is_spread:
-                        tiles = np.arange(max(least[cell], axis.low[cell]), most[cell] + 1)
+                        tiles = np.arange(int(max(least[cell], axis.low[cell])), int(most[cell]) + 1, dtype=np.int64)
                         found[cell] = min(found[cell], _spread_share(extent, tiles, int(axis.low[cell]), placed))
             self._shares[key] = self.along(d, found)
         return self._shares[key]
@@ -319,7 +319,9 @@ class NodeView:
             if other != group:
                 sizes = [np.array([self.problem.extents[self.problem.dims.index(dim)]]) for dim in other.dims]
                 one = [np.ones(1, dtype=np.int64)] * len(sizes)
-                total *= float(fewest_elements(other.coefficients, sizes, one, [True] * len(sizes))[0])
+                total *= float(
+                    fewest_elements(other.coefficients, sizes, one, [np.ones(1, dtype=np.bool_)] * len(sizes))[0]
+                )
         return total
 
     def _window_tables(self, group: IndexGroup, unit: int) -> tuple[FloatArray, FloatArray] | None:

@@ -15,11 +15,16 @@ least of these, by induction over the loops from inside.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
+
+_Length = int | NDArray[np.int64]
+_Box = tuple[_Length, _Length]
 
 _MOST_WORK = 3e7  # array elements that one window's tables may take
 
@@ -44,7 +49,7 @@ def ordered_passes(
     for left in range(above + 1, min(most, extents[1 - axis]) + 1):
         np.minimum(found, _passes_by(extents, coefficients, axis, left), out=found)
     whole = passes.tiles[axis] == extents[axis]
-    return np.where(whole, passes.once[-1, -1], found)
+    return np.asarray(np.where(whole, passes.once[-1, -1], found), dtype=np.float64)
 
 
 @cache
@@ -65,7 +70,8 @@ def _passes_by(extents: tuple[int, int], coefficients: tuple[int, int], axis: in
         sizes = y[:, None, None]
         block, after = ((n, sizes), (n, short)) if axis == 0 else ((sizes, n), (short, n))
         total = counts * below[y] - (counts - 1) * passes.shared(block, block, other, sizes)
-        total = total + np.where(short > 0, below[length % y] - passes.shared(block, after, other, sizes), 0.0)
+        rest = below[length % y] - passes.shared(block, after, other, sizes)
+        total = total + np.where(short > 0, rest, 0.0)
         known.append(total.min(axis=0))
     return np.where(passes.tiles[other] <= left, known[-1], np.inf)
 
@@ -134,31 +140,26 @@ class _Passes:
         again = [counts * self.again[j][blocks, other] + self.again[j][rests, others] * has_rest for j in (0, 1)]
         return sizes.astype(np.float64), once, np.stack(again, axis=1)
 
-    def shared(self, box: object, after: object, axis: int | None, step: object) -> FloatArray:
+    def shared(self, box: _Box, after: _Box, axis: int | None, step: _Length) -> FloatArray:
         """Return how many elements the last tile of a box and the first one of the box after it share at most; that
         one starts `step` indices further along a dim."""
-        ends: list[tuple[FloatArray, FloatArray]] = []
-        for which in (0, 1):
-            low, high = 0.0, 0.0
-            for d, coefficient in enumerate(self.coefficients):
-                tile = self.tiles[d]
-                if which == 0:
-                    length = box[d]  # type: ignore[index]
-                    first = np.maximum(length - tile, np.where(length > tile, tile, 0))
-                    final = length - 1
-                else:
-                    start = step if axis == d else 0
-                    first, final = start, start + np.minimum(tile, after[d]) - 1  # type: ignore[index]
-                low = low + coefficient * (first if coefficient > 0 else final)
-                high = high + coefficient * (final if coefficient > 0 else first)
-            ends.append((low, high))
-        overlap = np.minimum(ends[0][1], ends[1][1]) - np.maximum(ends[0][0], ends[1][0]) + 1
-        most = np.minimum(self.tiles[0], after[0]) * np.minimum(self.tiles[1], after[1])  # type: ignore[index]
-        return np.clip(overlap, 0.0, most)
+        last = [(np.maximum(n - t, np.where(n > t, t, 0)), n - 1) for n, t in zip(box, self.tiles, strict=True)]
+        starts = [step if axis == d else 0 for d in (0, 1)]
+        lengths = [np.minimum(t, n) for t, n in zip(self.tiles, after, strict=True)]
+        first = [(start, start + length - 1) for start, length in zip(starts, lengths, strict=True)]
+        (low, high), (least, most) = self._ends(last), self._ends(first)
+        overlap = np.minimum(high, most) - np.maximum(low, least) + 1
+        return np.clip(overlap, 0, lengths[0] * lengths[1]).astype(np.float64)
+
+    def _ends(self, tile: Sequence[tuple[_Length, _Length]]) -> tuple[_Length, _Length]:
+        """Return the least and the greatest element of a tile given as first and last index per dim."""
+        pairs = [(c * first, c * last) for c, (first, last) in zip(self.coefficients, tile, strict=True)]
+        low = np.minimum(*pairs[0]) + np.minimum(*pairs[1])
+        return low, np.maximum(*pairs[0]) + np.maximum(*pairs[1])
 
 
 def fewest_in_box(coefficients: tuple[int, int], box: tuple[int, int]) -> int:
-    """Return how many elements of a window intervals of indices touch at least; exact where a coefficient is 1 or -1."""
+    """Return how many elements of a window intervals touch at least; exact where a coefficient is 1 or -1."""
     least = box[0] + box[1] - 1
     for p, r in ((0, 1), (1, 0)):
         if abs(coefficients[r]) == 1:
