@@ -23,7 +23,8 @@ _NAMES = ("weight-stationary", "output-stationary", "input-stationary", "row-sta
 _LISTED = 50  # best mappings that are looked through for members of the families
 _DRAWN = 4000  # mappings drawn for families that have none among these
 _NAMED = 400  # the best of those drawn, which are named
-_STEPS = 60  # from the best known member of a family to a better neighbour
+_WORK = 1500  # steps of the search under a dataflow's table
+_STEPS = 30  # from the best known member of a family to a better neighbour
 
 Scored = tuple[Mapping, Cost]
 
@@ -173,7 +174,8 @@ def _looked_for(
 
     for name in (each for each in names if each in _TABLES):
         share = time_limit_s / 2 / len(names)
-        result = search(workload, arch, objective, "divide", share, 1, seed, constraints=dataflow(name))
+        table = dataflow(name)
+        result = search(workload, arch, objective, "divide", share, 1, seed, constraints=table, work_limit=_WORK)
         if result.best is not None and result.cost is not None:
             offer(result.best, result.cost)
     sample = sample_mappings(workload, arch, _DRAWN, seed, within_capacity=True)
