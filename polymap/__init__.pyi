@@ -2,6 +2,7 @@ from polymap.arch.document import arch_from_document as arch_from_document, arch
 from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
 from polymap.buffer_sweep import buffer_curve as buffer_curve
 from polymap.checker.check import Verdict as Verdict
+from polymap.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
 from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
 from polymap.codegen.forms import Form as Form
 from polymap.comparison import Comparison as Comparison, compare as compare, dataflow as dataflow, order as order

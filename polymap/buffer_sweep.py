@@ -61,10 +61,10 @@ def _point(
     objective = f"traffic:{machine.levels[0].name}"
     scheduled = bound = least_traffic_bits(workload, machine)
     share = time_limit_s / 2 if tiles == "divide" else time_limit_s
-    result = search(workload, machine, objective, tiles, share, 1, seed)
+    result = search(workload, machine, objective, tiles, time_limit_s=share, seed=seed)
     covered = analyse(workload, machine).reason is None
     if covered and tiles == "divide" and result.value is not None and result.value > bound:
-        free = search(workload, machine, objective, "any", share, 1, seed)
+        free = search(workload, machine, objective, "any", time_limit_s=share, seed=seed)
         bound = max(bound, _whole(free.bound or 0))
     elif tiles == "any" and result.bound is not None:
         bound = max(bound, _whole(result.bound))

@@ -18,6 +18,7 @@ from polymap.ir import Mapping
 from polymap.search.any_size.convex import ConvexBounds, OrderOptimum
 from polymap.search.any_size.mappings import (
     cells_around_optima,
+    factors_near_optimum,
     single_tiles_near_chain,
     single_tiles_near_optimum,
     start_factors,
@@ -85,7 +86,7 @@ class RegionSearch:
     """One search. `best` is the best mapping so far with its exact value in the objective's unit.
 
     clock: the share of the limit that is spent. first: a mapping to begin with. work: counts the bounds. annealer:
-    looks for better mappings now and then.
+    looks for better mappings now and then. floor: what no mapping beats.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class RegionSearch:
         first: tuple[Mapping, Fraction] | None,
         work: Work | None = None,
         annealer: Annealer | None = None,
+        floor: Fraction = Fraction(0),
         tuning: Tuning = TUNING,
     ) -> None:
         self.problem = problem
@@ -104,12 +106,13 @@ class RegionSearch:
         self.measure = measure
         self.clock = clock
         self.best = first
+        self.floor = floor
         self.tuning = tuning
         self._work = work or Work()
         self._annealer = annealer
         self._tried: set[Mapping] = set()
         self._caches = SearchCaches()
-        self._convex = ConvexBounds(problem, measure, self._caches, tuning)
+        self.convex = ConvexBounds(problem, measure, self._caches, tuning)
 
     def run(self, report: Report) -> RegionOutcome:
         """Search until the bound meets the best value, or time is up."""
@@ -133,14 +136,14 @@ class RegionSearch:
                     serial -= 1
                     heappush(queue, (max(value, bound), serial, new))
             # Last, so that what is resumed again and again looks at regions.
-            self._anneal(self.tuning.annealed_per_region)
+            self.anneal(self.tuning.annealed_per_region)
             report(*(self.best or (None, None)), bound)
         bound = queue[0][0] if queue else None
         return RegionOutcome(self.best, bound, looked, refuted + len(queue), tuple(queue))
 
     def out_of_time(self) -> bool:
-        """Return whether the limit is reached."""
-        return self.clock() > 1
+        """Return whether the limit is reached, or a mapping that none can beat was found."""
+        return self.clock() > 1 or (self.best is not None and self.best[1] <= self.floor)
 
     def _first_queue(self, report: Report) -> list[Entry] | None:
         """Return the queue to begin with; None where nothing fits."""
@@ -150,15 +153,15 @@ class RegionSearch:
         root = self._tightened(start, 0, coarse=True, rounds_tiles=True)
         if root is None:
             return None
-        self._anneal(self.tuning.annealed_first)
+        self.anneal(self.tuning.annealed_first)
         least = self._value(root)
         report(*(self.best or (None, None)), least)
-        start = self._with_optima(start, self._convex.numbers)
+        start = self._with_optima(start, self.convex.numbers)
         least = max(least, self._value(start))
         report(*(self.best or (None, None)), least)
         return [(least, 0, self._after_start_factors(start, least))]
 
-    def _anneal(self, mappings: int) -> None:
+    def anneal(self, mappings: int) -> None:
         """Look for better mappings near the best one."""
         annealer = self._annealer
         if annealer is None or self.out_of_time():
@@ -175,7 +178,7 @@ class RegionSearch:
         """Return the item bounded by geometric programs of these orders, with the orders that they do not refute."""
         if orders is None:
             return item
-        optima = self._convex.optima(item.region, orders, self.out_of_time)
+        optima = self.convex.optima(item.region, orders, self.out_of_time)
         if optima is None:
             return item
         self._work.add(len(orders))
@@ -262,7 +265,7 @@ class RegionSearch:
         goal = self._goal() - self.measure.fixed_energy
         if not (self.measure.is_linear and isfinite(goal)) or len(optima) > self.tuning.narrowed_orders:
             return item
-        return replace(item, ranges=tile_ranges_below(self._convex, item.region, optima, goal, self.out_of_time))
+        return replace(item, ranges=tile_ranges_below(self.convex, item.region, optima, goal, self.out_of_time))
 
     def _value(self, item: QueuedRegion) -> int:
         """Return the objective of an item's components, rounded up: those of mappings are integers."""
@@ -282,7 +285,7 @@ class RegionSearch:
         """
         tuning, goal = self.tuning, self._goal()
         last: tuple[CostTables, RelaxedChain] | None = None
-        moves = None if item.orders is None else self._convex.moves(item.orders)
+        moves = None if item.orders is None else self.convex.moves(item.orders)
         for number in range(tuning.coarse_rounds if coarse else tuning.rounds):
             tables = tables_within(self._tables(item.region), item.ranges)
             item = replace(item, cycles=tables.cycles)
@@ -344,13 +347,25 @@ class RegionSearch:
         step = min(1.0, item.step * tuning.step_growth)
         return replace(item, multipliers=multipliers, best_multipliers=item.multipliers, step=step)
 
+    def try_optimum(self, optimum: OrderOptimum, most_factors: int) -> None:
+        """Try mappings near an optimum of real tiles: a few whole spatial factors, and tiles around its own."""
+        start = first_region(self.problem)
+        moves = self.convex.moves([optimum.number])
+        for factors in factors_near_optimum(self.problem, optimum, self._caches, self.tuning)[:most_factors]:
+            if self.out_of_time():
+                return
+            region = replace(start, factors=factors)
+            trips = trip_counts(self.problem, region)
+            tiles = single_tiles_near_optimum(self.problem, region, optimum, trips, self.tuning)
+            self._try_tiles(tiles, optimum.multipliers, moves)
+
     def _try_tiles_of_optima(self, item: QueuedRegion) -> None:
         """Try single tiles near those of the geometric programs."""
         optima = (item.optima or ())[: self.tuning.rounded_orders]
         trips = trip_counts(self.problem, item.region)
         for optimum in optima:
             tiles = single_tiles_near_optimum(self.problem, item.region, optimum, trips, self.tuning)
-            self._try_tiles(tiles, optimum.multipliers, self._convex.moves([optimum.number]))
+            self._try_tiles(tiles, optimum.multipliers, self.convex.moves([optimum.number]))
 
     def _try_tiles(self, tiles: Region, multipliers: Multipliers, moves: Moves | None = None) -> None:
         """Try the best of single tiles, at multipliers around those that capacities ask for."""

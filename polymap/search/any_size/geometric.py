@@ -43,11 +43,15 @@ class Programs:
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
     """Per program: a lower bound of f (0 where nothing better is known), the point [P, n] the steps ended at, and the
-    sensitivity -d log f / d log resource there, the multiplier of that resource [P, R]."""
+    sensitivity -d log f / d log resource there, the multiplier of that resource [P, R].
+
+    row_multipliers [P, m]: with limits larger by x the bound is still exp(-row_multipliers x) of what it is.
+    """
 
     bounds: FloatArray
     points: FloatArray
     sensitivity: FloatArray
+    row_multipliers: FloatArray
 
 
 def solve(programs: Programs, tuning: Tuning = TUNING) -> Solved:
@@ -90,14 +94,16 @@ class _Barrier:
     def run(self) -> Solved:
         point, weight = self.p.start.copy(), self.tuning.first_weight
         best = np.zeros(len(point))
+        multipliers = np.zeros(self.p.limits.shape)
         while True:
             for _ in range(self.tuning.newton_steps):
                 if not self._step(point, weight):
                     break
             now = self._solved(point, weight)
+            multipliers = np.where((now.bounds > best)[:, None], now.row_multipliers, multipliers)
             best = np.maximum(best, now.bounds)
             if weight >= self.tuning.last_weight:
-                return replace(now, bounds=best)
+                return replace(now, bounds=best, row_multipliers=multipliers)
             weight = min(self.tuning.last_weight, weight * self.tuning.weight_growth)
 
     def _at(self, z: FloatArray) -> _At:
@@ -175,7 +181,7 @@ class _Barrier:
         fall = np.minimum(-tangent * now.low, tangent * now.high).sum(axis=1)
         parts = now.cost, (price * now.used).sum(axis=1), -(worth * now.slack).sum(axis=1), fall
         bound = sum(parts) - MARGIN * (1 + sum(np.abs(part) for part in parts))
-        return Solved(np.where(np.isfinite(bound), np.exp(np.minimum(bound, 600.0)), 0.0), z, price)
+        return Solved(np.where(np.isfinite(bound), np.exp(np.minimum(bound, 600.0)), 0.0), z, price, worth)
 
 
 def _log_sum(logs: FloatArray) -> FloatArray:

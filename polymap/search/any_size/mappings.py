@@ -44,6 +44,14 @@ def start_factors(
     return list(known)[: tuning.start_factors]
 
 
+def factors_near_optimum(
+    problem: Problem, optimum: OrderOptimum, caches: SearchCaches, tuning: Tuning
+) -> list[Factors]:
+    """Return a few spatial factors near those of an optimum that the fan-outs can have, the nearest first."""
+    plans = _trips_near_optimum(problem, optimum, caches, tuning)[: tuning.factors_per_optimum]
+    return [_factors(plan) for plan in plans]
+
+
 def _factors(plan: Sequence[Sequence[int]]) -> Factors:
     """Return factors just below whole trip counts [class][dim]."""
     return tuple(tuple(FactorRange(max(ONE, t - ONE / 4), Fraction(t)) for t in row) for row in plan)

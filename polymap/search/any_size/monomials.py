@@ -10,7 +10,7 @@ together, counted once. Messages are what the parent is read for, or gets. Cells
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
@@ -92,22 +92,51 @@ class Monomial:
     factors: Exponents
 
 
+@dataclass(frozen=True, slots=True)
+class WindowChoice:
+    """How one window, stride x p + r, may be at a node without fan-outs around it. long, short: numbers of p and r.
+
+    least, most: indices of the node's tile along r. slides: whether loops over the window move the tile meanwhile; a
+    load then serves at most `diagonal` pairs (any_tiles.md, "Windows").
+    """
+
+    long: int
+    short: int
+    stride: int
+    least: int
+    most: int
+    slides: bool
+    diagonal: int
+
+
+WindowChoices = tuple[WindowChoice, ...]
+
+
 class NodeMonomials:
-    """Costs and sizes of the nodes as monomials, for one component of a measure; no tensor is a window."""
+    """Costs and sizes of the nodes as monomials, for one component of a measure; a window only with its choices."""
 
     def __init__(self, problem: Problem, component: Component) -> None:
         self.problem = problem
         self.component = component
         self.instances = float(prod(problem.extents))
 
-    def footprint(self, term: TensorTerm, scale: float) -> Monomial:
-        """Return scale x the elements of an instance's tile."""
+    def footprint(self, term: TensorTerm, scale: float, windows: WindowChoices = ()) -> list[Monomial]:
+        """Return scale x the elements of an instance's tile, at least."""
         counts = [0] * len(self.problem.dims)
         for group in term.groups:
-            counts[self.problem.dims.index(group.dims[0])] += 1
-        return Monomial(scale, tuple(counts), tuple((0,) * len(counts) for _ in self.problem.classes))
+            if not group.is_window:
+                counts[self.problem.dims.index(group.dims[0])] += 1
+        zero = tuple((0,) * len(counts) for _ in self.problem.classes)
+        found = [Monomial(scale, tuple(counts), zero)]
+        for one in windows:
+            # A tile of t x v: min(stride, v) (t - 1) + v elements.
+            step = min(one.stride, one.least)
+            found = [*_times(found, step, one.long, 1), *_times(found, one.least - step, one.long, 0)]
+        return found
 
-    def node_cost(self, term: TensorTerm, parent: int, levels: tuple[int, ...]) -> tuple[list[Monomial], float] | None:
+    def node_cost(
+        self, term: TensorTerm, parent: int, levels: tuple[int, ...], windows: WindowChoices = ()
+    ) -> tuple[list[Monomial], float] | None:
         """Return the monomials and the constant of a node's cost; None where it is no sum of monomials.
 
         parent, levels: as in node_weights.
@@ -123,10 +152,13 @@ class NodeMonomials:
             load = Fraction(0)
         if entry < 0:
             return None
-        found = [self.footprint(term, weights.held)] if weights.held else []
-        found += [self._loads(term, load, alone)]
-        found += [self._loads(term, entry, together)] if entry else []
-        return [*found, self._loads(term, weights.message, joined)], -float(weights.zero_credit)
+        loads = [self._loads(term, load, alone)]
+        loads += [self._loads(term, entry, together)] if entry else []
+        loads.append(self._loads(term, weights.message, joined))
+        for one in windows:
+            loads = _shared_in_window(loads, one)
+        held = self.footprint(term, weights.held, windows) if weights.held else []
+        return [*held, *loads], -float(weights.zero_credit)
 
     def compute_cost(self, term: TensorTerm, holder: int) -> Monomial:
         """Return what the statement instances cost at the level that holds the tensor at the end."""
@@ -151,6 +183,27 @@ class NodeMonomials:
         """Return the instances of the fan-outs of classes that have a factor in the exponents."""
         classes = (one for one, row in zip(self.problem.classes, exponents, strict=True) if any(row))
         return prod(self.problem.arch.fanouts[f].size for one in classes for f in one.fanouts)
+
+
+def _times(monomials: list[Monomial], factor: float, dim: int, power: int) -> list[Monomial]:
+    """Return monomials x factor x tile[dim] ^ power; none where the factor is 0."""
+    return [
+        replace(m, coefficient=m.coefficient * factor, tile=tuple(t + power * (d == dim) for d, t in enumerate(m.tile)))
+        for m in monomials
+        if factor
+    ]
+
+
+def _shared_in_window(loads: list[Monomial], one: WindowChoice) -> list[Monomial]:
+    """Return loads over what one serves in a window: pairs on a diagonal while the tile slides; else its own t x v
+    pairs over its elements."""
+    if one.slides:
+        return _times(loads, 1 / one.diagonal, one.long, 0)
+    step = min(one.stride, one.most)
+    return [
+        *_times(loads, step / one.most, one.long, 0),
+        *_times(loads, (one.most - step) / one.most, one.long, -1),
+    ]
 
 
 def _inverse(exponents: Exponents) -> Exponents:

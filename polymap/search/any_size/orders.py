@@ -9,12 +9,14 @@ from math import inf, log
 import numpy as np
 
 from polymap.arithmetic import FloatArray
-from polymap.search.any_size.monomials import Monomial, NodeMonomials
+from polymap.search.any_size.monomials import Monomial, NodeMonomials, WindowChoices
 from polymap.search.any_size.node_costs import CostTables
 from polymap.search.any_size.relaxation import State, capacities, first_states, joint_states
+from polymap.search.any_size.window_choices import Placement, window_placements
 
 Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
 CompleteOrder = tuple[Order, State]  # and the joint state at its end
+Demand = tuple[int, int, int, int]  # number of a node, dim, the fewest and most indices of its tile
 Sums = list[tuple[float, FloatArray]]  # coefficients and exponents
 
 
@@ -70,9 +72,11 @@ class OrderMonomials:
     """P orders of nodes: logarithms and exponents of the terms of their costs [P, I], [P, I, n] and of the shares of
     R limited levels that they fill [P, R, J], [P, R, J, n] (-inf: no term), and constants of the costs [P].
 
-    limited: the levels. room: bits of every level.
+    limited: the levels. room: bits of every level. demands: per order (node, dim, least, most) of tiles: the programs
+    hold for these only, and those of all orders together for all mappings.
     """
 
+    demands: tuple[tuple[Demand, ...], ...]
     complete_orders: tuple[CompleteOrder, ...]
     variables: Variables
     log_costs: FloatArray
@@ -87,21 +91,26 @@ class OrderMonomials:
 def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonomials | None:
     """Return the orders for a component of the tables' measure; None where there are more than `most`, a window, or a
     cost that is no sum of monomials."""
-    complete_orders = storage_orders(tables, most)
-    if complete_orders is None or any(term.is_window for term in tables.problem.terms):
+    orders = storage_orders(tables, most)
+    if orders is None:
         return None
+    placed = window_placements(tables.problem, [(order, state) for order, state in orders])
+    if placed is None or not placed or len(placed) > most:
+        return None
+    complete_orders = tuple(one for one, _ in placed)
     builder = _MonomialBuilder(tables, component, max((len(order) for order, _ in complete_orders), default=0))
-    costs = [builder.costs(*place) for place in complete_orders]
+    costs = [builder.costs(*one, windows) for one, windows in placed]
     sums = [one for one in costs if one is not None]
-    if len(sums) < len(complete_orders) or not complete_orders:
+    if len(sums) < len(complete_orders):
         return None
     limited = tuple(level for level, room in enumerate(builder.room) if 0 < room < inf)
-    held = [[builder.uses(order, level) for level in limited] for order, _ in complete_orders]
+    held = [[builder.uses(order, level, windows) for level in limited] for (order, _), windows in placed]
     log_costs, rows = _term_arrays([one for one, _ in sums], builder.variables.count)
     flat = [one for row in held for one in row]
     log_uses, uses = _term_arrays(flat, builder.variables.count)
     shape = (len(complete_orders), len(limited), log_uses.shape[1])
     return OrderMonomials(
+        tuple(windows.demands for _, windows in placed),
         complete_orders,
         builder.variables,
         log_costs,
@@ -150,28 +159,65 @@ class _MonomialBuilder:
             found[self.variables.node(at)] = [monomial.tile[d] for d in self.variables.dims]
         return found
 
-    def costs(self, order: Order, state: State) -> tuple[Sums, float] | None:
+    def costs(self, order: Order, state: State, windows: Placement) -> tuple[Sums, float] | None:
         """Return the terms of what an order costs, and a constant; None where that is no sum of monomials."""
         found: Sums = []
         constant = 0.0
         for at, (tensor, number) in enumerate(order):
             edge = self.tables.tensors[tensor].edges[number]
-            cost = self.monomials.node_cost(self.problem.terms[tensor], edge.parent, edge.levels)
+            term = self.problem.terms[tensor]
+            cost = self.monomials.node_cost(term, edge.parent, edge.levels, windows.choices if term.is_window else ())
             if cost is None:
                 return None
-            found += [(m.coefficient, self.row(m, at, edge.level)) for m in cost[0] if m.coefficient]
+            own = [(m.coefficient, self.row(m, at, edge.level)) for m in cost[0] if m.coefficient]
+            found += self._within(own, windows) if term.is_window else own
             constant += cost[1]
         for tensor, at_end in enumerate(state):
             m = self.monomials.compute_cost(self.problem.terms[tensor], self.tables.tensors[tensor].holders[at_end])
             found += [(m.coefficient, self.row(m, -1, 0))] if m.coefficient else []
-        return found, constant
+        return self._alike(found, windows), constant
 
-    def uses(self, order: Order, level: int) -> Sums:
+    def _within(self, loads: Sums, windows: Placement) -> Sums:
+        """Return loads over what one serves while a window slides inside the box of an outer node (Placement)."""
+        if windows.within is None:
+            return loads
+        sliding = next(one for one in windows.choices if one.slides)
+        extent = self.problem.extents[sliding.short]
+        step = min(sliding.stride, extent)
+        found: Sums = [(coefficient * step / extent, row) for coefficient, row in loads]
+        if sliding.long not in self.variables.dims:  # one index: the window is no longer than its short dim
+            return [
+                (coefficient * (1 - step / extent) + coefficient * step / extent, row) for coefficient, row in loads
+            ]
+        place = self.variables.node(windows.within).start + self.variables.dims.index(sliding.long)
+        for coefficient, row in loads if extent > step else ():
+            inside = row.copy()
+            inside[place] -= 1
+            found.append((coefficient * (1 - step / extent), inside))
+        return found
+
+    def uses(self, order: Order, level: int, windows: Placement) -> Sums:
         """Return what the nodes of a limited level hold, as a share of its room."""
         found: Sums = []
         for at, (tensor, number) in enumerate(order):
             edge, term = self.tables.tensors[tensor].edges[number], self.problem.terms[tensor]
             if edge.level == level:
-                m = self.monomials.footprint(term, term.tensor.bits / self.room[level])
-                found.append((m.coefficient, self.row(m, at, level)))
+                share = term.tensor.bits / self.room[level]
+                held = self.monomials.footprint(term, share, windows.choices if term.is_window else ())
+                found += [(m.coefficient, self.row(m, at, level)) for m in held]
+        return self._alike(found, windows)
+
+    def _alike(self, terms: Sums, windows: Placement) -> Sums:
+        """Return the terms with one variable for a dim of two nodes that have the same of it (Placement)."""
+        if windows.alike is None or windows.alike[2] not in self.variables.dims:
+            return terms
+        outer, own, dim = windows.alike
+        place = self.variables.dims.index(dim)
+        found: Sums = []
+        for coefficient, row in terms:
+            joined = row.copy()
+            for at in range(outer + 1, own + 1):
+                joined[self.variables.node(outer).start + place] += row[self.variables.node(at).start + place]
+                joined[self.variables.node(at).start + place] = 0
+            found.append((coefficient, joined))
         return found

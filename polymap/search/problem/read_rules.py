@@ -1,4 +1,4 @@
-"""Constraints as the user writes them (a table, from Python or JSON) read into rules, every mistake at once."""
+"""Parse constraints (a table from Python or JSON) into rules; all mistakes are reported together."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _STATIONARY = {
 
 
 def rules_from_document(document: object, workload: Workload, arch: Architecture) -> Rules:
-    """Return the rules that a table of constraints says, in a fixed order.
+    """Return the rules of a table of constraints, in a fixed order.
 
     order: dims outermost first, or several such lists: all loops over one stand outside all loops over the next.
     outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
     {level: {must: tensors, never: tensors}} (roles too: @weight). intrinsic: {dim: size}. min_utilization: a share.
     dataflow: "weight-stationary", "input-stationary" or "output-stationary": the innermost level below all fan-outs
     holds that operand, and all loops over dims that index it stand outside all others. limits: {objective: most}.
-    Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and what contradicts itself).
+    Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and contradictions).
     """
     mistakes: list[Mistake] = []
     reader = _Reader(workload, arch, Fields.of(document, "constraints", mistakes, known=FIELDS), mistakes)
@@ -144,7 +144,7 @@ class _Reader:
         return found
 
     def _tensors(self, item: object, where: str) -> list[str]:
-        """Return the tensors that a name or role says."""
+        """Return the tensors with this name or role (such as @input)."""
         known = {t.name: [t.name] for t in self.workload.tensors}
         for t in self.workload.tensors:
             known.setdefault(t.role.word, []).append(t.name)
@@ -206,7 +206,7 @@ class _Reader:
 
 
 def _contradictions(rules: Rules) -> list[Mistake]:
-    """Return what no mapping could be asked to meet at once, as far as the words alone show it."""
+    """Return the contradictions between rules that follow from their text alone, whatever the workload and machine."""
     found: list[Mistake] = []
 
     def clash(what: str, hint: str) -> None:
@@ -235,7 +235,8 @@ def _contradictions(rules: Rules) -> list[Mistake]:
 
 
 def _circle(pairs: Mapping[Outside, None]) -> list[str]:
-    """Return dims of which each must be outside the next, the first again at the end; [] where there are none."""
+    """Return a cycle of order rules: each dim must be outside the next, and the last repeats the first; [] if
+    there is none."""
     inner: dict[str, list[str]] = {}
     for pair in pairs:
         inner.setdefault(pair.outer, []).append(pair.inner)

@@ -1,0 +1,61 @@
+"""The best mapping without a report: for compilers that ask often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.search.dividing import Found, solve
+from polymap.search.objective import measure_of
+from polymap.search.problem import Goal, analyse, parse_objective
+from polymap.search.run import Options
+
+
+@dataclass(frozen=True, slots=True)
+class TileChoice:
+    """The best mapping found (None: none), its value in the objective's unit, exact, and whether no mapping with tiles
+    that divide is better."""
+
+    mapping: Mapping | None
+    value: Fraction | None
+    is_proven: bool
+
+
+def choose_tiles(
+    workload: Workload,
+    arch: Architecture,
+    objective: str = "energy",
+    *,
+    time_limit_s: float = 60,
+    clock: Callable[[], float] = time.monotonic,
+) -> TileChoice:
+    """Return the best mapping over tiles that divide, what `explore(..., tiles="divide")` finds, without its report.
+
+    Nothing is counted, drawn or kept for later: a product on three levels takes about ten milliseconds. Raises
+    OptionError for unknown objectives, orders and fronts, workloads that the search over structures does not cover
+    (several statements, ...), and a limit that is no positive number.
+    """
+    Options(objective=objective, tiles="divide", time_limit_s=time_limit_s).check()
+    goal = parse_objective(objective, arch)
+    problem = analyse(workload, arch)
+    refused = problem.reason or ("an order or a front has no one value" if _is_joined(goal.goal) else None)
+    if refused is not None:
+        raise OptionError(Mistake("PM550", f"no tiles are chosen: {refused}", "Ask `explore` instead."))
+    measure = measure_of(goal, workload, arch)
+    end = clock() + time_limit_s
+    found = solve(problem, measure, lambda: clock() > end, _no_report, looks_first=False)
+    if not found.found:
+        return TileChoice(None, None, found.left == ())
+    value, completed = found.found[0]
+    return TileChoice(completed.mapping, measure.unscaled(value), found.left == ())
+
+
+def _is_joined(goal: Goal) -> bool:
+    return goal in (Goal.LEXICOGRAPHIC, Goal.PARETO)
+
+
+def _no_report(found: Found, bound: int) -> None:
+    """Tell nobody."""

@@ -1,0 +1,158 @@
+"""Best-first search over boxes of mappings of a problem without windows: orders of nodes, sibling counts, tile sizes.
+
+Boxes are bounded by geometric programs and cut at whole numbers: of siblings, where ranges of counts are told apart by
+visits only, and of indices of a node's tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from math import exp, log
+
+import numpy as np
+
+from polymap.arithmetic import FloatArray
+from polymap.search.any_size import ConvexBounds, OrderOptimum, Solved, solve
+from polymap.search.product_bounds.cuts import Cut, Gains, cuts_of, parts_of, score_of
+from polymap.search.product_bounds.programs import Box, BoxPrograms
+
+MARGIN = 1e-10  # relative, of the magnitudes that enter: floats are true to 1e-14
+AT_ONCE = 256  # programs that are solved between two looks at the clock
+PER_STEP = 16  # boxes that are cut together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounded:
+    """A box with its bound, the program's (without what the order costs besides) as a logarithm, the program's point,
+    and the sensitivity of its limited levels (Solved)."""
+
+    box: Box
+    bound: float
+    log_value: float
+    point: FloatArray
+    sensitivity: FloatArray
+
+
+class ProductSearch:
+    """Lower bounds of the first component of a measure of a problem that has geometric programs."""
+
+    def __init__(self, convex: ConvexBounds) -> None:
+        orders, tables = convex.orders, convex.tables
+        assert orders is not None
+        levels = [[tables.tensors[t].edges[e].level for t, e in order] for order, _ in orders.complete_orders]
+        self.orders = orders
+        self.programs = BoxPrograms(tables.problem, orders, levels)
+        self._besides = orders.constants + tables.start[0]
+        self._magnitude = np.abs(orders.constants) + abs(tables.start[0])
+        self._gains = Gains()
+        self._serial = 0
+        self._uncut = np.inf  # least bound of boxes that cannot be cut
+        self.solved = 0
+        self.queue: list[tuple[float, int, Bounded]] = []
+
+    def begin(self, goal: float, is_over: Callable[[], bool]) -> bool:
+        """Fill the queue with the boxes of all orders; return whether there was time for them."""
+        whole = [self.programs.whole(order) for order in range(len(self._besides))]
+        boxes = [box for box in whole if self.programs.fits(box)]
+        for begin in range(0, len(boxes), AT_ONCE):
+            if is_over():
+                return False
+            for one in self._solve(boxes[begin : begin + AT_ONCE]):
+                self._push(one, goal)
+        return True
+
+    @property
+    def bound(self) -> float:
+        """Return what no mapping of the queue beats; inf where none is left."""
+        return min(self._uncut, self.queue[0][0] if self.queue else np.inf)
+
+    def step(self, goal: float) -> bool:
+        """Cut the boxes of least bound; return whether there were any below the goal."""
+        taken: list[Bounded] = []
+        while self.queue and len(taken) < PER_STEP and self.queue[0][0] < goal:
+            taken.append(heappop(self.queue)[2])
+        pairs = [(one, cut) for one in taken for cut in self._worth_a_look(one)]
+        parts = [(number, part) for number, (one, cut) in enumerate(pairs) for part in enumerate(self._parts(one, cut))]
+        alive = [(number, side, box) for number, (side, box) in parts if self.programs.fits(box)]
+        solved = self._solve([box for _, _, box in alive])
+        sides: list[list[Bounded | None]] = [[None, None] for _ in pairs]
+        for (number, side, _), new in zip(alive, solved, strict=True):
+            one, cut = pairs[number]
+            sides[number][side] = replace(new, bound=max(new.bound, one.bound))
+            self._gains.note(one.box.order, cut, above=bool(side), gain=max(0.0, new.log_value - one.log_value))
+        self._replace(taken, pairs, sides, goal)
+        return bool(taken)
+
+    def _replace(
+        self,
+        taken: Sequence[Bounded],
+        pairs: Sequence[tuple[Bounded, Cut]],
+        sides: Sequence[Sequence[Bounded | None]],
+        goal: float,
+    ) -> None:
+        """Put the parts of each box's best cut into the queue."""
+        best: dict[int, tuple[float, Sequence[Bounded | None]]] = {}
+        for (one, _), two in zip(pairs, sides, strict=True):
+            rises = [1.0 if new is None or new.bound >= goal else new.log_value - one.log_value for new in two]
+            score = score_of(*rises)
+            if id(one) not in best or score > best[id(one)][0]:
+                best[id(one)] = score, two
+        for one in taken:
+            if id(one) not in best:
+                self._uncut = min(self._uncut, one.bound)
+                continue
+            for new in best[id(one)][1]:
+                if new is not None:
+                    self._push(new, goal)
+
+    def _worth_a_look(self, one: Bounded) -> list[Cut]:
+        """Return the cut that promises most, and those of which nothing is known."""
+        cuts = cuts_of(self.programs, one.box, one.point)
+        known = [(self._gains.expected(one.box.order, cut), cut) for cut in cuts]
+        new = [cut for score, cut in known if score is None]
+        best = max(
+            ((score, -number, cut) for number, (score, cut) in enumerate(known) if score is not None), default=None
+        )
+        return [*new, *([] if best is None else [best[2]])]
+
+    def _parts(self, one: Bounded, cut: Cut) -> tuple[Box, Box]:
+        return parts_of(self.programs, one.box, cut)
+
+    def _push(self, one: Bounded, goal: float) -> None:
+        if one.bound < goal:
+            self._serial += 1
+            heappush(self.queue, (one.bound, self._serial, one))
+
+    def _solve(self, boxes: Sequence[Box]) -> list[Bounded]:
+        found: list[Bounded] = []
+        for begin in range(0, len(boxes), AT_ONCE):
+            part = boxes[begin : begin + AT_ONCE]
+            solved = solve(self.programs.programs(part))
+            found += [self._bounded(box, solved, at) for at, box in enumerate(part)]
+        self.solved += len(boxes)
+        return found
+
+    def _bounded(self, box: Box, solved: Solved, at: int) -> Bounded:
+        value = float(solved.bounds[at])
+        size = value + float(self._magnitude[box.order])
+        bound = value + float(self._besides[box.order]) - MARGIN * size
+        log_value = log(value) if value > 0 else -np.inf
+        return Bounded(box, bound, log_value, solved.points[at], solved.sensitivity[at])
+
+    def optimum(self, one: Bounded) -> OrderOptimum:
+        """Return the point of a box's program as real tiles, factors and prices of capacities."""
+        variables, problem, order = self.programs.variables, self.programs.problem, one.box.order
+        values = np.exp(one.point).tolist()
+        tiles: list[tuple[float, ...]] = []
+        for node in range(len(one.box.least)):
+            tile = dict(zip(variables.dims, values[variables.node(node)], strict=True))
+            tiles.append(tuple(tile.get(d, 1.0) for d in range(len(problem.dims))))
+        factors = [[1.0] * len(problem.dims) for _ in problem.classes]
+        for (group, d), value in zip(variables.factors, values[variables.inner :], strict=True):
+            factors[group][d] = value
+        multipliers = [0.0] * len(self.orders.room)
+        for level, sensitivity in zip(self.orders.limited, one.sensitivity.tolist(), strict=True):
+            multipliers[level] = sensitivity * exp(one.log_value) / self.orders.room[level]
+        return OrderOptimum(one.bound, order, tuple(tiles), tuple(tuple(row) for row in factors), tuple(multipliers))
