@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from math import ceil
 
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
-from polymap.search.problem import analyse
+from polymap.search.objective import measure_of
+from polymap.search.problem import analyse, parse_objective
+from polymap.search.product_bounds import bound_products
 
 
 def buffer_curve(
@@ -62,14 +65,26 @@ def _point(
     scheduled = bound = least_traffic_bits(workload, machine)
     share = time_limit_s / 2 if tiles == "divide" else time_limit_s
     result = search(workload, machine, objective, tiles, share, 1, seed)
-    covered = analyse(workload, machine).reason is None
-    if covered and tiles == "divide" and result.value is not None and result.value > bound:
-        free = search(workload, machine, objective, "any", share, 1, seed)
-        bound = max(bound, _whole(free.bound or 0))
+    if tiles == "divide" and result.value is not None and result.value > bound:
+        bound = max(bound, _bound_of_trees(workload, machine, objective, int(result.value), share, seed))
     elif tiles == "any" and result.bound is not None:
         bound = max(bound, _whole(result.bound))
     best = None if result.value is None else int(result.value)
     return CurvePoint(size, scheduled, bound, best, result.best, result.status)
+
+
+def _bound_of_trees(
+    workload: Workload, machine: Architecture, objective: str, value: int, time_limit_s: float, seed: int
+) -> int:
+    """Return what no loop tree beats, at most the value of a mapping; 0 where the search is not over structures."""
+    problem, end = analyse(workload, machine), time.monotonic() + time_limit_s
+    if problem.reason is not None:
+        return 0
+    measure = measure_of(parse_objective(objective, machine), workload, machine)
+    found = bound_products(problem, measure, Fraction(value), lambda: time.monotonic() > end)
+    if found is not None:
+        return ceil(found)
+    return _whole(search(workload, machine, objective, "any", time_limit_s, 1, seed).bound or 0)
 
 
 def _whole(bound: int | float) -> int:
