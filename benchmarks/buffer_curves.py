@@ -47,7 +47,7 @@ def main() -> None:
     for name in distinct_layers(options.layers):
         first = time.process_time()
         limit = options.limit * len(sizes)
-        curve = pm.buffer_curve(pm.builtin_workload(name), arch, "Buffer", sizes, time_limit_s=limit)
+        curve = pm.buffer_curve(pm.builtin_workload(name), arch, "Buffer", sizes, tiles="any", time_limit_s=limit)
         gaps = [100 * point.gap if point.gap is not None else 100.0 for point in curve.points]
         theorem = [100 * (1 - point.schedule_bits / point.best_bits) for point in curve.points if point.best_bits]
         proven = sum(point.best_bits == point.bound_bits for point in curve.points)

@@ -58,9 +58,9 @@ from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
 )
-from polymap.search.run.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult
+from polymap.tile_choice import TileChoice as TileChoice, choose_tiles as choose_tiles
 from polymap.workload.c.reader import from_c as from_c
 from polymap.workload.dependence_analysis import Dependence as Dependence, dependences as dependences
 from polymap.workload.document import (

@@ -21,7 +21,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = (
     ("demo", "__main__"),
     ("cli",),
-    ("proofs", "buffer_sweep"),
+    ("proofs", "buffer_sweep", "tile_choice"),
     ("explore",),
     ("report.page",),
     ("report.text",),

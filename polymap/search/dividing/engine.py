@@ -84,24 +84,21 @@ def solve(
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome of the same question to go on from, by a step at least, whatever the limits. processes: those
-    that share a long search. work: counts the steps, and ends it where none is left. polish: looks for better trees.
-    draw: returns the best of so many mappings drawn without proof, asked where no chain of least cost fits.
-    looks_first: whether a tree is looked for before all structures are bounded, so that there is an answer early.
+    before: an outcome to go on from, by a step at least. processes: those that share a long search. work: counts the
+    steps, and ends it where none is left. polish: looks for better trees. draw: returns the best of so many mappings
+    drawn, asked where no chain of least cost fits. looks_first: whether a tree is looked for before bounds.
     """
-    incumbent = _incumbent(measure, out_of_time, keep, () if before is None else before.found, work or Work())
-    least = 0
+    incumbent = _incumbent(measure, out_of_time, keep, before, work or Work())
+    incumbent.polish, least = None if keep > 1 or measure.is_front else polish, 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
-    incumbent.polish = None if keep > 1 or measure.is_front else polish
     state = _initial_state(problem, measure, incumbent, report, before, draw, looks_first=looks_first)
-    first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
+    first = int(before is not None and before.rest is not None)  # turn at which a limit may end it
     for turn in count():
         if turn == STEPS_ALONE and processes.count > 1:
             return _parallel_outcome(_StepContext(problem, measure, keep, out_of_time), state, report, processes)
         if not _has_entry(problem, measure, state):
             break
-        entry = heappop(state.queue)
-        bound, stage, number, _ = entry
+        bound, stage, number, _ = entry = heappop(state.queue)
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
                 state.queue.append(entry)
@@ -122,14 +119,14 @@ def solve(
     return state.ended() if state.is_partly_bounded else state.outcome(())
 
 
-def _incumbent(measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work) -> Incumbent:
+def _incumbent(measure: Measure, out_of_time: Stop, keep: int, before: Outcome | None, work: Work) -> Incumbent:
     def stop() -> bool:
         return work.is_spent() or out_of_time()
 
     incumbent = Incumbent(stop, keep, work=work)
     if measure.is_front:
         incumbent = Front(stop, work=work, parts=len(measure.shares), digit=measure.digit)
-    for value, completed in found:
+    for value, completed in () if before is None else before.found:
         incumbent.add(value, completed)
     return incumbent
 

@@ -1,6 +1,6 @@
 from polymap.search.run.answer import best_so_far as best_so_far
 from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
-from polymap.search.run.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
+from polymap.search.run.options import check_options as check_options
 from polymap.search.run.result import Progress as Progress, SearchResult as SearchResult
 from polymap.search.run.stages import (
     anneal_near_mappings as anneal_near_mappings,

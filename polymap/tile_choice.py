@@ -11,7 +11,7 @@ from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.dividing import Found, solve
 from polymap.search.objective import measure_of
 from polymap.search.problem import Goal, analyse, parse_objective
-from polymap.search.run.options import check_options
+from polymap.search.run import check_options
 
 
 @dataclass(frozen=True, slots=True)
