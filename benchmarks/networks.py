@@ -50,7 +50,7 @@ def answered(question: Question) -> Answer:
     began = time.process_time()
     workload, arch = pm.builtin_workload(question.layer), pm.load_arch(question.machine)
     # A clock of CPU seconds: a busy machine ends no search early.
-    result = search(workload, arch, question.objective, "divide", question.limit_s, clock=cpu_clock())
+    result = search(workload, arch, question.objective, "divide", time_limit_s=question.limit_s, clock=cpu_clock())
     if result.best is not None:
         assert pm.evaluate(workload, arch, result.best) == result.cost
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -104,7 +104,12 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
     workload, arch = pm.workload_from_document(case.workload), pm.arch_from_document(case.arch)
     # A clock of CPU seconds: a busy machine ends no search early.
     result = search(
-        workload, arch, "energy", "any" if case.series == "any" else "divide", limit_s, clock=time.process_time
+        workload,
+        arch,
+        "energy",
+        "any" if case.series == "any" else "divide",
+        time_limit_s=limit_s,
+        clock=time.process_time,
     )
     return {
         "status": result.status,

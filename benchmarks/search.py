@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from polymap.ir.loopnest import Workload
     from polymap.ir.machine import Architecture
@@ -120,7 +120,7 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
 
     workload, arch = built(case)
     # A clock of CPU seconds: a busy machine ends no search early.
-    result = search(workload, arch, case.objective, case.tiles, limit_s, clock=cpu_clock())
+    result = search(workload, arch, case.objective, case.tiles, time_limit_s=limit_s, clock=cpu_clock())
     same = result.best is None or pm.evaluate(workload, arch, result.best) == result.cost
     return {
         "status": result.status,
@@ -129,13 +129,16 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
         "gap": result.gap,
         "seconds": result.seconds,
         "same": same,
+        "dividing": None if result.dividing is None else result.dividing.value,
     }
 
 
-def run_child(script: Path, name: str, limit_s: float) -> tuple[dict[str, object], float, float]:
+def run_child(
+    script: Path, name: str, limit_s: float, extra: Sequence[str] = ()
+) -> tuple[dict[str, object], float, float]:
     """Return (answer, CPU seconds, peak MB) of a fresh process that answers one case of a script."""
     with tempfile.TemporaryFile() as output:
-        command = [sys.executable, str(script), "--child", name, "--limit", str(limit_s)]
+        command = [sys.executable, str(script), "--child", name, "--limit", str(limit_s), *extra]
         actions = [(os.POSIX_SPAWN_DUP2, output.fileno(), 1)]
         process = os.posix_spawn(sys.executable, command, os.environ, file_actions=actions)
         _, status, usage = os.wait4(process, 0)

@@ -2,8 +2,10 @@ from polymap.arch.document import arch_from_document as arch_from_document, arch
 from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
 from polymap.buffer_sweep import buffer_curve as buffer_curve
 from polymap.checker.check import Verdict as Verdict
+from polymap.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
 from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
 from polymap.codegen.forms import Form as Form
+from polymap.comparison import Comparison as Comparison, compare as compare, dataflow as dataflow, order as order
 from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
 from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
 from polymap.costmodel.cost import Cost as Cost
@@ -54,13 +56,15 @@ from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
 from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
 from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
 from polymap.report.text.explanation import explain as explain
+from polymap.sampling.moves import distance as distance, features as features, neighbours as neighbours
+from polymap.sampling.sample import Sample as Sample, sample_mappings as sample_mappings
+from polymap.sampling.scores import Scores as Scores
 from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
 )
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult
-from polymap.tile_choice import TileChoice as TileChoice, choose_tiles as choose_tiles
 from polymap.workload.c.reader import from_c as from_c
 from polymap.workload.dependence_analysis import Dependence as Dependence, dependences as dependences
 from polymap.workload.document import (

@@ -64,7 +64,7 @@ def _point(
     """Return what is known of one size."""
     objective = f"traffic:{machine.levels[0].name}"
     scheduled = bound = least_traffic_bits(workload, machine)
-    result = search(workload, machine, objective, "divide", time_limit_s / 2, 1, seed)
+    result = search(workload, machine, objective, "divide", time_limit_s=time_limit_s / 2, seed=seed)
     best, value, status = result.best, None if result.value is None else int(result.value), result.status
     if value is not None and value > bound:
         problem = analyse(workload, machine)
@@ -75,7 +75,7 @@ def _point(
             best, value = found.best
             status = "OPTIMAL" if value <= bound else "FEASIBLE"
     elif tiles == "any" and value is None:
-        result = search(workload, machine, objective, "any", time_limit_s / 2, 1, seed)
+        result = search(workload, machine, objective, "any", time_limit_s=time_limit_s / 2, seed=seed)
         best, value, status = result.best, None if result.value is None else int(result.value), result.status
     return CurvePoint(size, scheduled, bound, value, best, status)
 
@@ -111,7 +111,7 @@ def _over_trees(
         bound = bound_products(problem, measure, known[1], lambda: clock() > 1)
         if bound is not None:
             return _OverTrees(None, ceil(bound))
-    result = search(problem.workload, problem.arch, objective, "any", time_limit_s, 1, seed)
+    result = search(problem.workload, problem.arch, objective, "any", time_limit_s=time_limit_s, seed=seed)
     best = None if result.best is None or result.value is None else (result.best, int(result.value))
     return _OverTrees(best, _whole(result.bound or 0))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,8 +28,7 @@ def explore(
     """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched.
 
     tiles: "divide", OPTIMAL is over trees in which every tile divides the enclosing one; "any", over all trees: the
-    dividing ones go first (`dividing` of the result). Of an order or a front, and with constraints, the bound over
-    tiles of any size is the floor that no mapping beats, unless the trees are so few that all are enumerated.
+    dividing ones go first (`dividing` of the result).
     constraints: what the mapping must meet besides, such as {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}},
     "store": {"GLB": {"must": ["W"]}}, "intrinsic": {"m": 16}, "min_utilization": 0.5, "limits": {"latency": 20000}}.
     workers: processes that share a long search; the value is the same for any number.
@@ -46,10 +44,10 @@ def explore(
         arch,
         objective,
         tiles,
-        time_limit_s,
-        workers,
-        seed,
-        on_progress,
+        time_limit_s=time_limit_s,
+        workers=workers,
+        seed=seed,
+        on_progress=on_progress,
         constraints=constraints,
         memory_limit_mb=memory_limit_mb,
         work_limit=work_limit,
@@ -57,41 +55,35 @@ def explore(
 
 
 def search(
-    workload: Workload,
-    arch: Architecture,
-    objective: str = "energy",
-    tiles: str = "any",
-    time_limit_s: float = 60,
-    workers: int = 1,
-    seed: int = 0,
-    on_progress: Callable[[Progress], None] | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    constraints: object = None,
-    memory_limit_mb: int | None = None,
-    work_limit: int | None = None,
+    workload: Workload, arch: Architecture, objective: str = "energy", tiles: str = "any", **options: Any
 ) -> SearchResult:
-    """Return what `explore` does; clock: what the time limit is measured by, in seconds."""
+    """Return what `explore` does. options: the other fields of `search.run.Options`, among them the clock that the time
+    limit is measured by."""
     # Here and not above: `import polymap` holds this function, and must not load the search.
     from polymap.search.run import (
+        Options,
         anneal_near_mappings,
         bound_regions,
+        bound_structures,
         enumerate_few_trees,
         read_question,
+        refine_structures,
         refuse_clashing_words,
         refute_rules,
         sample_programs,
         search_dividing_tiles,
     )
 
-    limits = constraints, memory_limit_mb, work_limit
-    question = read_question(workload, arch, objective, tiles, time_limit_s, workers, seed, on_progress, clock, *limits)
+    question = read_question(workload, arch, Options(objective, tiles, **options))
     return question.answer(
         (
             refuse_clashing_words,  # INFEASIBLE: what the words of the requirements exclude
             refute_rules,  # INFEASIBLE: rules that no mapping meets, whatever its tiles
             sample_programs,  # what the lattice search does not cover: the best of samples
+            bound_structures,  # tiles of any size: what whole numbers of siblings prove of all mappings
             search_dividing_tiles,  # structures, bounds, branch and bound, with a certificate
             enumerate_few_trees,  # tiles of any size: all trees of a small space
+            refine_structures,  # else: what they prove structure by structure
             anneal_near_mappings,  # under rules, of orders and fronts: near the dividing answer
             bound_regions,  # else: regions of tiles from the dividing answer on
         )

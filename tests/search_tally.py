@@ -75,7 +75,12 @@ def check(seed: int, tally: Tally) -> None:
     tally.features.update({*problem.features, *(["constraints"] if demands else [])})
     try:
         found = search(
-            problem.workload, problem.arch, problem.objective, "divide", SECONDS, constraints=demands or None
+            problem.workload,
+            problem.arch,
+            problem.objective,
+            "divide",
+            time_limit_s=SECONDS,
+            constraints=demands or None,
         )
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told with its seed
         tally.wrong.append(f"{seed}: {type(error).__name__}: {str(error)[:100]}")

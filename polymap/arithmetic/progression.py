@@ -22,7 +22,7 @@ _MAX_INTERVALS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class NestedProgression:
     """A sum of progressions with strides ascending, each longer than the span of all before it; 0 is the least."""
 
     steps: Steps
@@ -40,7 +40,7 @@ class Scattered:
     span: int
 
 
-Shape = Nest | Scattered
+Shape = NestedProgression | Scattered
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Placed:
         return self.shape.size
 
 
-POINT = Nest((), 1, 0)
+POINT = NestedProgression((), 1, 0)
 
 
 def too_large() -> BudgetError:
@@ -86,7 +86,7 @@ def shape_of(steps: Steps) -> Shape:
             return _scattered(merged)
         size *= count
         span += stride * (count - 1)
-    return Nest(merged, size, span)
+    return NestedProgression(merged, size, span)
 
 
 def _merged(steps: Steps) -> Steps:
@@ -168,7 +168,7 @@ def overlap(one: Shape, other: Shape, shift: int) -> int:
     """Return how many elements `one` has in common with `other` moved by `shift`."""
     if shift > one.span or -shift > other.span:
         return 0
-    if isinstance(one, Nest) and isinstance(other, Nest):
+    if isinstance(one, NestedProgression) and isinstance(other, NestedProgression):
         found = _nested_overlap(one.steps, other.steps, shift)
         if found is not None:
             return found
@@ -235,7 +235,7 @@ def _rank(steps: Steps, bound: int) -> int:
 
 def intervals_of(placed: Placed, modulus: int) -> dict[int, list[tuple[int, int]]]:
     """Return the set as intervals per residue of a chosen modulus, or raise BudgetError."""
-    if isinstance(placed.shape, Nest):
+    if isinstance(placed.shape, NestedProgression):
         carry, residue = divmod(placed.low, modulus)
         parts = {residue: [(carry, carry + 1)]}
         for stride, count in placed.shape.steps:
@@ -366,7 +366,7 @@ def translated_sum(placed: Placed, steps: Iterable[tuple[int, int]]) -> Placed:
             added.append((abs(stride), count))
     if not added:
         return Placed(low, placed.shape)
-    if isinstance(placed.shape, Nest):
+    if isinstance(placed.shape, NestedProgression):
         return Placed(low, shape_of(tuple(sorted((*placed.shape.steps, *added)))))
     modulus = placed.shape.modulus
     parts = _moved(placed.shape, low)

@@ -1,4 +1,5 @@
-from polymap.checker.bounds import Places as Places
+from polymap.checker.any_size import least as least
+from polymap.checker.bounds import Places as Places, Prices as Prices
 from polymap.checker.check import (
     FORMAT as FORMAT,
     HEAD as HEAD,

@@ -1,8 +1,10 @@
 """Lower bounds over all mappings of a structure, by the recurrences of docs/certificate.md; integers only."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import combinations, pairwise, product
 from math import prod
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -11,25 +13,31 @@ from polymap.checker.grids import Array, divisors, grid_of, kind_of, never_above
 from polymap.checker.model import Rows, Structure, Tensor, Tile, need, tick
 from polymap.checker.windows import Blocks, Crossing, Seen, window
 
+Prices = tuple[Tile, ...]  # each: a unit, prices of bits per level, of the parts after the first
 Places = tuple[tuple[tuple[int, int], int], ...]  # ((level below the fan-outs, dim), temporal extent inside them)
 # A node: state before, state after, level; over the grid: cost per part (never where it cannot be), bits.
 Edge = tuple[int, int, int, list[Array], Array]
 
 
 class Tables:
-    """What the nodes of the tensors `only` cost over the grid of all tiles of the last of `marks`, their bits priced.
-    prices: a unit, and the price of a bit per level. Where the structure stands for many, arrays have a first axis for
-    them, and `places` are theirs. edges: per tensor. ends: per tensor and state what the compute units cost, per part,
-    or None. firsts: the joint states before any node. start: the cost before any node."""
+    """What the nodes of the tensors `only` cost over the grid of all tiles of the last of `marks`. columns: what is
+    added up, (weights of the parts, prices of bits): every part as it is, then one for each of `prices` (which stands
+    for the first part where that alone is the value). Where the structure stands for many, arrays have a first axis for
+    them, and `places` are theirs. edges: per tensor. ends: per tensor and state what the compute units cost per
+    column, or None. firsts: the joint states before any node. start: the cost before any node."""
 
     def __init__(
-        self, structure: Structure, only: Tile, marks: Rows, places: Sequence[Places] = ((),), prices: Tile = ()
+        self, structure: Structure, only: Tile, marks: Rows, places: Sequence[Places] = ((),), prices: Prices = ()
     ) -> None:
-        self.structure, self.problem = structure, structure.problem
-        self.unit, *self.prices = prices or (1, *(0 for _ in self.problem.room))
-        self.never = never_above(self.unit * self.problem.reach + sum(self.prices) * self.problem.most_bits)
+        self.structure, self.problem, levels = structure, structure.problem, len(structure.problem.room)
+        plain = [((0,) * i + (1,), (0,) * levels) for i in range(len(self.problem.parts))]
+        priced = [((unit, *others[levels:]), tuple(others[:levels])) for unit, *others in prices]
+        self.columns = [*priced, *plain[1:]] if priced and self.problem.measures[0].linear else [*plain, *priced]
+        each, macs = self.problem.weights, 4 * prod(self.problem.extents)
+        largest = [sum(map(mul, a, each)) * macs + sum(b) * self.problem.most_bits for a, b in self.columns]
+        self.prices, self.never = prices, never_above(max(self.problem.reach, *largest))
         self.kind, self.only, self.marks = kind_of(self.never), only, list(marks)
-        self.grid, self.start = grid_of(marks[-1], self.kind), [self.unit * cost for cost in structure.start(only)]
+        self.grid, self.start = grid_of(marks[-1], self.kind), self._columns(structure.start(only), 0, 0)
         self.places = list(dict.fromkeys(places))
         rank = (len(places), *(1 for _ in self.grid.shape))
         numbers = np.array([self.places.index(one) for one in places]).reshape(rank)
@@ -56,20 +64,26 @@ class Tables:
         need(prod(map(len, self.ends)) * prod(self.shape) <= 1 << 25, "the problem is too large")
         self.firsts = list(product(*firsts))
 
+    def _columns(self, costs: list[Any], level: int, bits: Any) -> list[Any]:
+        """Return what so much per part and bits of a level come to, per column."""
+        each = [
+            [cost if w == 1 else w * cost for w, cost in zip(weights, costs, strict=False) if w]
+            for weights, _ in self.columns
+        ]
+        return [sum(own) + at[level] * bits for own, (_, at) in zip(each, self.columns, strict=True)]
+
     def _node(self, t: int, state: Tile, level: int) -> tuple[list[Array], Array]:
-        """Return what a node of `level` (or the compute units) costs per part in a state (holder, levels to come),
+        """Return what a node of `level` (or the compute units) costs per column in a state (holder, levels to come),
         never where it cannot be, and the bits that it holds."""
         tick()
         tensor, problem = self.problem.tensors[t], self.problem
         held, loads, messages = self._loads(tensor, state[0], level)
         costs = self.structure.node(t, state, level, loads, loads * messages)
         if level == self.structure.last:
-            return [self.unit * cost for cost in costs], held
+            return self._columns(costs, 0, 0), held
         bits, room = held * tensor.bits, problem.room[level]
         barred = (held < 0) | (bits > (self.never if room is None else room)) | self._breaks(tensor, level)
-        priced = [self.unit * cost for cost in costs]
-        priced[0] = priced[0] + self.prices[level] * bits
-        return [np.where(barred, self.never, cost) for cost in priced], bits
+        return [np.where(barred, self.never, cost) for cost in self._columns(costs, level, bits)], bits
 
     def _breaks(self, tensor: Tensor, level: int) -> Any:
         """Return where the rules let no node of `level` be, as far as the dims tell that this table looks at."""
@@ -144,22 +158,26 @@ class Tables:
                 yield i, edge, (*state[:i], edge[1], *state[i + 1 :])
 
     def end(self, state: Tile) -> list[Any] | None:
-        """Return what all compute units cost per part in a joint state, None where nodes are missing."""
+        """Return what all compute units cost per column in a joint state, None where nodes are missing."""
         ends = [own[s] for own, s in zip(self.ends, state, strict=True)]
         known = [end for end in ends if end is not None]
         return None if len(known) < len(ends) else [sum(amounts) for amounts in zip(*known, strict=True)]
 
-    def inside(self, part: int) -> Callable[[Tile], Array]:
-        """Return, as a function of the joint state, the least cost of a part inside every tile."""
+    @cached_property
+    def reach(self) -> list[Callable[[Tile], Array]]:
+        """Return, per column, the least total inside every tile as a function of the joint state."""
+        return [self._inside(column) for column in range(len(self.columns))]
+
+    def _inside(self, column: int) -> Callable[[Tile], Array]:
         known = dict[Tile, Array]()
 
         def reach(state: Tile) -> Array:
             if state not in known:
                 tick()
                 end = self.end(state)
-                here = np.full(self.shape, self.never if end is None else end[part], self.kind)
+                here = np.full(self.shape, self.never if end is None else end[column], self.kind)
                 for _, edge, after in self.moves(state):
-                    np.minimum(here, edge[3][part] + reach(after), out=here)
+                    np.minimum(here, edge[3][column] + reach(after), out=here)
                 for (_, _, stride), count in zip(self.grid.axes, self.grid.shape, strict=True):
                     lines = here.reshape(-1, count, stride)  # faster than np.minimum.accumulate
                     for i in range(1, count):
@@ -170,14 +188,18 @@ class Tables:
         return reach
 
     def least(self) -> list[list[int]]:
-        """Return the least cost per part of every structure, one after the other; half of `never` or more: nothing
-        fits."""
+        """Return the least total per column of every structure, one after the other; half of `never` or more:
+        nothing fits."""
         own = [value if whole > 1 else 1 for value, whole in zip(self.structure.top, self.grid.top, strict=True)]
         tops = np.stack(np.broadcast_arrays(*map(np.ravel, (*own, self.structure.steps))), axis=1).tolist()
         at = [sum(i * axis[2] for i, axis in zip(self.grid.index(top), self.grid.axes, strict=True)) for top in tops]
         at, found = at * (prod(self.shape) // prod(self.grid.shape) // len(at)), list[list[int]]()
-        for part, start in enumerate(self.start):
-            reach = self.inside(part)
+        for reach, start in zip(self.reach, self.start, strict=True):
             inner = np.minimum.reduce([reach(state) for state in self.firsts]).reshape(len(at), -1)
             found.append((inner[np.arange(len(at)), at] + start).tolist())
-        return [list(parts) for parts in zip(*found, strict=True)]
+        return [list(totals) for totals in zip(*found, strict=True)]
+
+    def value(self, totals: Sequence[int], steps: int) -> int:
+        """Return the least value that totals per column, each or more, allow."""
+        parts, lines = self.problem.bounded(totals, self.prices, steps)
+        return self.problem.value(parts, steps, lines=lines)

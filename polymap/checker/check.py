@@ -7,7 +7,8 @@ import warnings
 from fractions import Fraction
 from typing import NamedTuple
 
-from polymap.checker.bounds import Places
+from polymap.checker.any_size import least
+from polymap.checker.bounds import Places, Prices
 from polymap.checker.model import DEADLINE, Problem, Rows, Tile, cost, parsed, rational, tick
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused, need
@@ -19,9 +20,11 @@ MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, Recursio
 
 
 class Verdict(NamedTuple):
-    """proven: no mapping of the space costs less than `value`, and nothing of that rests on anybody's word. unproven:
-    what does, a line each. reason: what is wrong with the text ("": nothing was found). value: in pJ, cycles,
-    pJ x cycle, pJ x cycle^2 or bits. head: SHA-256 of workload, machine, constraints and objective. seconds: of CPU."""
+    """proven: what the text claims, and nothing of that rests on anybody's word: no mapping with dividing tiles costs
+    less than `value`, or, where there is a `bound`, no mapping of any tile sizes costs less than that, and one costs
+    `value`. unproven: what does, a line each. reason: what is wrong with the text ("": nothing was found). value,
+    bound: in pJ, cycles, pJ x cycle, pJ x cycle^2 or bits. head: SHA-256 of workload, machine, constraints and
+    objective. seconds: of CPU."""
 
     proven: bool
     unproven: tuple[str, ...]
@@ -31,6 +34,7 @@ class Verdict(NamedTuple):
     structures: int
     head: str
     seconds: float
+    bound: Fraction | None = None
 
     @property
     def accepted(self) -> bool:
@@ -57,7 +61,7 @@ class Claim(NamedTuple):
     kind: str
     rows: Rows
     places: Places
-    prices: Tile
+    prices: Prices
     bound: int | None
     number: int
 
@@ -67,7 +71,7 @@ class Check:
 
     def __init__(self, text: str) -> None:
         need(len(text) <= 1 << 24 and text.isascii() and text[-1:] == "\n", "the text is cut short or not ASCII")
-        self.lines, self.at, self.claims = text[:-1].split("\n"), 1, list[Claim]()
+        self.lines, self.at, self.claims, self.bound = text[:-1].split("\n"), 1, list[Claim](), None
         need(self.lines[-1] == f"end {digest(self.lines[:-1])}", "the last line does not belong to the text")
         workload, machine, constraints = (parsed(self._next(word)) for word in HEAD[:3])
         self.objective = self._next("objective")
@@ -86,6 +90,8 @@ class Check:
 
     def run(self) -> tuple[int, tuple[str, ...]]:
         """Check everything below the head; return the number of structures, and what rests on the solver's word."""
+        if self.lines[self.at].startswith("bound "):
+            return self._any_sizes(), ()
         images: list[Tile] = []
         while self.at < len(self.lines) and self.lines[self.at].startswith("symmetry "):
             images.append(self._symmetry(self._next("symmetry").split(",")))
@@ -111,6 +117,18 @@ class Check:
         ]
         return len(wanted), tuple(f"structure {number}: {label(rows)}" for number, rows in doubts)
 
+    def _any_sizes(self) -> int:
+        """Check what is claimed of mappings of any tile sizes; return the number of structures."""
+        bound = rational(self._next("bound"))
+        count, found = least(self.problem)
+        need(self._next("structures") == str(count), f"there are {count} structures, not as many as listed")
+        need(bound == Fraction(found, self.problem.scale), f"the bound is {Fraction(found, self.problem.scale)}")
+        need(self.value >= bound, "the mapping costs less than the bound")
+        self._next("end")
+        need(self.at == len(self.lines), "lines follow the end")
+        self.bound = bound
+        return count
+
     def _symmetry(self, names: list[str]) -> Tile:
         image, problem = tuple(map(self.problem.dims.index, names)), self.problem
         need(sorted(image) == list(range(len(problem.dims))), "a symmetry does not rename all dims")
@@ -123,12 +141,20 @@ class Check:
             need(moved == set(map(frozenset, tensor.groups)), "a symmetry changes the problem")
         return image
 
-    def _prices(self, word: str) -> Tile:
-        unit, *prices = (integer(one) for one in word.replace(":", ",").split(","))
-        need(self.problem.measures[0].linear and unit > 0, "no such unit of prices")
-        for price, room in zip(prices, self.problem.room, strict=True):
-            need(price == 0 or (price > 0 and room is not None), "no such price")
-        return (unit, *prices)
+    def _prices(self, text: str) -> Prices:
+        """Return the prices of a proof: of the bits of limited levels, then of what bandwidths pass."""
+        problem, found, measure = self.problem, list[Tile](), self.problem.measures[0]
+        passed = [part.band is not None and i in measure.own for i, part in enumerate(problem.parts)][1:]
+        for word in text.split(";"):
+            unit, *lists = ([integer(one) for one in each.split(",")] for each in word.split(":"))
+            prices = sum(lists, list[int]())
+            may = [room is not None for room in problem.room] + (passed if len(lists) == 2 else [])
+            need(len(unit) == 1 and unit[0] > 0 and 1 <= len(lists) <= 2, "no such unit of prices")
+            for price, allowed in zip(prices, may, strict=True):
+                need(price == 0 or (price > 0 and allowed), "no such price")
+            found.append((*unit, *prices))
+        need(len(found) <= (1 if measure.linear else 8), "there are too many prices")
+        return tuple(found)
 
     def _claim(self, rows: Rows, places: Places, proof: list[str]) -> str:
         """Read a proof, to be derived once all have been read; return its kind ("word": not proven here)."""
@@ -194,6 +220,6 @@ def verify(text: str, seconds: float = 600) -> Verdict:
         reason = f"the text is malformed ({type(error).__name__}: {str(error)[:100]})"
     finally:
         DEADLINE.reset(before)
-    about = (check.objective, check.value) if check else ("", None)
-    proven = not reason and not unproven
-    return Verdict(proven, unproven, reason, *about, count, head, time.process_time() - begin)
+    objective, value, bound = (check.objective, check.value, check.bound) if check else ("", None, None)
+    proven, used = not reason and not unproven, time.process_time() - begin
+    return Verdict(proven, unproven, reason, objective, value, count, head, used, bound)

@@ -2,17 +2,18 @@
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from fractions import Fraction
-from itertools import groupby, pairwise, product
-from math import ceil, inf, lcm, prod
+from itertools import combinations, groupby, pairwise, product
+from math import ceil, floor, inf, lcm, prod
 from typing import Any, NamedTuple
 
 from polymap.checker.rules import Refused, Rules, fields, flag, need, rational, whole
 
 Tile = tuple[int, ...]
 Rows = tuple[Tile, ...]
+Lines = list[tuple[Fraction, Fraction]]  # (a, b): the first part is at least a - b x cycles
 BANDS = [f"{kind}bandwidth_bits_per_cycle" for kind in ("", "read_", "write_")]
 FIELDS = ("buffering", "capacity_bits", "holds", "leak_pj_per_cycle", "level", "must_hold", "read_pj", "word_bits")
 PRODUCTS = {"edp": 1, "ed2p": 2}  # objectives energy x latency^power, by the power
@@ -153,9 +154,11 @@ class Problem:
             else:
                 self.measures.append(self._compiled(levels, pj, text, rational(most)))
         self.scale = self.measures[0].scale
-        weights = [sum(map(sum, part.read + part.write)) for part in self.parts]
+        self.weights = [sum(map(sum, part.read + part.write)) for part in self.parts]
         self.most_bits = prod(self.extents) * sum(tensor.bits for tensor in self.tensors)
-        self.reach = 4 * max(prod(self.extents) * max(1 << 12, *weights), self.most_bits)  # above all parts and counts
+        self.reach = 4 * max(
+            prod(self.extents) * max(1 << 12, *self.weights), self.most_bits
+        )  # above all parts and counts
 
     def _compiled(self, levels: list[Any], pj: Fraction, objective: str, most: Fraction | None) -> Measure:
         kind, _, listed = objective.partition(":")
@@ -186,18 +189,48 @@ class Problem:
     def _bits(self, level: int) -> Rows:
         return tuple(tuple(tensor.bits * (i == level) for tensor in self.tensors) for i in range(len(self.levels)))
 
-    def value(self, parts: list[int], steps: int, number: int = 0) -> int:
+    def bounded(self, totals: Sequence[int], prices: Sequence[Tile], steps: int) -> tuple[list[int], Lines]:
+        """Return what the parts are at least, and lines, where the parts and what prices make of them cost `totals`:
+        capacity is not free at these prices, and what a bandwidth passes is at most what the cycles allow."""
+        lines, linear, compute = Lines(), self.measures[0].linear, -(-steps // self.per_cycle)
+        first = 0 if linear else len(self.parts)
+        for (unit, *others), total in zip(prices, totals[first:], strict=False):
+            passed = dict[int, Fraction]()
+            for price, part in zip(others[len(self.room) :], self.parts[1:], strict=False):
+                passed[part.level] = passed.get(part.level, Fraction(0)) + price * (part.band or 0)
+            each = [Fraction(0), *passed.values()]
+            slope = sum(each) if self.overlap else max(each)
+            paid = total - sum(price * (room or 0) for price, room in zip(others, self.room, strict=False))
+            lines.append((Fraction(paid if self.overlap else paid + slope * compute) / unit, Fraction(slope) / unit))
+        if linear and lines:
+            return [ceil(lines[0][0]), *totals[1:]], []
+        return [*totals[: len(self.parts)]], lines
+
+    def value(self, parts: list[int], steps: int, number: int = 0, lines: Lines | None = None) -> int:
         """Return a measure, scaled, of component values and temporal steps; monotone in all of them."""
+        return self.weakest(parts, steps, number, lines)[0]
+
+    def weakest(self, parts: list[int], steps: int, number: int = 0, lines: Lines | None = None) -> tuple[int, int]:
+        """Return the least value that parts, each or more, and lines allow, and the cycles where it is.
+
+        Between two crossings of lines, one of them is above all others and the value falls nowhere or only after it
+        has risen: (c + d x) x^power, above 0 from the first part on. Its least is at an end."""
         measure = self.measures[number]
         first = parts[measure.own[0]] + measure.fixed
         if measure.linear:
-            return first
+            return first, 0
         cycles, compute = dict[int, Fraction](), -(-steps // self.per_cycle)
         for band, level, amount in ((self.parts[i].band, self.parts[i].level, parts[i]) for i in measure.own[1:]):
             if band:
                 cycles[level] = max(cycles.get(level, Fraction(0)), amount / band)
         latency = ceil(max([compute, *cycles.values()]) if self.overlap else compute + sum(cycles.values()))
-        return (first + measure.slope * latency) * latency**measure.power
+        if not lines:
+            return (first + measure.slope * latency) * latency**measure.power, latency
+        every, points = [(Fraction(max(0, first)), Fraction(0)), *((a + measure.fixed, b) for a, b in lines)], {latency}
+        for (a, b), (c, d) in combinations(every, 2):
+            points |= {max(latency, end((a - c) / (b - d))) for end in (floor, ceil) if b != d}
+        tops = [(max(a - b * x for a, b in every) + measure.slope * x, x) for x in points]
+        return min((ceil(top * x**measure.power), x) for top, x in tops)
 
     def allowed(self, parts: list[int], steps: int) -> bool:
         """Return whether component values and temporal steps are within all limits."""

@@ -1,6 +1,6 @@
 """Derives bounds of structures and searches below them: all that a certificate can claim (docs/certificate.md)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice, product
 from math import lcm, prod
@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from polymap.checker.bounds import Edge, Places, Tables
-from polymap.checker.grids import Array, divisors, grid_of, kind_of, never_above
+from polymap.checker.bounds import Edge, Places, Prices, Tables
+from polymap.checker.grids import divisors, grid_of, kind_of, never_above
 from polymap.checker.model import Problem, Rows, Structure, Tile, tick
 from polymap.checker.rules import need
 
-Reach = list[Callable[[Tile], Array]]
 Move = tuple[int, Edge, Tile]  # position of the tensor, node, joint state after it
-# A chain: joint state, tile, priced cost so far per part, bits per level, tiles passed, last (level, tensor).
+# A chain: joint state, tile, total so far per column, bits per level, tiles passed, last (level, tensor).
 Spot = tuple[Tile, Tile, list[int], list[int], tuple[Tile, ...], tuple[int, int]]
 TOGETHER = 1 << 15  # tiles whose costs are derived at once
 
@@ -101,21 +100,17 @@ class Prover:
             row[d] = fixed[d]
         return Structure(self.problem, rows)
 
-    def tables(self, rows: Rows, places: Places, prices: Tile, marks: tuple[Tile, ...] = ()) -> Tables:
+    def tables(self, rows: Rows, places: Places, prices: Prices, marks: tuple[Tile, ...] = ()) -> Tables:
         """Return the tables of all tensors."""
         structure = Structure(self.problem, rows)
         return Tables(structure, tuple(range(len(self.problem.tensors))), marks or (structure.top,), (places,), prices)
 
-    def free(self, prices: Tile) -> int:
-        """Return what the whole capacity costs at these prices."""
-        return sum(price * (room or 0) for price, room in zip(prices[1:], self.problem.room, strict=False))
-
-    def joint(self, rows: Rows, places: Places, prices: Tile) -> int | None:
-        """Return the bound of all tensors together, capacity priced (None: nothing fits)."""
+    def joint(self, rows: Rows, places: Places, prices: Prices) -> int | None:
+        """Return the bound of all tensors together at these prices (None: nothing fits)."""
         return self.joints([(rows, places)], prices)[0]
 
-    def joints(self, wanted: list[tuple[Rows, Places]], prices: Tile) -> list[int | None]:
-        """Return the bounds of all tensors together, capacity priced (None: nothing fits), derived many at once."""
+    def joints(self, wanted: list[tuple[Rows, Places]], prices: Prices) -> list[int | None]:
+        """Return the bounds of all tensors together at these prices (None: nothing fits), derived many at once."""
         alike, found = dict[Tile, list[tuple[Rows, Places]]](), dict[tuple[Rows, Places], int | None]()
         for rows, places in wanted:
             alike.setdefault(tuple(row[d] for row in rows for d in self.windows), []).append((rows, places))
@@ -131,15 +126,14 @@ class Prover:
             found.update(self._joined(some, top, prices))
         return [found[one] for one in wanted]
 
-    def _joined(self, some: list[tuple[Rows, Places]], top: Tile, prices: Tile) -> Iterator[Any]:
+    def _joined(self, some: list[tuple[Rows, Places]], top: Tile, prices: Prices) -> Iterator[Any]:
         """Yield these bounds for structures that spread the window dims alike."""
         structure = self._many([rows for rows, _ in some], top, self.windows)
         all_tensors, places = tuple(range(len(self.problem.tensors))), [places for _, places in some]
         tables = Tables(structure, all_tensors, (top,), places, prices)
-        for one, parts in zip(some, tables.least(), strict=True):
-            barred = max(parts) >= tables.never // 2
-            parts = [-((self.free(prices) * (not i) - part) // tables.unit) for i, part in enumerate(parts)]  # upwards
-            yield one, None if barred else self.problem.value(parts, Structure(self.problem, one[0]).steps)
+        for one, totals in zip(some, tables.least(), strict=True):
+            barred = max(totals) >= tables.never // 2
+            yield one, None if barred else tables.value(totals, Structure(self.problem, one[0]).steps)
 
     def places(self, rows: Rows) -> list[Places]:
         """Return every choice of places for the spatial loops over window dims."""
@@ -147,7 +141,7 @@ class Prover:
         wide = sorted({(fan.below, d) for fan, row in structure.spread for d in self.windows if row[d] > 1})
         return list(product(*([(one, y) for y in divisors(structure.top[one[1]])] for one in wide)))
 
-    def descend(self, rows: Rows, places: Places, prices: Tile, most: int) -> int:
+    def descend(self, rows: Rows, places: Places, prices: Prices, most: int) -> int:
         """Return how many chains a search for one below the value visits; refuse where it meets one, or visits more."""
         visited = 0
         for _, costs_less in self._chains(rows, places, prices):
@@ -160,50 +154,60 @@ class Prover:
         """Return whether one of the first `most` chains is a mapping that costs less (not known of windows)."""
         return not self.windows and any(less for _, less in islice(self._chains(rows, places, ()), most))
 
-    def _chains(self, rows: Rows, places: Places, prices: Tile) -> Iterator[tuple[Spot, bool]]:
+    def _chains(self, rows: Rows, places: Places, prices: Prices) -> Iterator[tuple[Spot, bool]]:
         """Yield every chain that may be part of a mapping below the value, and whether it is one, best bound first."""
         problem, start = self.problem, self.tables(rows, places, prices)
 
-        def reaches(tables: Tables) -> Reach:
-            return [tables.inside(part) for part in range(len(problem.parts))]
-
-        def below(tables: Tables, reach: Reach, spot: Spot) -> Iterator[tuple[Spot, bool]]:
+        def below(tables: Tables, spot: Spot) -> Iterator[tuple[Spot, bool]]:
             tick()
             state, tile, parts, used, marks, _ = spot
             end, costs_less = tables.end(state), False
             if end is not None and problem.rules.order(start.marks[0], tile, (1,) * len(tile)) is not None:
-                priced = sum(p * bits for p, bits in zip(tables.prices, used, strict=True))
-                total = [part + int(own) for part, own in zip(parts, end, strict=True)]
-                total = [(part - priced * (not i)) // tables.unit for i, part in enumerate(total)]
+                (unit, *_), taken = tables.columns[0]  # of the first part, with what it uses where that is priced
+                total = [part + int(own) for part, own in zip(parts, end, strict=True)][: len(problem.parts)]
+                total[0] = (total[0] - sum(p * bits for p, bits in zip(taken, used, strict=True))) // unit
                 costs_less = problem.value(total, start.structure.steps) < self.value
                 costs_less = costs_less and problem.allowed(total, start.structure.steps)
             yield spot, costs_less
             if [*marks] != tables.marks and any(problem.tensors[i].window for i, _, _ in tables.moves(state)):
                 tables = self.tables(rows, places, prices, marks)
-                reach = reaches(tables)
-            children = [one for move in tables.moves(state) for one in self._next(tables, reach, spot, move)]
+            children = [one for move in tables.moves(state) for one in self._next(tables, limits, spot, move)]
             for _, child in sorted(children, key=lambda one: one[0]):
-                yield from below(tables, reach, child)
+                yield from below(tables, child)
 
-        reach, none = reaches(start), [0] * len(problem.room)
+        limits, none = self._limits(start), [0] * len(problem.room)
         for state in start.firsts:
-            yield from below(start, reach, (state, start.grid.top, start.start, none, tuple(start.marks), (-1, -1)))
+            yield from below(start, (state, start.grid.top, start.start, none, tuple(start.marks), (-1, -1)))
 
-    def _next(self, tables: Tables, reach: Reach, spot: Spot, move: Move) -> Iterator[tuple[int, Spot]]:
+    def _limits(self, tables: Tables) -> list[int]:
+        """Return, per column, the least total from which on the value is not below, whatever the others are."""
+        [least], found = tables.least(), list[int]()
+        for column in range(len(least)):
+            low, high = -1, tables.never // 2
+            while high - low > 1:
+                middle = (low + high) // 2
+                total = [*least[:column], middle, *least[column + 1 :]]
+                low, high = (
+                    (middle, high) if tables.value(total, tables.structure.steps) < self.value else (low, middle)
+                )
+            found.append(high)
+        return found
+
+    def _next(self, tables: Tables, limits: list[int], spot: Spot, move: Move) -> Iterator[tuple[int, Spot]]:
         """Yield the chains with one more node that may still cost less than the value, with what they cost at least."""
         (i, (_, _, level, costs, bits), after), problem, shape = move, self.problem, tables.grid.shape
         (_, outer, before, used, marks, last), steps = spot, tables.structure.steps
         region = tuple(slice(0, place + 1) for place in tables.grid.index(outer))
         parts = [cost[region] + part for cost, part in zip(costs, before, strict=True)]
-        totals = [part + inside(after)[region] for part, inside in zip(parts, reach, strict=True)]
-        bits, room, limit = np.broadcast_to(bits, shape)[region], problem.room[level], tables.never // 2
-        if problem.measures[0].linear:
-            limit = (self.value - problem.measures[0].fixed) * tables.unit + self.free((1, *tables.prices))
-        wins = (totals[0] < limit) & (bits <= (tables.never if room is None else room - used[level]))
-        for place in map(tuple, np.argwhere(wins & (totals[0] < tables.never // 2)).tolist()):
-            all_parts = [int(total[place]) for total in totals]
-            least = [-((self.free((1, *tables.prices)) * (not k) - x) // tables.unit) for k, x in enumerate(all_parts)]
-            if problem.value(least, steps) >= self.value or not problem.allowed(least, steps):
+        totals = [part + inside(after)[region] for part, inside in zip(parts, tables.reach, strict=True)]
+        bits, room = np.broadcast_to(bits, shape)[region], problem.room[level]
+        wins = bits <= (tables.never if room is None else room - used[level])
+        for total, limit in zip(totals, limits, strict=True):
+            wins = wins & (total < limit)
+        for place in map(tuple, np.argwhere(wins).tolist()):
+            least = [int(total[place]) for total in totals]
+            bounds, lines = problem.bounded(least, tables.prices, steps)
+            if problem.value(bounds, steps, lines=lines) >= self.value or not problem.allowed(bounds, steps):
                 continue
             tile = tuple(int(np.broadcast_to(value, shape)[place]) for value in tables.grid.values)
             if tile == outer and (level, i) <= last:  # nodes of one tile stand in one order
@@ -212,4 +216,4 @@ class Prover:
                 continue
             now = [own + int(bits[place]) * (number == level) for number, own in enumerate(used)]
             passed = (*marks, tile) if tile != outer else marks
-            yield all_parts[0], (after, tile, [int(part[place]) for part in parts], now, passed, (level, i))
+            yield least[0], (after, tile, [int(part[place]) for part in parts], now, passed, (level, i))

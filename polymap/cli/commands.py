@@ -95,7 +95,7 @@ def _verify(options: Options) -> int:
 
     wrong = what_is_not(text)
     if wrong:
-        hint = "`polymap explore ... --tiles divide --certificate FILE` writes certificates."
+        hint = "`polymap explore ... --certificate FILE` writes certificates."
         raise InputError(Mistake("PM518", f"{shown(options.proof)} is no certificate: {wrong}", hint))
     objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
     limit = options.time_limit_s

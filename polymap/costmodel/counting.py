@@ -12,20 +12,8 @@ from math import prod
 
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.counts import Counts
-from polymap.ir import (
-    Architecture,
-    Branch,
-    BudgetError,
-    Compute,
-    Mapping,
-    MappingNode,
-    Mistake,
-    Spatial,
-    Storage,
-    Temporal,
-    Workload,
-    accesses_of,
-)
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Workload, accesses_of
+from polymap.schedules import view_of
 
 COUNT_LIMIT_S = 30.0
 FEW_MOVES = 20_000  # a walk of so many takes 0.05 to 0.4 s
@@ -96,8 +84,10 @@ def not_counted(seconds: float) -> BudgetError:
 def moves_of(workload: Workload, mapping: Mapping) -> int:
     """Return about how much a walk over all steps does: per statement instance its loops, and per access and node that
     holds the tensor one move. Instances that a constraint excludes are looked at, too."""
-    stored, loops = _nodes(mapping.nodes)
     extents = workload.extents()
+    view = view_of(extents, mapping)
+    stored = [tensor for storage in view.storages for tensor in storage.node.tensors]
+    loops = max((len(each.loops) for each in view.computes), default=0)
     total = 0
     for statement in workload.statements:
         held = sum(
@@ -105,22 +95,3 @@ def moves_of(workload: Workload, mapping: Mapping) -> int:
         )
         total += prod(extents[dim] for dim in statement.dims) * (2 + loops + held)
     return total
-
-
-def _nodes(nodes: tuple[MappingNode, ...]) -> tuple[list[str], int]:
-    """Return the tensor of every place in the tree, and the number of loops on the longest way."""
-    stored: list[str] = []
-    loops = 0
-    for node in nodes:
-        match node:
-            case Storage(_, tensors):
-                stored += tensors
-            case Branch(children):
-                below = [_nodes(child) for child in children]
-                stored += [name for names, _ in below for name in names]
-                loops += max(count for _, count in below)
-            case Temporal() | Spatial():
-                loops += 1
-            case Compute():
-                pass
-    return stored, loops

@@ -49,6 +49,8 @@ def json_mistake(text: str, message: str, at: int) -> Mistake:
     inside = _mistake_in_a_string(text, message, at)
     if inside is not None:
         return inside
+    if message.startswith("Illegal trailing comma"):
+        at += 1  # from Python 3.13 on the comma is named, before it the bracket behind
     at += len(text[at:]) - len(text[at:].lstrip())
     for judge in (_other_language, _comment, _ends_early, _bracket, _word, _number, _separator):
         found = judge(text, message, at)

@@ -1,4 +1,4 @@
-"""Reports: figure data, text, SVG and (optional) matplotlib; explain()."""
+"""Figure data, and the pictures drawn from them."""
 
 from polymap.faces import face
 

@@ -1,1 +1,11 @@
-from polymap.report.numbers import exact as exact, table as table
+from polymap.report.numbers import (
+    energy as energy,
+    exact as exact,
+    listing as listing,
+    percent as percent,
+    plural as plural,
+    short as short,
+    size as size,
+    table as table,
+    unit_of as unit_of,
+)

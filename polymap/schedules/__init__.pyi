@@ -15,4 +15,11 @@ from polymap.schedules.legality import (
     point as point,
 )
 from polymap.schedules.legality_report import Checkup as Checkup, check_readable as check_readable, checkup as checkup
+from polymap.schedules.loop_view import (
+    LoopInTree as LoopInTree,
+    LoopView as LoopView,
+    StorageInTree as StorageInTree,
+    trip_count as trip_count,
+    view_of as view_of,
+)
 from polymap.schedules.relation import original_schedule as original_schedule

@@ -22,13 +22,13 @@ from polymap.ir import (
     MappingNode,
     Mistake,
     Spatial,
-    Statement,
     Storage,
     Temporal,
     Violation,
     Workload,
     did_you_mean,
 )
+from polymap.schedules.loop_view import ComputeInTree, view_of
 
 _MAX_DEPTH = 100
 
@@ -246,36 +246,14 @@ class _Checker:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """The nodes from the root to one Compute, without the Compute."""
-
-    statement: Statement
-    nodes: tuple[Storage | Temporal | Spatial, ...]
-
-
-def _paths(
-    workload: Workload, nodes: Sequence[MappingNode], above: tuple[Storage | Temporal | Spatial, ...] = ()
-) -> Iterator[_Path]:
-    for node in nodes:
-        match node:
-            case Storage() | Temporal() | Spatial():
-                above = (*above, node)
-            case Compute():
-                yield _Path(workload.statement(node.statement), above)
-            case Branch():
-                for child in node.children:
-                    yield from _paths(workload, child, above)
-
-
 def placement_violations(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
     """Return the violations of the machine's fan-out sizes and dims, `holds` and `must_hold` by a readable tree.
 
     Each violation occurs once, in the order of the tree and the machine.
     """
     found: dict[Violation, None] = {}
-    for path in _paths(workload, mapping.nodes):
-        found.update(dict.fromkeys(_fanout_violations(workload, arch, path)))
+    for path in view_of(workload.extents(), mapping).computes:
+        found.update(dict.fromkeys(_fanout_violations(arch, path)))
         found.update(dict.fromkeys(_holds_violations(workload, arch, path)))
         found.update(dict.fromkeys(_must_hold_violations(workload, arch, path)))
     return tuple(found)
@@ -316,19 +294,15 @@ def mapping_warnings(workload: Workload, arch: Architecture, mapping: Mapping) -
     return tuple(found)
 
 
-def _fanout_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
+def _fanout_violations(arch: Architecture, path: ComputeInTree) -> Iterator[Violation]:
     """Yield fan-outs with more iterations than instances, and dims spread over fan-outs that exclude them."""
-    tiles = workload.extents()
     used = {fanout.name: 1 for fanout in arch.fanouts}
     fanouts = {fanout.name: fanout for fanout in arch.fanouts}
-    for node in path.nodes:
-        if isinstance(node, Storage):
+    for loop in path.loops:
+        node = loop.node
+        if isinstance(node, Temporal) or loop.trips == 1:
             continue
-        trips = -(-tiles[node.dim] // node.tile)
-        tiles[node.dim] = min(node.tile, tiles[node.dim])
-        if isinstance(node, Temporal) or trips == 1:
-            continue
-        used[node.fanout] *= trips
+        used[node.fanout] *= loop.trips
         fanout = fanouts[node.fanout]
         if not fanout.may_spread(node.dim):
             allowed = f"only {', '.join(fanout.dims)}" if fanout.dims else "no dim"
@@ -343,22 +317,23 @@ def _fanout_violations(workload: Workload, arch: Architecture, path: _Path) -> I
             yield Violation("fanout", message, (("fanout", name), ("needed", needed), ("size", size)))
 
 
-def _holds_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
+def _holds_violations(workload: Workload, arch: Architecture, path: ComputeInTree) -> Iterator[Violation]:
     levels = {level.name: level for level in arch.levels[1:] if level.holds is not None}
-    for node in path.nodes:
-        level = levels.get(node.level) if isinstance(node, Storage) else None
-        if not isinstance(node, Storage) or level is None:
+    for storage in path.storages if levels else ():
+        level = levels.get(storage.node.level)
+        if level is None:
             continue
-        for tensor in node.tensors:
+        for tensor in storage.node.tensors:
             if not level.may_hold(workload.tensor(tensor)):
                 may = f"only {', '.join(level.holds)}" if level.holds else "nothing"
                 message = f"{tensor} is stored in '{level.name}', which may hold {may}"
                 yield Violation("placement", message, (("level", level.name), ("tensor", tensor)))
 
 
-def _must_hold_violations(workload: Workload, arch: Architecture, path: _Path) -> Iterator[Violation]:
-    stored = {(node.level, tensor) for node in path.nodes if isinstance(node, Storage) for tensor in node.tensors}
-    accesses = (path.statement.target, *path.statement.reads)
+def _must_hold_violations(workload: Workload, arch: Architecture, path: ComputeInTree) -> Iterator[Violation]:
+    stored = {(each.node.level, tensor) for each in path.storages for tensor in each.node.tensors}
+    statement = workload.statement(path.node.statement)
+    accesses = (statement.target, *statement.reads)
     for level in arch.levels[1:]:
         for tensor in dict.fromkeys(access.tensor for access in accesses):
             if (level.name, tensor) not in stored and level.requires(workload.tensor(tensor)):

@@ -21,6 +21,7 @@ from polymap.costmodel.closed_form.digits import (
     runs,
     siblings,
     spread,
+    times_of,
 )
 from polymap.costmodel.closed_form.window_sums import (
     Sums,
@@ -41,7 +42,6 @@ from polymap.costmodel.tables.factors import (
     WindowFirst,
     WindowKept,
     WindowSum,
-    times_of,
 )
 from polymap.costmodel.tables.loops import Integers
 from polymap.costmodel.tables.planned_sums import Factor

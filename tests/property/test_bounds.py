@@ -230,7 +230,9 @@ def test_what_a_search_tells_is_below_every_tree_that_meets_the_constraints() ->
         own = [tree.value for tree in every if meets(demands, workload, arch, tree.mapping, tree.steps)]
         for tiles in ("divide", "any"):
             limit = rng.choice((2, 6, 20, 60))
-            found = search(workload, arch, objective, tiles, limit, 1, 0, None, Ticks(), demands or None)
+            found = search(
+                workload, arch, objective, tiles, time_limit_s=limit, clock=Ticks(), constraints=demands or None
+            )
             unfinished += found.status in ("FEASIBLE", "TIMEOUT")
             if own and found.bound is not None:
                 assert found.bound <= float(min(own)) * (1 + 1e-12), (problem, demands, objective, tiles, limit)

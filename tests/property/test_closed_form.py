@@ -8,9 +8,9 @@ from itertools import product
 
 import pytest
 
-from polymap.costmodel.closed_form.busiest import Instances, _works, busiest_of_levels
+from polymap.costmodel.closed_form.busiest import Instances, busiest_of_levels
 from polymap.costmodel.closed_form.counts import count_closed_form, counts_of
-from polymap.costmodel.closed_form.dividing_tiles import count_dividing
+from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividing
 from polymap.costmodel.closed_form.groups import workload_model
 from polymap.costmodel.closed_form.nest import machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
@@ -74,7 +74,7 @@ def test_the_way_for_partial_tiles_counts_dividing_tiles_like_the_way_for_those(
         if not all(nest.even):
             continue
         try:
-            rows, busy = count_dividing(model, machine, nest)
+            rows, busy = count_dividing(INTEGERS, model, machine, nest.loops, nest.holders)
         except BudgetError:
             continue
         counter = Counter(model, machine, nest)
@@ -107,7 +107,7 @@ def test_what_the_instances_of_a_level_read_and_write_adds_up() -> None:
                     loops = [loop for loop in spatial if loop.fanout < node.fans]
                     digits = [range(loop.trips) for loop in loops]
                     every = [dict(zip((loop.position for loop in loops), at, strict=True)) for at in product(*digits)]
-                    at_work = [pins for pins in every if _works(counter, pins)]
+                    at_work = [pins for pins in every if counter.works(pins)]
                     each_alone = [{place: range(at, at + 1) for place, at in pins.items()} for pins in at_work]
                     moved = [instances.accesses(tensor, nodes, number, kind) for kind in each_alone]
                     row = rows[node.level, tensor.index]

@@ -60,7 +60,7 @@ BUGS = (
 )
 
 
-def _seed(monkeypatch: pytest.MonkeyPatch, bug: Bug) -> None:
+def seed_bug(monkeypatch: pytest.MonkeyPatch, bug: Bug) -> None:
     """Put the mistake into the function's code, wherever that is used."""
     function = bug.function.fget if isinstance(bug.function, property) else inspect.unwrap(bug.function)
     assert isinstance(function, FunctionType)
@@ -142,7 +142,7 @@ def _is_caught() -> bool:
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_seeded_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     _problems()
-    _seed(monkeypatch, bug)
+    seed_bug(monkeypatch, bug)
     try:
         assert _is_caught()
     finally:

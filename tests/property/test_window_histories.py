@@ -9,7 +9,6 @@ import numpy as np
 
 from polymap.costmodel.closed_form.carries import Axes
 from polymap.costmodel.closed_form.digits import Part
-from polymap.costmodel.closed_form.nest import TEMPORAL, Loop
 from polymap.costmodel.closed_form.window_tables import Axis, WindowTable
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.shared_windows import Carry, is_tabled, window_tables
@@ -49,7 +48,7 @@ def table_of(axes: Axes, tiles: list[list[int]], pins: list[list[int]], columns:
     found: list[Axis] = []
     for (factor, extent, chain), of, pinned in zip(axes, tiles, pins, strict=True):
         links = tuple((tile, part, pin) for tile, (_, part, _), pin in zip(of, chain, pinned, strict=True))
-        found.append(Axis(factor, extent, links, tuple(Loop(0, tile, 0, TEMPORAL, next(left)) for tile in of)))
+        found.append(Axis(factor, extent, links, tuple(next(left) for _ in of)))
     return WindowTable(found)
 
 
@@ -73,7 +72,9 @@ def test_tables_of_many_chains_are_those_of_each() -> None:
         timed = {column for column, part in zip(columns, parts, strict=True) if part is Part.TIME}
         others = {column for column in range(20) if column not in columns}
         carries: tuple[Carry, ...] = tuple((column, column in timed) for column in sorted(timed | others))
-        found = window_tables(axes, digits, columns, carries)
+        left = iter(columns)
+        loops = tuple(tuple(next(left) for _ in chain) for _, _, chain in axes)
+        found = window_tables(axes, digits, loops, carries)
         for row, tiles in enumerate(many):
             table = table_of(axes, tiles, pins, columns)
             assert found.whole[row] == table.whole(), f"seed {seed}, row {row}"

@@ -44,6 +44,10 @@ class Forger:
             "structures exchanged": self._exchanged,
             "factor changed": self._factor,
             "multiplier changed": self._price,
+            "multiplier of a bandwidth changed": self._band_price,
+            "multiplier negative": self._negative_price,
+            "multiplier of another bandwidth": self._other_band,
+            "price of what is not limited": self._outer_price,
             "count of nodes changed": self._nodes,
             "proof of another line": self._copied,
             "kind of proof changed": self._kind,
@@ -125,18 +129,85 @@ class Forger:
         line = self.lines[at]
         return self._with({at: line[:place] + str(self.rng.randrange(10)) + line[place + 1 :]})
 
-    def _price(self) -> str | None:
-        at = self._any(r" [0-9]+:[0-9,]* ")
+    def _prices(self) -> tuple[int, list[str], int, list[list[list[int]]]] | None:
+        """Return a line with prices, its words, which of them says the prices, and these: per vector the unit, those of
+        the levels and, where there are any, those of bandwidths."""
+        at = self._any(r" [0-9]+:[0-9,:;]* ")
         if at is None:
             return None
         words = self.lines[at].split(" ")
         place = next(i for i, word in enumerate(words) if ":" in word)
-        unit, _, rest = words[place].partition(":")
-        prices = [int(one) for one in rest.split(",")]
-        level = self.rng.choice([i for i, price in enumerate(prices) if price])
-        prices[level] = prices[level] * self.rng.choice((3, 5, 20)) + self.rng.randrange(50)
-        words[place] = f"{unit}:{','.join(map(str, prices))}"
-        return self._with({at: " ".join(words)})
+        vectors = [[[int(n) for n in part.split(",")] for part in one.split(":")] for one in words[place].split(";")]
+        return at, words, place, vectors
+
+    def _repriced(
+        self, change: Callable[[list[list[int]]], None], *, passed: bool = False, lawful: bool = True
+    ) -> str | None:
+        """Return the certificate with one vector of prices changed; passed: one with prices of bandwidths. lawful: to
+        prices that another proof might have."""
+        found = self._prices()
+        if found is None:
+            return None
+        at, words, place, vectors = found
+        some = [vector for vector in vectors if not passed or (len(vector) > 2 and any(vector[2]))]
+        if not some:
+            return None
+        change(self.rng.choice(some))
+        words[place] = ";".join(":".join(",".join(map(str, part)) for part in one) for one in vectors)
+        text = self._with({at: " ".join(words)})
+        return None if lawful and self._is_true(at, words, vectors) else text
+
+    def _is_true(self, at: int, words: list[str], vectors: list[list[list[int]]]) -> bool:
+        """Return whether a structure's bound is the one listed at other prices too, which would be another proof."""
+        if self.lines[at].startswith(" "):
+            return False
+        machine, workload, rules = (parsed(self._named(word)) for word in ("machine", "workload", "constraints"))
+        rows = tuple(tuple(map(int, row.split(","))) for row in words[0].split("/"))
+        prover = Prover(Checked(workload, machine, rules, self.objective), 0)
+        prices = tuple((*unit, *(n for part in others for n in part)) for unit, *others in vectors)
+        return str(prover.joint(rows, (), prices)) == words[-2 if "search" in words else -1]
+
+    def _price(self) -> str | None:
+        def change(vector: list[list[int]]) -> None:
+            level = self.rng.choice([i for i, price in enumerate(vector[1]) if price] or [len(vector[1]) - 1])
+            vector[1][level] = vector[1][level] * self.rng.choice((3, 5, 20)) + self.rng.randrange(50)
+
+        return self._repriced(change)
+
+    def _band_price(self) -> str | None:
+        """A bandwidth's multiplier is another one."""
+
+        def change(vector: list[list[int]]) -> None:
+            at = self.rng.choice([i for i, price in enumerate(vector[2]) if price])
+            vector[2][at] = vector[2][at] * self.rng.choice((0, 2, 7)) + self.rng.randrange(1, 50)
+
+        return self._repriced(change, passed=True)
+
+    def _negative_price(self) -> str | None:
+        def change(vector: list[list[int]]) -> None:
+            part = self.rng.choice([one for one in vector if any(one)])
+            at = self.rng.choice([i for i, price in enumerate(part) if price])
+            part[at] = -part[at]
+
+        return self._repriced(change, lawful=False)
+
+    def _other_band(self) -> str | None:
+        """The multipliers stand at other bandwidths, or at one that the machine does not have."""
+        there = self.rng.random() < 0.5
+
+        def change(vector: list[list[int]]) -> None:
+            vector[2] = [*vector[2][1:], vector[2][0]] if there else [*vector[2], self.rng.randrange(1, 99)]
+
+        return self._repriced(change, passed=True, lawful=there)
+
+    def _outer_price(self) -> str | None:
+        """The level that holds everything has a price; or what counts for one is divided by nothing."""
+
+        def change(vector: list[list[int]]) -> None:
+            at = self.rng.randrange(2)
+            vector[at][0] = 0 if at == 0 else self.rng.randrange(1, 10**6)
+
+        return self._repriced(change, lawful=False)
 
     def _nodes(self) -> str | None:
         at = self._any(" search ")
@@ -149,8 +220,8 @@ class Forger:
         one, other = self._any("^[0-9]"), self._any("^[0-9]")
         if one is None or other is None or re.search(" (places|as) ", self.lines[one] + self.lines[other]):
             return None  # symmetric structures have the same bounds
-        if self.lines[one].split(" ")[1:] == self.lines[other].split(" ")[1:]:
-            return None
+        if {*self.lines[one].split(" ")[1:]} & {*self.lines[other].split(" ")[-2:]}:
+            return None  # of equal bounds: what proves one may prove the other
         return self._with({one: " ".join((self.lines[one].split(" ")[0], *self.lines[other].split(" ")[1:]))})
 
     def _kind(self) -> str | None:
@@ -258,19 +329,14 @@ class Forger:
         return self._with({at: " ".join(words)})
 
     def _wrapped_price(self) -> str | None:
-        at = self._any(r" [0-9]+:[0-9,]* ")
-        if at is None:
-            return None
-        words = self.lines[at].split(" ")
-        place = next(i for i, word in enumerate(words) if ":" in word)
-        unit, _, rest = words[place].partition(":")
-        prices = [int(one) for one in rest.split(",")]
-        level = self.rng.choice([i for i, price in enumerate(prices) if price])
-        prices[level] += 2 ** self.rng.choice((53, 58, 60, 62, 63, 64, 70))
-        words[place] = f"{unit}:{','.join(map(str, prices))}"
-        return self._with({at: " ".join(words)})
+        def change(vector: list[list[int]]) -> None:
+            part = self.rng.choice([one for one in vector[1:] if any(one)] or [vector[0]])
+            at = self.rng.choice([i for i, price in enumerate(part) if price])
+            part[at] += 2 ** self.rng.choice((53, 58, 60, 62, 63, 64, 70))
 
-    def _odd_number(self) -> str:
+        return self._repriced(change)
+
+    def _odd_number(self) -> str | None:
         """A number of the text becomes one that is malformed, negative or beyond all that is wanted there."""
         text = "\n".join(self.lines)
         found = self.rng.choice([one for one in re.finditer("[0-9]+", text) if not _in_hash(text, one.start())])
@@ -278,6 +344,8 @@ class Forger:
         # In the head another number asks another question, which the proof may answer as well.
         in_head = found.start() < text.index("\nsha256 ")
         other = self.rng.choice(odd if in_head else (*odd, "0", "9" * 40))
+        if other == "-1" and re.search(r'"index":\[[^]]*$', text[: found.start()]):
+            return None  # an index that runs backwards asks another question
         return finished((text[: found.start()] + other + text[found.end() :]).split("\n"))
 
     def _machine(self, *, repaired: bool = False, huge: bool = False) -> str | None:
@@ -335,6 +403,51 @@ class Forger:
         text = finished(self.lines)
         place = self.rng.randrange(len(text))
         return text[:place] + chr(self.rng.randrange(32, 127)) + text[place + 1 :]
+
+
+class BoundForger(Forger):
+    """Forgeries of one certificate of a bound over tiles of any size. A worse mapping with its true value is none, nor
+    is another question that the bound answers as well."""
+
+    def __init__(self, text: str, workload: Workload, arch: Architecture, rng: random.Random) -> None:
+        super().__init__(text, workload, arch, rng)
+        true = (
+            "value changed",
+            "mapping changed",
+            "another machine",
+            "other sizes",
+            "other bits",
+            "cut short",
+            "hash not repaired",
+            "a byte changed",
+        )
+        self.kinds = {
+            **{kind: self.kinds[kind] for kind in true},
+            "an odd number": self._odd_bound,
+            "bound moved": self._bound_moved,
+            "bound is the value": lambda: self._with({self._head("bound"): f"bound {self._named('value')}"}),
+            "bound dropped": lambda: self._with({self._head("bound"): None}),
+            "bound doubled": lambda: self._with({self._head("bound"): f"bound {self._named('bound')}\n" * 2}),
+            "count of structures changed": self._counted,
+            "structures listed": lambda: self._with({self.start: f"{self.lines[self.start]}\n1,1,1 apart 1"}),
+        }
+
+    def _bound_moved(self) -> str:
+        amount = self.rng.choice((Fraction(1, 3), 1, 7, 10**6, 2 ** self.rng.choice((31, 53, 60, 63, 64))))
+        bound = max(Fraction(0), Fraction(self._named("bound")) + self.rng.choice((-1, 1)) * amount)
+        return self._with({self._head("bound"): f"bound {bound}"})
+
+    def _odd_bound(self) -> str:
+        """Among the numbers below the head one is malformed: those of the head may ask what the bound answers too."""
+        at = self.rng.choice([self._head(word) for word in ("value", "bound", "structures")])
+        odd = self.rng.choice(
+            ("NaN", "-1", "-0", "1e9", "9" * 5000, "0x10", "1/0", "2/4", "Infinity", "007", "+3", "1.0")
+        )
+        return self._with({at: f"{self.lines[at].split(' ')[0]} {odd}"})
+
+    def _counted(self) -> str:
+        count = int(self._named("structures")) + self.rng.choice((-2, -1, 1, 100))
+        return self._with({self.start: f"structures {max(0, count)}"})
 
 
 def _in_hash(text: str, place: int) -> bool:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from polymap import explore, verify
+from polymap.checker.any_size import Siblings, bounds, least, ranges
+from polymap.checker.bounds import Prices
 from polymap.checker.model import Problem as Checked, Rows, cost, parsed, read_mapping, rows_of
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError
-from polymap.ir.mapping import Mapping
+from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.schedules.document import mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
 from polymap.search.enumeration.trees import exhaustive, scored_trees
@@ -83,11 +86,27 @@ def _bounds_hold(seed: int, count: int) -> None:
             assert apart is not None, told
             assert joint is not None, told
             assert apart <= joint <= min(bound for bound in placed if bound is not None) <= value, told
-            if checked.measures[0].linear:
-                prices = (64, *(rng.randrange(500) if room else 0 for room in checked.room))
-                assert (prover.joint(rows, (), prices) or 0) <= value, told
+            for prices in (_random_prices(rng, checked) for _ in range(3)):
+                assert (prover.joint(rows, (), prices) or 0) <= value, f"{told}\n{prices}"
+            assert any(_meets(prover, rows, number, _random_prices(rng, checked)) for number in range(len(placed))), (
+                told
+            )
             assert any(_meets(prover, rows, number) for number in range(len(placed))), told
             looked_at += 1
+
+
+def _random_prices(rng: random.Random, checked: Checked) -> Prices:
+    """Return random prices of bits held, and for objectives that count cycles of bits passed."""
+    measure, found = checked.measures[0], list[tuple[int, ...]]()
+    for _ in range(1 if measure.linear else rng.randrange(1, 4)):
+        high = 4 * max(checked.weights) ** rng.random()
+        held = [int(rng.random() * high) * rng.randrange(2) if room else 0 for room in checked.room]
+        passed = [
+            int(rng.random() * high) * rng.randrange(2) if part.band and number in measure.own else 0
+            for number, part in enumerate(checked.parts)
+        ]
+        found.append((rng.choice((1, 64)), *held, *(() if measure.linear else passed[1:])))
+    return tuple(found)
 
 
 def _rules_hold(seed: int, count: int) -> tuple[int, int]:
@@ -183,9 +202,63 @@ def _certified_under_rules(seed: int, count: int) -> int:
     return proven
 
 
-def _meets(prover: Prover, rows: Rows, number: int) -> bool:
+def _any_sizes_hold(seed: int, count: int) -> int:
+    """Return how many structures were bounded over tiles of any size: none above its own cheapest tree, walked."""
+    rng = random.Random(f"any sizes {seed}")
+    structures = 0
+    for _ in range(count):
+        problem = random_problem(rng, most=4_000, tiles="any")
+        checked, best = _checked(problem, problem.objective), dict[Rows, tuple[Fraction, Mapping]]()
+        for tree in scored_trees(problem.workload, problem.arch, problem.objective, "any"):
+            if tree.fits:
+                rows = _first_siblings(checked, tree.mapping)
+                best[rows] = min(
+                    best.get(rows, (tree.value, tree.mapping)), (tree.value, tree.mapping), key=lambda x: x[0]
+                )
+        for rows, (value, mapping) in best.items():
+            found = _siblings(checked, rows)
+            assert found.possible().all(), f"{problem}\n{mapping}"
+            *parts, steps = (int(np.ravel(one)[0]) for one in (*bounds(found), found.steps()))
+            assert checked.value(parts, steps) <= value * checked.scale, f"{problem}\n{mapping}"
+        structures += len(best)
+        assert not best or least(checked)[1] <= min(value for value, _ in best.values()) * checked.scale, problem
+    return structures
+
+
+def _first_siblings(checked: Checked, mapping: Mapping) -> Rows:
+    """Return per class and dim how many siblings have work below the first parent instance in the first step."""
+    rows: list[tuple[int, ...]] = []
+    for own in checked.classes:
+        counts: list[int] = []
+        for dim, extent in zip(checked.dims, checked.extents, strict=True):
+            lengths = [extent]
+            for node in (one for one in mapping.nodes if isinstance(one, Spatial | Temporal) and one.dim == dim):
+                if isinstance(node, Spatial) and node.fanout in {fan.name for fan in own}:
+                    lengths = [min(node.tile, one - at) for one in lengths for at in range(0, one, node.tile)]
+                else:
+                    lengths = [min(node.tile, one) for one in lengths]
+            counts.append(len(lengths))
+        rows.append(tuple(counts))
+    return tuple(rows)
+
+
+def _siblings(checked: Checked, rows: Rows) -> Siblings:
+    """Return the one structure that has these numbers of siblings among those that count alike."""
+    most = 10**9
+    each = [
+        [
+            next(one for one in ranges(extent, most) if one[0] <= count <= one[1])
+            for extent, count in zip(checked.extents, row, strict=True)
+        ]
+        for row in rows
+    ]
+    low, high = ([[np.array([one[end]], dtype=object) for one in row] for row in each] for end in (0, 1))
+    return Siblings(checked, low, high)
+
+
+def _meets(prover: Prover, rows: Rows, number: int, prices: Prices = ()) -> bool:
     try:
-        prover.descend(rows, prover.places(rows)[number], (), 10**6)
+        prover.descend(rows, prover.places(rows)[number], prices, 10**6)
     except Refused as refusal:
         return "costs less" in str(refusal)
     return False
@@ -261,6 +334,16 @@ def test_no_bound_is_above_a_mapping() -> None:
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_no_bound_is_above_a_mapping_in_many_cases(seed: int) -> None:
     _bounds_hold(seed, 80)
+
+
+def test_no_bound_over_any_sizes_is_above_a_tree() -> None:
+    assert _any_sizes_hold(0, 15) > 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_no_bound_over_any_sizes_is_above_a_tree_in_many_cases(seed: int) -> None:
+    assert _any_sizes_hold(seed, 125) > 500
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
@@ -25,6 +25,7 @@ from polymap.search.dividing import bounds as bound
 from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.node_costs import root_context
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.objective.measure import measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
@@ -84,7 +85,7 @@ def _level(rng: random.Random, name: str, energy: int, capacity_bits: int | None
 
 
 def _searched(case: _Case, arch: Architecture) -> SearchResult:
-    return search(case.workload, arch, case.objective, "divide", _SECONDS, clock=time.process_time)
+    return search(case.workload, arch, case.objective, "divide", time_limit_s=_SECONDS, clock=time.process_time)
 
 
 def _check(seed: int) -> tuple[str, bool, bool]:
@@ -168,7 +169,7 @@ def test_long_steps_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = build_tables(problem, structure, measure, root_context(problem, structure), stop)
     bound_tables(tables, ())
     assert looks == []
-    monkeypatch.setattr(bound, "LONG_STEP", 0)
+    monkeypatch.setattr(bound, "TUNING", replace(TUNING, long_table=0))
     with pytest.raises(OutOfTime):
         bound_tables(tables, ())
     assert len(looks) == 3

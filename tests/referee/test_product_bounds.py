@@ -19,8 +19,8 @@ from polymap.search.problem.problem import analyse
 from polymap.search.product_bounds.answers import bound_products
 from tests.referee.problems import random_problem
 
-BATCHES = 4
-CHECKS = 6  # problems per batch
+BATCHES = 3
+CHECKS = 4  # problems per batch
 STEPS = 25  # of the search per problem
 
 

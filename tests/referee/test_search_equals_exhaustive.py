@@ -9,6 +9,7 @@ walks small spaces itself; here it may not, so that its bound has a referee.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 from statistics import median
@@ -20,6 +21,7 @@ from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive, scored_trees
 from polymap.search.run import stages as run
+from polymap.search.run.options import TUNING
 from polymap.search.run.result import SearchResult
 from tests.referee.problems import LARGE, Problem, random_problem
 from tests.search_tally import Tally, check
@@ -101,7 +103,7 @@ def test_the_optimum_over_dividing_tiles_is_the_least_of_all_trees(batch: int) -
 def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "FEW_TREES", 0)
+    monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     for problem in _problems(batch, "any"):
         _check_any(problem)
 
@@ -129,7 +131,7 @@ def test_more_problems_with_dividing_tiles(batch: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("batch", range(_ANY, _ANY + 200))
 def test_more_problems_with_any_tiles(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "FEW_TREES", 0)
+    monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     for problem in _problems(batch, "any"):
         _check_any(problem)
 

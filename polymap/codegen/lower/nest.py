@@ -24,6 +24,7 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
+from polymap.schedules import trip_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,7 @@ class _Reader:
         outer = enclosing[node.dim]
         if node.tile >= outer:
             return self.walk(rest, enclosing, above, at)
-        trips = -(-outer // node.tile)
+        trips = trip_count(outer, node.tile)
         inner = {**enclosing, node.dim: node.tile}
         if isinstance(node, Spatial):
             fanout = [f.name for f in self.arch.fanouts].index(node.fanout)

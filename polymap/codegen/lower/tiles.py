@@ -28,6 +28,7 @@ from polymap.codegen.c import (
 )
 from polymap.codegen.lower.nest import Loop, Use
 from polymap.ir import Affine, Floor
+from polymap.schedules import trip_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class _Digits:
         self.certain = False
         name = f"{loop.name}_in"
         if isinstance(self.left, Int):
-            trips: Expr = Int(-(-self.left.value // loop.tile))
+            trips: Expr = Int(trip_count(self.left.value, loop.tile))
         else:
             trips = Binary("/", add(self.left, Int(loop.tile - 1)), Int(loop.tile)) if loop.tile > 1 else self.left
         step = multiply(Name(name), loop.tile)
@@ -147,7 +148,7 @@ def clock_bound(frame: Frame, loop: Loop, above: tuple[Loop, ...], known: frozen
             taken = digits.fixed(outer) if outer.name in known else digits.skipped(outer)
             layers += [layer for layer in taken if isinstance(layer, Declare)]
     if isinstance(digits.left, Int):
-        return layers, Int(-(-digits.left.value // loop.tile))
+        return layers, Int(trip_count(digits.left.value, loop.tile))
     if loop.tile == 1:
         return layers, digits.left
     return layers, Binary("/", add(digits.left, Int(loop.tile - 1)), Int(loop.tile))

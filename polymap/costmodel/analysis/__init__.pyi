@@ -14,10 +14,8 @@ from polymap.costmodel.analysis.dataflows import (
     reuse_counts as reuse_counts,
 )
 from polymap.costmodel.analysis.footprint import (
-    Place as Place,
     bits_at_once as bits_at_once,
     footprints as footprints,
-    places as places,
 )
 from polymap.costmodel.analysis.rooflines import (
     OPERATIONS_PER_INSTANCE as OPERATIONS_PER_INSTANCE,

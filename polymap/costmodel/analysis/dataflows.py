@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from polymap.costmodel.analysis.footprint import fixed_dims, innermost_places
+from polymap.costmodel.analysis.footprint import fixed_dims, innermost_storages
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.counts import Traffic
 from polymap.ir import Architecture, Mapping, Role, Spatial, Workload, accesses_of, written_tensors
@@ -105,11 +105,11 @@ def _keeps_rows(workload: Workload, arch: Architecture, mapping: Mapping) -> boo
         return False
     windows = [pair for pair in window_dims(workload) if workload.extents()[pair[1]] > 1]
     spread = {node.dim for node in mapping.nodes if isinstance(node, Spatial)}
-    inner = innermost_places(arch, mapping)
+    inner = innermost_storages(workload, arch, mapping)
     kept = [
         (out, tap)
         for out, tap in windows
-        if all(name in inner and tap not in fixed_dims(workload, arch, inner[name]) for name in _users(workload, tap))
+        if all(name in inner and tap not in fixed_dims(arch, inner[name]) for name in _users(workload, tap))
     ]
     return any(tap in spread and tap != row for _, tap in windows for _, row in kept)
 

@@ -6,7 +6,6 @@ reports and bounds, where a few tiles are counted once; the cost model counts it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -15,16 +14,11 @@ from polymap.ir import (
     Access,
     Affine,
     Architecture,
-    Branch,
     BudgetError,
-    Compute,
     Floor,
     Mapping,
-    MappingNode,
     Operator,
-    Spatial,
     Statement,
-    Storage,
     Temporal,
     Workload,
     accesses_of,
@@ -32,7 +26,7 @@ from polymap.ir import (
     is_box,
 )
 from polymap.poly import Set, Table, budget, coalesced, count, function, integer_set, nonnegative
-from polymap.schedules import original_schedule
+from polymap.schedules import LoopInTree, LoopView, StorageInTree, original_schedule, view_of
 
 _MAX_WAYS = 500  # in which the accesses of a statement may meet
 
@@ -55,12 +49,13 @@ class Footprint:
 def footprints(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Footprint, ...]:
     """Return the footprint of every storage node and tensor, top to bottom; the outermost level comes first, whole."""
     outermost = arch.levels[0].name
+    view = view_of(workload.extents(), mapping)
     whole = tuple(Footprint(-1, outermost, name, elements) for name, elements in touched_elements(workload))
     return whole + tuple(
-        Footprint(place.node, place.storage.level, tensor, _tile(workload, arch, place, tensor))
-        for place in places(mapping)
-        if place.storage.level != outermost
-        for tensor in place.storage.tensors
+        Footprint(storage.position, storage.node.level, tensor, _tile(workload, arch, view, storage, tensor))
+        for storage in view.storages
+        if storage.node.level != outermost
+        for tensor in storage.node.tensors
     )
 
 
@@ -180,93 +175,48 @@ def _distinct(accesses: list[Access], equal: frozenset[tuple[Access, Access]]) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A storage node, its number in the tree read from top to bottom, the loops above it and all that stands below."""
-
-    node: int
-    storage: Storage
-    above: tuple[Temporal | Spatial, ...]
-    below: tuple[MappingNode, ...]
-
-
-def places(mapping: Mapping) -> tuple[Place, ...]:
-    """Return every storage node with what stands above and below it, top to bottom."""
-    return tuple(_places(mapping.nodes, (), [0]))
-
-
-def innermost_places(arch: Architecture, mapping: Mapping) -> dict[str, Place]:
+def innermost_storages(workload: Workload, arch: Architecture, mapping: Mapping) -> dict[str, StorageInTree]:
     """Return tensor -> its innermost storage node, of the tensors that have one below the outermost level."""
     outermost = arch.levels[0].name
     return {
-        tensor: place
-        for place in places(mapping)
-        if place.storage.level != outermost
-        for tensor in place.storage.tensors
+        tensor: storage
+        for storage in view_of(workload.extents(), mapping).storages
+        if storage.node.level != outermost
+        for tensor in storage.node.tensors
     }
 
 
-def fixed_dims(workload: Workload, arch: Architecture, place: Place) -> set[str]:
+def fixed_dims(arch: Architecture, storage: StorageInTree) -> set[str]:
     """Return the dims that loops of more than one iteration fix for the tiles of a storage node."""
-    spread = {fanout.name for fanout in arch.fanouts_above(place.storage.level)}
-    tiles = workload.extents()
-    fixed: set[str] = set()
-    for loop in place.above:
-        if loop.tile < tiles[loop.dim] and (isinstance(loop, Temporal) or loop.fanout in spread):
-            fixed.add(loop.dim)
-        tiles[loop.dim] = min(loop.tile, tiles[loop.dim])
-    return fixed
+    return {loop.node.dim for loop in _fixing(arch, storage) if loop.trips > 1}
 
 
-def _places(
-    nodes: tuple[MappingNode, ...], above: tuple[Temporal | Spatial, ...], counter: list[int]
-) -> Iterator[Place]:
-    for position, node in enumerate(nodes):
-        number = counter[0]
-        counter[0] += 1
-        match node:
-            case Storage():
-                yield Place(number, node, above, nodes[position + 1 :])
-            case Temporal() | Spatial():
-                above = (*above, node)
-            case Branch():
-                for child in node.children:
-                    yield from _places(child, above, counter)
-            case Compute():
-                pass
+def _fixing(arch: Architecture, storage: StorageInTree) -> tuple[LoopInTree, ...]:
+    """Return the loops whose digits fix the tile of a storage node."""
+    spread = {fanout.name for fanout in arch.fanouts_above(storage.node.level)}
+    return tuple(loop for loop in storage.loops if isinstance(loop.node, Temporal) or loop.node.fanout in spread)
 
 
-def _tile(workload: Workload, arch: Architecture, place: Place, tensor: str) -> int | None:
+def _tile(workload: Workload, arch: Architecture, view: LoopView, storage: StorageInTree, tensor: str) -> int | None:
     """Return the elements of the first tile: all loops that fix it at their first iteration, the others free."""
-    inside = set(_statements(place.below))
+    inside = {each.node.statement for each in view.computes_below(storage)}
     statements = tuple(statement for statement in workload.statements if statement.name in inside)
     different = {access for statement in statements for access in accesses_of(statement, tensor)}
-    moves = any(loop.dim in index.dims for loop in place.above for access in different for index in access.index)
+    moves = any(loop.node.dim in index.dims for loop in storage.loops for access in different for index in access.index)
     if not all(is_box(statement) for statement in statements) or (moves and len(different) > 1):
         return None  # the first tile need not be the largest, nor anything but empty
-    spread = {fanout.name for fanout in arch.fanouts_above(place.storage.level)}
+    fixing = _fixing(arch, storage)
     zero: dict[str, list[Affine]] = {}
     rest: dict[str, Affine] = {}
-    for loop in place.above:
-        index = rest.get(loop.dim, dim(loop.dim))
-        if isinstance(loop, Temporal) or loop.fanout in spread:
-            zero.setdefault(loop.dim, []).append(index * -1 + (loop.tile - 1))
-            rest[loop.dim] = index
+    for loop in storage.loops:
+        name, tile = loop.node.dim, loop.node.tile
+        index = rest.get(name, dim(name))
+        if loop in fixing:
+            zero.setdefault(name, []).append(index * -1 + (tile - 1))
+            rest[name] = index
         else:
-            rest[loop.dim] = index - Affine(((loop.tile, Floor(index, loop.tile)),))
+            rest[name] = index - Affine(((tile, Floor(index, tile)),))
     return _elements(workload, statements, tensor, zero)
-
-
-def _statements(nodes: tuple[MappingNode, ...]) -> Iterator[str]:
-    for node in nodes:
-        match node:
-            case Compute():
-                yield node.statement
-            case Branch():
-                for child in node.children:
-                    yield from _statements(child)
-            case Storage() | Temporal() | Spatial():
-                pass
 
 
 def _elements(

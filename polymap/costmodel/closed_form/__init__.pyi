@@ -1,24 +1,21 @@
 from polymap.costmodel.closed_form.accounting import (
-    AlikeNode as AlikeNode,
+    Busiest as Busiest,
     Moves as Moves,
     Row as Row,
-    fills_of_target as fills_of_target,
     initial_of as initial_of,
     moves_of_operand as moves_of_operand,
     moves_of_target as moves_of_target,
     partial_sums as partial_sums,
     rows_of as rows_of,
-    rows_where_alike as rows_where_alike,
 )
 from polymap.costmodel.closed_form.carries import (
-    NO_PINS as NO_PINS,
     Axes as Axes,
-    Chains as Chains,
+    Cuts as Cuts,
     Judge as Judge,
+    Loops as Loops,
     Pins as Pins,
     Siblings as Siblings,
     always as always,
-    axes_of as axes_of,
     none_moves as none_moves,
     none_starts as none_starts,
     none_stops as none_stops,
@@ -29,16 +26,20 @@ from polymap.costmodel.closed_form.digits import (
     Chain as Chain,
     Clock as Clock,
     Cut as Cut,
+    History as History,
     Part as Part,
-    Past as Past,
     Track as Track,
-    changes as changes,
-    changes_with_past as changes_with_past,
     kept_indices as kept_indices,
     siblings as siblings,
+    times_of as times_of,
 )
-from polymap.costmodel.closed_form.dividing_tiles import DividingTiles as DividingTiles
+from polymap.costmodel.closed_form.dividing_tiles import (
+    DividingTiles as DividingTiles,
+    Steps as Steps,
+    count_dividing as count_dividing,
+)
 from polymap.costmodel.closed_form.groups import (
+    DimKind as DimKind,
     TensorModel as TensorModel,
     Window as Window,
     WorkloadModel as WorkloadModel,
@@ -47,14 +48,19 @@ from polymap.costmodel.closed_form.groups import (
 from polymap.costmodel.closed_form.nest import (
     TEMPORAL as TEMPORAL,
     Loop as Loop,
+    LoopNestView as LoopNestView,
     MachineModel as MachineModel,
-    Nest as Nest,
     Node as Node,
     machine_model as machine_model,
     nest_of as nest_of,
 )
+from polymap.costmodel.closed_form.partial_tiles import (
+    PartialCounts as PartialCounts,
+    elements_held_by_any as elements_held_by_any,
+    elements_staying as elements_staying,
+    judged_steps as judged_steps,
+)
 from polymap.costmodel.closed_form.window_sums import (
-    Cuts as Cuts,
     Sums as Sums,
     all_elements as all_elements,
     distinct_elements as distinct_elements,
@@ -64,7 +70,8 @@ from polymap.costmodel.closed_form.window_sums import (
 )
 from polymap.costmodel.closed_form.window_tables import (
     AMONG as AMONG,
-    Axis as Axis,
+    Ask as Ask,
+    Carry as Carry,
     WindowKind as WindowKind,
-    window_table as window_table,
+    is_spread as is_spread,
 )

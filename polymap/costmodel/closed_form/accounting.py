@@ -50,12 +50,12 @@ class Row(NamedTuple, Generic[Figure]):
     tile: Figure
 
 
-class Busiest(NamedTuple):
+class Busiest(NamedTuple, Generic[Figure]):
     """The most that one instance of a level reads, writes, and moves in all, in bits."""
 
-    read: int = 0
-    written: int = 0
-    moved: int = 0
+    read: Figure
+    written: Figure
+    moved: Figure
 
 
 def fills_of_target(events: Amount, stays: Amount, above: Amount) -> Amount:

@@ -19,36 +19,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import too_large
-from polymap.costmodel.closed_form.accounting import (
-    Busiest,
-    Row,
-    fills_of_target,
-    initial_of,
-    moves_of_operand,
-    moves_of_target,
-)
-from polymap.costmodel.closed_form.carries import Pins, Scene, Siblings
+from polymap.costmodel.closed_form.accounting import Busiest, Row, fills_of_target, initial_of, moves_of_target
+from polymap.costmodel.closed_form.carries import Pins, Siblings, chain_of
 from polymap.costmodel.closed_form.digits import (
     Chain,
     Clock,
     Part,
-    Track,
     kept_indices,
-    left,
     places,
     runs,
-    siblings as all_siblings,
+    times_of,
 )
-from polymap.costmodel.closed_form.groups import TensorModel
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
-from polymap.costmodel.closed_form.refills import joint_changes
 from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans, Integers, WindowTable, window_table
 
 _MAX_CANDIDATES = 500
 
 
-def busiest_of_levels(counter: Counter, rows: list[Row[int]], left_out: Collection[int] = ()) -> tuple[Busiest, ...]:
+def busiest_of_levels(
+    counter: Counter, rows: list[Row[int]], left_out: Collection[int] = ()
+) -> tuple[Busiest[int], ...]:
     """Return the busiest instance per level, outermost first, of a mapping with these rows. left_out: levels of which
     it is not wanted, and may be 0."""
     nest = counter.nest
@@ -58,21 +50,21 @@ def busiest_of_levels(counter: Counter, rows: list[Row[int]], left_out: Collecti
         for node in nodes[1:-1]
         if tensor.written and counter.is_lopsided(tensor, node)
     }
-    alike: tuple[Busiest, ...] = ()
+    alike: tuple[Busiest[int], ...] = ()
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
         alike = _all_alike(counter, rows)
-    found: list[Busiest] = []
+    found: list[Busiest[int]] = []
     for level, fans in counter.machine.levels.values():
         if alike and level not in lopsided:
             found.append(alike[level])
         elif level in left_out:
-            found.append(Busiest())
+            found.append(Busiest(0, 0, 0))
         else:
             found.append(_busiest(counter, level, fans) if fans else _only(counter, rows, level))
     return tuple(found)
 
 
-def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest:
+def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest[int]:
     """Return what the only instance of a level reads and writes."""
     bits = [tensor.bits for tensor in counter.model.tensors]
     read = sum(row.reads * bits[row.tensor] for row in rows if row.level == level)
@@ -80,7 +72,7 @@ def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest:
     return Busiest(read, written, read + written)
 
 
-def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest, ...]:
+def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest[int], ...]:
     """Return the same where all instances have the same tiles, so that they differ only in the partial sums they take.
 
     The first of each set of siblings with the same elements takes all of them.
@@ -91,16 +83,16 @@ def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest, ...]:
     first_fills = 0
     for row in rows:
         tensor = counter.model.tensors[row.tensor]
-        instances = _trips(counter, tensor, 0, fans[row.level], (0, 1, 2))
+        instances = _trips(counter, tensor, 0, fans[row.level], tuple(DimKind))
         reads, writes = row.reads // instances, row.writes // instances
         if tensor.written and last is None:
             first_fills = initial_of(tensor, row.tile, 0)
         elif tensor.written and last is not None:
             above, here = fans[last.level], fans[row.level]
             stays = last.drains if last.level else last.tile
-            parents = _trips(counter, tensor, 0, above, (0, 1, 2))
+            parents = _trips(counter, tensor, 0, above, tuple(DimKind))
             events = (row.fills + stays - last.fills) if last.level else row.fills + stays - first_fills
-            offsets = _trips(counter, tensor, above, here, (1, 2))
+            offsets = _trips(counter, tensor, above, here, (DimKind.SINGLE, DimKind.WINDOW))
             first_fills = (
                 fills_of_target(events // parents, stays // parents, first_fills) // offsets if row.fills else 0
             )
@@ -111,14 +103,14 @@ def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest, ...]:
     return tuple(Busiest(read, written, read + written) for read, written in use)
 
 
-def _trips(counter: Counter, tensor: TensorModel, low: int, high: int, kinds: tuple[int, ...]) -> int:
+def _trips(counter: Counter, tensor: TensorModel, low: int, high: int, kinds: tuple[DimKind, ...]) -> int:
     """Return the product of the trips of loops over dims of these kinds on fan-outs low <= fan-out < high."""
     return prod(
         loop.trips for loop in counter.nest.loops if low <= loop.fanout < high and tensor.kinds[loop.dim] in kinds
     )
 
 
-def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
+def _busiest(counter: Counter, level: int, fans: int) -> Busiest[int]:
     """Return the most that one instance of a level below `fans` fan-outs reads and writes."""
     here = [
         (tensor, number, nodes)
@@ -127,7 +119,7 @@ def _busiest(counter: Counter, level: int, fans: int) -> Busiest:
         if node.level == level
     ]
     instances = Instances(counter)
-    best = Busiest()
+    best = Busiest(0, 0, 0)
     for kind in kinds_of_instances(counter, fans):
         read = written = 0
         for tensor, number, nodes in here:
@@ -159,25 +151,15 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
         raise too_large()
     for chosen in product(*digits):
         kind = {loop.position: run for loop, run in zip(loops, chosen, strict=True)}
-        if _works(counter, {position: run.start for position, run in kind.items()}):
+        if counter.works({position: run.start for position, run in kind.items()}):
             yield kind
 
 
 def _may_be_busier(counter: Counter, dim: int) -> bool:
     return any(
-        tensor.kinds[dim] == 2 or (tensor.written and tensor.kinds[dim] == 0) for tensor in counter.model.tensors
+        tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
+        for tensor in counter.model.tensors
     )
-
-
-def _works(counter: Counter, pins: Pins) -> bool:
-    """Return whether the instance has work in the first step, and so in any."""
-    for extent, chain in zip(counter.model.extents, counter.nest.chains, strict=True):
-        length = extent
-        for loop in chain:
-            length = left(length, pins.get(loop.position, 0), loop.tile)
-        if length <= 0:
-            return False
-    return True
 
 
 class Instances:
@@ -194,102 +176,22 @@ class Instances:
         self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, kind: Mapping[int, range]
     ) -> tuple[int, int]:
         """Return what such an instance reads and writes of a tensor at its node `number`."""
-        counter, node, below = self._counter, nodes[number], nodes[number + 1]
+        counter = self._counter
         pins = {position: digits.start for position, digits in kind.items()}
-        if not tensor.written:
-            fills = counter.fills(tensor, nodes[number - 1], node, pins) if number else 0
-            moves = moves_of_operand(counter.messages(tensor, node, below, pins), fills, 0)
-            return moves.reads, moves.writes
-        arrivals = counter.arrivals(tensor, node, below, pins)
-        if number and counter.is_lopsided(tensor, node):
+        if tensor.written and number and counter.is_lopsided(tensor, nodes[number]):
+            arrivals = counter.arrivals(tensor, nodes[number], nodes[number + 1], pins)
             fills = self._shares_of(tensor, number, pins).most(kind)
+            moves = moves_of_target(arrivals, fills, 0, outermost=False, none=0)
         else:
-            fills = fills_of(counter, tensor, nodes, number, pins)
-        stays = 0 if number else counter.tile(tensor, node)
-        moves = moves_of_target(arrivals, fills, stays, outermost=not number, none=0)
+            moves = counter.accesses(tensor, nodes, number, pins)
         return moves.reads, moves.writes
 
     def _shares_of(self, tensor: TensorModel, number: int, pins: Pins) -> Shares:
-        told = [loop.position for loop in self._counter.nest.loops if tensor.kinds[loop.dim] == 1]
+        told = [loop.position for loop in self._counter.nest.loops if tensor.kinds[loop.dim] is DimKind.SINGLE]
         key = number, tuple((position, pins[position]) for position in told if position in pins)
         if key not in self._shares:
             self._shares[key] = shares_of(self._counter, tensor, number, dict(key[1]))
         return self._shares[key]
-
-
-def fills_of(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> int:
-    """Return how many partial sums the instance with these digits takes from its parent, of a written tensor
-    of which siblings take equal shares.
-
-    Every event but the first of a stay brings one to the first of the siblings that enter the element. The first
-    sibling enters whenever the element is new to all; at other events it stays, and later ones come back from idling.
-    """
-    if number == 0:
-        return initial_of(tensor, _first_entries(counter, tensor, nodes, pins), 0)
-    parent, node = nodes[number - 1], nodes[number]
-    if not counter.refills(tensor, node):
-        return 0
-    siblings = _idle_siblings(counter, tensor, parent, node)
-    if any(pins[loop.position] for loop in siblings):
-        return _come_back(counter, tensor, parent, node, siblings, pins)
-    if number == 1:
-        stays = _first_entries(counter, tensor, nodes, pins)
-    else:
-        stays = counter.entries(tensor, nodes[number - 2], parent, pins)
-    events = counter.events(tensor, parent, node, pins) - counter.come_back(tensor, parent, node, pins)
-    return fills_of_target(events, stays, fills_of(counter, tensor, nodes, number - 1, pins))
-
-
-def _first_entries(counter: Counter, tensor: TensorModel, nodes: tuple[Node, ...], pins: Pins) -> int:
-    """Return how many elements the tensor has, of those that the digits of singles allow."""
-    return counter.fills(tensor, nodes[0], nodes[0], pins)
-
-
-def _idle_siblings(counter: Counter, tensor: TensorModel, parent: Node, node: Node) -> list[Loop[int]]:
-    """Return the sibling loops over dims that the tensor lacks, in instance order."""
-    found = [
-        loop for loop in counter.nest.loops if parent.fans <= loop.fanout < node.fans and not tensor.kinds[loop.dim]
-    ]
-    return sorted(found, key=lambda loop: (loop.fanout, loop.position))
-
-
-def _come_back(
-    counter: Counter, tensor: TensorModel, parent: Node, node: Node, siblings: list[Loop[int]], pins: Pins
-) -> int:
-    """Return how often elements come back to one sibling other than the first, as the first of those that come back.
-
-    Siblings come back along one dim at a time in this sense: the first of all that do differs from the first sibling
-    along one dim only. Where nothing arrived since the entry before, it takes nothing.
-    """
-    dims = {loop.dim for loop in siblings if pins[loop.position]}
-    if len(dims) > 1:
-        return 0
-    (own,) = dims
-    scene = counter.scene(tensor, (parent, node), Siblings.MERGED, pins, Clock.MACHINE)
-    target = tuple(pins[loop.position] for loop in siblings)
-    kinds = {dim: _kinds_of_siblings(counter, scene, dim, siblings) for dim in scene.lines if not tensor.kinds[dim]}
-
-    def first_back(dim: int, tracks: tuple[Track, ...]) -> tuple[int, ...] | None:
-        back = [kind for kind, (now, before) in zip(kinds[dim], tracks, strict=True) if now and not before]
-        return min(back, default=None)
-
-    def is_first(back: dict[int, tuple[int, ...] | None]) -> bool:
-        others = (first for dim, first in back.items() if dim != own)
-        return back.get(own) == target and all(first is None or first > target for first in others)
-
-    found = joint_changes(scene, counter.nest, first_back)
-    return sum(times for times, back, silent in found if not silent and is_first(back))
-
-
-def _kinds_of_siblings(counter: Counter, scene: Scene, dim: int, siblings: list[Loop[int]]) -> list[tuple[int, ...]]:
-    """Return the digits of the first sibling of each kind along one dim, in instance order."""
-    chain = scene.chains[dim]
-    loops = counter.nest.chains[dim][: len(chain)]
-    kinds: list[tuple[int, ...]] = []
-    for digits in all_siblings(counter.model.extents[dim], chain):
-        at = {loop.position: digit for loop, digit in zip(loops, digits, strict=True)}
-        kinds.append(tuple(at.get(loop.position, 0) for loop in siblings))
-    return kinds
 
 
 Amounts = NDArray[Any]  # int64, or Python integers where these may not reach
@@ -359,10 +261,8 @@ class _Count:
         instance to which it goes on."""
         views = self._views(number, siblings)
         total = self._weighted(prod(self._all(dim, node) for dim in self._others), [view.all() for view in views])
-        for carry in self._carries(node):
-            kept = prod(self._kept(dim, node, carry) for dim in self._others)
-            if kept:
-                total -= self._weighted(kept, [view.kept(carry) for view in views])
+        for carry, kept in self._carries(node):
+            total -= self._weighted(kept, [view.kept(carry) for view in views])
         return total
 
     def _come_back(self, number: int) -> Amounts:
@@ -370,15 +270,13 @@ class _Count:
         node = self._nodes[number]
         views = self._views(number, Siblings.MERGED)
         total = self._zero.copy()
-        for carry in self._carries(node):
-            kept = prod(self._kept(dim, node, carry) for dim in self._others)
-            if kept:
-                kinds = [view.kinds(carry, with_past=False) for view in views]
-                if not any((each.back >= 0).any() for each in kinds):
-                    continue
-                if all((~each.stops).any() for each in kinds):
-                    kinds = [view.kinds(carry, with_past=True) for view in views]
-                self._add_entries(total, kept, kinds)
+        for carry, kept in self._carries(node):
+            kinds = [view.kinds(carry, with_past=False) for view in views]
+            if not any((each.back >= 0).any() for each in kinds):
+                continue
+            if all((~each.stops).any() for each in kinds):
+                kinds = [view.kinds(carry, with_past=True) for view in views]
+            self._add_entries(total, kept, kinds)
         return total
 
     def _add_entries(self, total: Amounts, kept: int, kinds: Sequence[_Kinds]) -> None:
@@ -413,45 +311,46 @@ class _Count:
     def _views(self, number: int, siblings: Siblings) -> list[_View]:
         above = self._nodes[number if siblings is Siblings.APART else number - 1]
         node = self._nodes[number]
-        scene = self._counter.scene(self._tensor, (above, node), siblings)
+        view = self._counter.node(self._tensor, (above, node), siblings, clock=Clock.OWN)
         order = _order(self._counter.nest.loops, self._nodes[number:], above.fans)
-        return [factor.view(scene.chains, order) for factor in self._factors]
+        return [factor.view(view.chains, order) for factor in self._factors]
 
-    def _carries(self, node: Node) -> list[Loop[int]]:
-        return [loop for loop in self._counter.nest.loops if loop.fanout == TEMPORAL and loop.position < node.position]
+    def _carries(self, node: Node) -> Iterator[tuple[Loop[int], int]]:
+        """Yield (loop, how often elements stay along all dims outside of the factors) per carry."""
+        outside = [sum(loop.fanout == TEMPORAL for loop in loops) for loops in self._counter.nest.chains]
+        for loop in reversed(self._counter.nest.loops):
+            if loop.fanout != TEMPORAL:
+                continue
+            outside[loop.dim] -= 1
+            if loop.position < node.position:
+                kept = prod(self._kept(dim, node, loop, outside[dim]) for dim in self._others)
+                if kept:
+                    yield loop, kept
 
     def _chain(self, dim: int, node: Node) -> Chain:
         """Return what the loops of a dim outside of the factors are to one instance of the node."""
-        links: list[tuple[int, Part, int]] = []
-        last = 0
-        for loop in self._counter.nest.chains[dim]:
-            part = Part.FREE
-            if loop.fanout == TEMPORAL and loop.position < node.position:
-                part = Part.TIME
-            elif 0 <= loop.fanout < self._nodes[-1].fans:
-                part = Part.PINNED
-            links.append((loop.tile, part, self._pins.get(loop.position, 0) if self._tensor.kinds[dim] else 0))
-            if part is not Part.FREE:
-                last = len(links)
-        return tuple(links[:last])
+        fans = self._nodes[-1].fans
+        told = self._tensor.kinds[dim] is not DimKind.IDLE
+        pins = {
+            loop.position: self._pins.get(loop.position, 0) if told else 0
+            for loop in self._counter.nest.chains[dim]
+            if 0 <= loop.fanout < fans
+        }
+        free = (Part.FREE,) * len(self._counter.machine.adds)
+        return chain_of(self._counter.nest.chains[dim], node, free, pins, fans)
 
     def _all(self, dim: int, node: Node) -> int:
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
-        if self._tensor.kinds[dim]:
+        if self._tensor.kinds[dim] is not DimKind.IDLE:
             return kept_indices(extent, chain, len(chain), Clock.OWN)
-        return places(chain, sum(part is Part.TIME for _, part, _ in chain), extent)
+        return places(chain, times_of(chain), extent)
 
-    def _kept(self, dim: int, node: Node, carry: Loop[int]) -> int:
+    def _kept(self, dim: int, node: Node, carry: Loop[int], outside: int) -> int:
         """Return the elements along a dim that stay at a carry, or its steps where the tensor lacks it."""
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
-        outside = sum(
-            loop.fanout == TEMPORAL and loop.position < carry.position for loop in self._counter.nest.chains[dim]
-        )
-        if self._tensor.kinds[dim]:
+        if self._tensor.kinds[dim] is not DimKind.IDLE:
             return 0 if carry.dim == dim else kept_indices(extent, chain, outside, Clock.MACHINE)
-        if carry.dim == dim:
-            return places(chain, outside + 1, extent) - places(chain, outside, extent)
-        return places(chain, outside, extent)
+        return self._counter.factors.places(extent, chain, outside, moving=carry.dim == dim)
 
     def _weighted(self, weight: int, found: Sequence[Integers]) -> Amounts:
         """Return the product of what the factors count, times a weight."""
@@ -518,7 +417,8 @@ class _Factor:
 
     def view(self, chains: Sequence[Chain], order: Sequence[Loop[int]]) -> _View:
         axes = tuple(
-            Axis(factor, self._extents[dim], chains[dim], self._nest.chains[dim]) for dim, factor in self._terms
+            Axis(factor, self._extents[dim], chains[dim], tuple(loop.position for loop in self._nest.chains[dim]))
+            for dim, factor in self._terms
         )
         dims = [dim for dim, _ in self._terms]
         return _View(self, window_table(axes), dims, np.argsort(self.code(order), kind="stable"))

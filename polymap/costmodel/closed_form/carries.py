@@ -1,38 +1,33 @@
 """One node of one tensor where tiles need not divide: what its loops mean to it, and sums over its carries.
 
 A carry is the innermost temporal loop that steps on; the loops inside it start again. Along each dim what happens at a
-carry depends only on how many of the dim's temporal loops are outside of it, so each dim is a `Line` of two functions.
+carry depends only on how many of the dim's temporal loops are outside of it. What the dims and windows give is a number
+for one mapping, and a plan for tables of them (`Factors`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from enum import IntEnum
-from math import prod
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, Generic, Protocol, TypeVar
 
-from polymap.costmodel.closed_form.digits import (
-    Chain,
-    Clock,
-    Cut,
-    Link,
-    Part,
-    Track,
-    all_indices,
-    changes,
-    kept_indices,
-    places,
-)
-from polymap.costmodel.closed_form.groups import TensorModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Nest, Node
+from polymap.costmodel.closed_form.digits import Chain, Clock, Code, Cut, History, Link, Part, Track
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, LoopNestView, MachineModel, Node
+from polymap.costmodel.closed_form.window_tables import Ask, Carry, is_spread
+
+Value = TypeVar("Value")
+Amount = TypeVar("Amount")
 
 Pins = Mapping[int, int]  # position of a spatial loop -> the one digit of it that counts
 Judge = Callable[[tuple[Track, ...]], bool]  # of what siblings have now and had before
 Axes = tuple[tuple[int, int, Chain], ...]  # of a window: coefficient, extent, chain per dim
+Cuts = tuple[Cut, ...]  # of a window, likewise
+Loops = tuple[tuple[int, ...], ...]  # of a window: the positions of the loops of each chain
 NO_PINS: Pins = {}
 
 
-class Siblings(IntEnum):
+class Siblings(Code):
     """How the instances below one parent instance count."""
 
     APART = 0
@@ -61,112 +56,12 @@ def none_moves(tracks: tuple[Track, ...]) -> bool:
     return none_starts(tracks) and none_stops(tracks)
 
 
-class Line(Protocol):
-    """One dim: its elements, or the places that work where the tensor lacks it, over all steps (`whole`), and those
-    kept at a carry of another dim (`still`) or of this one (`moving`) with `outside` of its temporal loops outside."""
-
-    whole: int
-
-    def still(self, outside: int) -> int: ...
-
-    def moving(self, outside: int) -> int: ...
-
-
-class EvenSingle:
-    """A dim that elements tell, all its tiles dividing: kept only while none of its loops moves."""
-
-    __slots__ = ("_times", "whole")
-
-    def __init__(self, extent: int, loops: tuple[Loop[int], ...], chain: Chain) -> None:
-        pinned = prod(loop.trips for loop, link in zip(loops, chain, strict=False) if link[1] is Part.PINNED)
-        self.whole = extent // pinned
-        self._times = sum(part is Part.TIME for _, part, _ in chain)
-
-    def still(self, outside: int) -> int:
-        return self.whole if outside == self._times else 0
-
-    def moving(self, outside: int) -> int:
-        return 0
-
-
-class EvenIdle:
-    """A dim that the tensor lacks, all its tiles dividing: every place works in every step."""
-
-    __slots__ = ("_places", "whole")
-
-    def __init__(self, loops: tuple[Loop[int], ...], chain: Chain) -> None:
-        self._places = [1]
-        for loop, (_, part, _) in zip(loops, chain, strict=False):
-            if part is Part.EACH:
-                self._places = [places * loop.trips for places in self._places]
-            elif part is Part.TIME:
-                self._places.append(self._places[-1] * loop.trips)
-        self.whole = self._places[-1]
-
-    def still(self, outside: int) -> int:
-        return self._places[outside]
-
-    def moving(self, outside: int) -> int:
-        return self._places[outside + 1] - self._places[outside]
-
-
-class RaggedSingle:
-    """A dim that elements tell: tiles of different digits are disjoint, so a tile is kept whole or not at all."""
-
-    __slots__ = ("_chain", "_clock", "_extent", "whole")
-
-    def __init__(self, extent: int, chain: Chain, clock: Clock) -> None:
-        self._extent, self._chain, self._clock = extent, chain, clock
-        self.whole = all_indices(extent, chain)
-
-    def still(self, outside: int) -> int:
-        return kept_indices(self._extent, self._chain, outside, self._clock)
-
-    def moving(self, outside: int) -> int:
-        return 0
-
-
-class RaggedIdle:
-    """A dim that the tensor lacks, on each instance's own clock: an idle instance keeps what it has."""
-
-    __slots__ = ("_chain", "_extent", "whole")
-
-    def __init__(self, extent: int, chain: Chain) -> None:
-        self._extent, self._chain = extent, chain
-        self.whole = places(chain, sum(part is Part.TIME for _, part, _ in chain), extent)
-
-    def still(self, outside: int) -> int:
-        return places(self._chain, outside, self._extent)
-
-    def moving(self, outside: int) -> int:
-        return self.still(outside + 1) - self.still(outside)
-
-
-class JudgedIdle(RaggedIdle):
-    """The same on the machine's clock: an idle instance holds nothing, and a judge says which steps count."""
-
-    __slots__ = ("_judge",)
-
-    def __init__(self, extent: int, chain: Chain, judge: Judge) -> None:
-        super().__init__(extent, chain)
-        self._judge = judge
-
-    def still(self, outside: int) -> int:
-        return self._sum(Cut(outside, moved=False))
-
-    def moving(self, outside: int) -> int:
-        return self._sum(Cut(outside, moved=True))
-
-    def _sum(self, cut: Cut) -> int:
-        return sum(times for times, tracks in changes(self._extent, self._chain, cut) if self._judge(tracks))
-
-
 class Chains:
     """What the loops of each dim are to the nodes of one mapping; remembered, as tensors ask for the same."""
 
     __slots__ = ("_known", "_machine", "nest")
 
-    def __init__(self, machine: MachineModel, nest: Nest) -> None:
+    def __init__(self, machine: MachineModel, nest: LoopNestView) -> None:
         self._machine, self.nest = machine, nest
         self._known: dict[
             tuple[int, int, int, Siblings, tuple[tuple[int, int], ...]], tuple[tuple[Chain, ...], ...]
@@ -182,8 +77,10 @@ class Chains:
         if found is None:
             parts = _parts(self._machine, parent, node, siblings)
             fans = node.fans if siblings is Siblings.APART else parent.fans
-            shared = tuple(_chain(loops, node, parts, pins, fans) for loops in self.nest.chains)
-            told = tuple(_chain(loops, node, parts, pins, len(parts)) for loops in self.nest.chains) if pins else shared
+            shared = tuple(chain_of(loops, node, parts, pins, fans) for loops in self.nest.chains)
+            told = (
+                tuple(chain_of(loops, node, parts, pins, len(parts)) for loops in self.nest.chains) if pins else shared
+            )
             found = self._known[key] = (shared, told)
         return found
 
@@ -195,15 +92,77 @@ def axes_of(extents: tuple[int, ...], chains: tuple[Chain, ...], tensor: TensorM
     )
 
 
-class Scene:
-    """lines: of the singles and of the dims that the tensor lacks. fixed: the product of dims without loops. whole: of
-    all these. axes: of the windows."""
+class Factors(Protocol[Value, Amount]):
+    """What one dim, or one window, gives to the counts of a node: numbers, or what is to be counted for columns of
+    tiles. Counts are sums of products of these."""
 
-    __slots__ = ("above", "axes", "chains", "extents", "fixed", "lines", "tensor", "whole")
+    def kept(self, extent: int, chain: Chain, outside: int, clock: Clock) -> Value:
+        """Return the indices that all instances keep (`digits.kept_indices`)."""
+        ...
+
+    def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> Value:
+        """Return the places that work over the first `cut` TIME loops; moving: over one more without those."""
+        ...
+
+    def judged(self, extent: int, chain: Chain, cut: Cut, judge: Judge, history: History | None) -> Value:
+        """Return the places that work now and before at one carry and of which a judge approves."""
+        ...
+
+    def first_indices(self, extent: int, chain: Chain) -> Value:
+        """Return the indices in the tile of the first step in the first instance."""
+        ...
+
+    def first_tile(self, axes: Axes) -> Value:
+        """Return the elements of that tile along a window."""
+        ...
+
+    def all_elements(self, axes: Axes) -> Value:
+        """Return the elements of all tiles along a window, over all steps and instances."""
+        ...
+
+    def distinct_elements(self, axes: Axes) -> Value:
+        """Return the elements of the distinct tiles of siblings, over all steps."""
+        ...
+
+    def kept_elements(self, axes: Axes, cuts: Cuts, clock: Clock) -> Value:
+        """Return the elements that tiles keep, over the steps of one carry and all instances."""
+        ...
+
+    def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> Value:
+        """Return the elements that any of the compared siblings holds, over all steps. carries: all of the tree."""
+        ...
+
+    def staying(
+        self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask
+    ) -> Value:
+        """Return the elements that stay at the steps of a carry that one asks for. cuts: of the window's dims at it."""
+        ...
+
+    def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Amount:
+        """Return how many elements fewer than those of the distinct tiles siblings read at one carry."""
+        ...
+
+    def product(self, parts: Iterable[Value]) -> Amount: ...
+
+    def total(self, terms: Iterable[Amount]) -> Amount: ...
+
+    def doubt(self, amount: Amount) -> None:
+        """Give no answer unless the amount is 0."""
+        ...
+
+
+class NodeCarries(Generic[Value]):
+    """One node of one tensor: what gives the counts of all steps, and of each carry.
+
+    above: the temporal loops above it. axes: of the windows. A step of a carry is told by how many temporal loops of
+    each dim are outside of it (`outside`).
+    """
+
+    __slots__ = ("_clock", "_factors", "_judges", "_nest", "above", "axes", "chains", "tensor")
 
     def __init__(
         self,
-        extents: tuple[int, ...],
+        factors: Factors[Value, Any],
         chains: Chains,
         tensor: TensorModel,
         between: tuple[Node, Node],
@@ -213,55 +172,190 @@ class Scene:
         judge: Judge,
     ) -> None:
         nest = chains.nest
-        self.tensor, self.extents = tensor, extents
+        self.tensor, self._nest, self._factors, self._clock = tensor, nest, factors, clock
         self.above = [loop for loop in nest.loops if loop.fanout == TEMPORAL and loop.position < between[1].position]
         shared, told = chains.at(between, siblings, pins)
-        self.chains = tuple(told[dim] if kind == 1 else shared[dim] for dim, kind in enumerate(tensor.kinds))
-        self.lines: dict[int, Line] = {}
-        self.fixed = 1
-        for dim, (loops, chain) in enumerate(zip(nest.chains, self.chains, strict=True)):
-            kind, extent = tensor.kinds[dim], extents[dim]
-            if kind == 2:
-                continue
-            if not chain:
-                self.fixed *= extent if kind else 1
-                continue
-            if nest.even[dim]:
-                line: Line = EvenSingle(extent, loops, chain) if kind else EvenIdle(loops, chain)
-            elif kind:
-                line = RaggedSingle(extent, chain, clock)
-            else:
-                alone = clock is Clock.OWN or all(part is Part.TIME for _, part, _ in chain)
-                line = RaggedIdle(extent, chain) if alone else JudgedIdle(extent, chain, judge)
-            self.lines[dim] = line
-        self.whole = self.fixed * prod(line.whole for line in self.lines.values())
-        self.axes = axes_of(extents, self.chains, tensor)
+        self.chains = tuple(
+            told[dim] if kind is DimKind.SINGLE else shared[dim] for dim, kind in enumerate(tensor.kinds)
+        )
+        self.axes = axes_of(nest.extents, self.chains, tensor)
+        self._judges = [judge] * len(nest.extents)
 
-    def carries(self) -> Iterator[tuple[int, tuple[tuple[Cut, ...], ...]]]:
-        """Yield (what the lines keep, the cuts of each window's dims) per carry at which they keep anything."""
-        outside: dict[int, int] = {}
+    def judged_by(self, judges: Mapping[int, Judge]) -> NodeCarries[Value]:
+        """Return the node with other judges of some dims."""
+        found = copy(self)
+        found._judges = [judges.get(dim, judge) for dim, judge in enumerate(self._judges)]
+        return found
+
+    def pinned(self, own: Loop[Any], run: int) -> NodeCarries[Value]:
+        """Return the node with the pin of a loop, of which a judge may ask."""
+        found = copy(self)
+        chain = zip(self.chains[own.dim], self._nest.chains[own.dim], strict=False)
+        pinned = tuple((tile, part, run if loop == own else pin) for (tile, part, pin), loop in chain)
+        found.chains = (*self.chains[: own.dim], pinned, *self.chains[own.dim + 1 :])
+        return found
+
+    def whole(self) -> list[Value]:
+        """Return the factors of all steps, windows left out."""
+        found: list[Value] = []
+        for dim, (chain, kind) in enumerate(zip(self.chains, self.tensor.kinds, strict=True)):
+            if kind is DimKind.SINGLE:
+                found.append(self._factors.kept(self._nest.extents[dim], chain, len(chain), Clock.OWN))
+            elif kind is DimKind.IDLE and chain:
+                found.append(self._factors.places(self._nest.extents[dim], chain, len(chain)))
+        return found
+
+    def carries(self) -> Iterator[tuple[Loop[Any], list[int], dict[int, Value]]]:
+        """Yield (loop, outside, factors of the dims outside of windows that matter) of the carries at which elements
+        stay along these dims, from the innermost one; what is yielded changes with the next carry."""
+        outside = [0] * len(self.chains)
         for loop in self.above:
-            outside[loop.dim] = outside.get(loop.dim, 0) + 1
-        factors = {dim: line.still(outside.get(dim, 0)) for dim, line in self.lines.items()}
+            outside[loop.dim] += 1
+        kinds = self.tensor.kinds
+        now = {
+            dim: self._still(dim, outside[dim])
+            for dim, kind in enumerate(kinds)
+            if kind is DimKind.SINGLE or (kind is DimKind.IDLE and self.chains[dim])
+        }
         for loop in reversed(self.above):
             dim = loop.dim
             outside[dim] -= 1
-            line = self.lines.get(dim)
-            if line is not None:
-                factors[dim] = line.moving(outside[dim])
-            kept = self.fixed * prod(factors.values())
-            if kept:
-                yield (
-                    kept,
-                    tuple(
-                        tuple(Cut(outside.get(each, 0), each == dim) for each, _ in window.terms)
-                        for window in self.tensor.windows
-                    ),
-                )
-            if line is not None:
-                factors[dim] = line.still(outside[dim])
-                if self.tensor.kinds[dim] == 1 and not factors[dim]:
+            if kinds[dim] is not DimKind.SINGLE:
+                if dim in now:
+                    now[dim] = self._moving(dim, outside[dim])
+                if 0 not in now.values():
+                    yield loop, outside, now
+            if dim in now:
+                now[dim] = self._still(dim, outside[dim])
+                if kinds[dim] is DimKind.SINGLE and now[dim] == 0:
                     return  # further out every carry moves this dim
+
+    def cuts_of_windows(self, carry: Loop[Any], outside: Sequence[int]) -> tuple[Cuts, ...]:
+        """Return the cuts of the dims of each window."""
+        return tuple(
+            tuple(Cut(outside[dim], dim == carry.dim) for dim, _ in window.terms) for window in self.tensor.windows
+        )
+
+    def held_by_any(self) -> list[Value]:
+        """Return the factors of all steps, of windows the elements that any sibling holds."""
+        held = (
+            self._factors.held_by_any(axes, self._loops(number), self._all_carries(number))
+            for number, axes in enumerate(self.axes)
+        )
+        return [*self.whole(), *held]
+
+    def unmoved(self) -> Iterator[list[Value]]:
+        """Yield the factors per carry, of windows the elements of which the judge approves."""
+        for carry, outside, values in self.carries():
+            cuts = self.cuts_of_windows(carry, outside)
+            stays = (self._stays(number, carry, cuts, self._permits()) for number in range(len(self.axes)))
+            yield [*values.values(), *stays]
+
+    def silent(self) -> Iterator[list[Value]]:
+        """Yield the factors of the steps of each carry of which the judges approve and before which the last change was
+        an entry: that along some dim or window, with some loop, and further out along others."""
+        for carry, outside, values in self.carries():
+            for dim in self.judged_dims():
+                for number in self._inside(dim, carry, outside)[:-1]:  # along the innermost loop siblings only stop
+                    place = self._nest.chains[dim][number].position
+                    asked = self._asked_of_dims(carry, outside, place) | {dim: History(number, starts=True)}
+                    yield self._with_past(carry, outside, values, asked, place, None)
+            for window, axes in enumerate(self.axes):
+                for (_, _, chain), loops in zip(axes, self._loops(window), strict=True):
+                    for (_, part, _), place in zip(chain, loops, strict=True):
+                        if part is Part.TIME and place > carry.position:
+                            asked = self._asked_of_dims(carry, outside, place)
+                            yield self._with_past(carry, outside, values, asked, place, window)
+
+    def unchanged(self) -> Iterator[list[Value]]:
+        """Yield the factors of the steps of each carry of which the judges approve and before which, inside the carry,
+        nothing changed."""
+        for carry, outside, values in self.carries():
+            yield self._with_past(carry, outside, values, self._asked_of_dims(carry, outside, 0), 0, None)
+
+    def may_start(self) -> bool:
+        """Return whether siblings may come to an element that others hold."""
+        return bool(self.judged_dims()) or any(is_spread(axes) for axes in self.axes)
+
+    def judged_dims(self) -> list[int]:
+        """Return the dims that the tensor lacks along which siblings that hold an element may idle."""
+        return [dim for dim, kind in enumerate(self.tensor.kinds) if kind is DimKind.IDLE and self._is_judged(dim)]
+
+    def _is_judged(self, dim: int) -> bool:
+        """Return whether steps of an idle dim must be judged: an instance's own clock lets it keep what it has."""
+        uneven = self._clock is Clock.MACHINE and not self._nest.even[dim]
+        return uneven and any(part is not Part.TIME for _, part, _ in self.chains[dim])
+
+    def _still(self, dim: int, outside: int) -> Value:
+        extent, chain = self._nest.extents[dim], self.chains[dim]
+        if self.tensor.kinds[dim] is not DimKind.IDLE:
+            return self._factors.kept(extent, chain, outside, self._clock)
+        if self._is_judged(dim):
+            return self._judged(dim, Cut(outside, moved=False), None)
+        return self._factors.places(extent, chain, outside)
+
+    def _moving(self, dim: int, outside: int) -> Value:
+        if self._is_judged(dim):
+            return self._judged(dim, Cut(outside, moved=True), None)
+        return self._factors.places(self._nest.extents[dim], self.chains[dim], outside, moving=True)
+
+    def _judged(self, dim: int, cut: Cut, history: History | None) -> Value:
+        return self._factors.judged(self._nest.extents[dim], self.chains[dim], cut, self._judges[dim], history)
+
+    def _permits(self) -> Ask:
+        judge = self._judges[0]
+        return Ask(stops=judge in (always, none_starts), starts=judge in (always, none_stops))
+
+    def _stays(self, number: int, carry: Loop[Any], cuts: tuple[Cuts, ...], ask: Ask) -> Value:
+        axes = self.axes[number]
+        if not is_spread(axes):
+            ask = ask._replace(stops=True, starts=True)  # there is one sibling, and the element stays
+        own = (carry.position, any(cut.moved for cut in cuts[number]))
+        return self._factors.staying(axes, self._loops(number), self._all_carries(number), own, cuts[number], ask)
+
+    def _loops(self, number: int) -> Loops:
+        """Return the positions of the loops in the chains of a window."""
+        dims = (dim for dim, _ in self.tensor.windows[number].terms)
+        return tuple(tuple(loop.position for loop in self._nest.chains[dim][: len(self.chains[dim])]) for dim in dims)
+
+    def _all_carries(self, number: int) -> tuple[Carry, ...]:
+        own = {dim for dim, _ in self.tensor.windows[number].terms}
+        return tuple((loop.position, loop.dim in own) for loop in self.above)
+
+    def _asked_of_dims(self, carry: Loop[Any], outside: Sequence[int], place: int) -> dict[int, History | None]:
+        """Return what is asked of the past of each judged dim, the last change having come with the loop at `place`:
+        that its own came with a loop outside of that one."""
+        asked: dict[int, History | None] = {}
+        for dim in self.judged_dims():
+            outer = sum(loop.position < place for loop in self._nest.chains[dim])
+            matters = any(each >= outer for each in self._inside(dim, carry, outside))
+            asked[dim] = History(outer, starts=False) if matters else None
+        return asked
+
+    def _inside(self, dim: int, carry: Loop[Any], outside: Sequence[int]) -> list[int]:
+        """Return the numbers of a dim's TIME loops inside a carry."""
+        timed = [number for number, (_, part, _) in enumerate(self.chains[dim]) if part is Part.TIME]
+        return timed[outside[dim] + (dim == carry.dim) :]
+
+    def _with_past(
+        self,
+        carry: Loop[Any],
+        outside: Sequence[int],
+        values: Mapping[int, Value],
+        asked: Mapping[int, History | None],
+        place: int,
+        latest: int | None,
+    ) -> list[Value]:
+        """Return the factors, asked for their past; latest: number of the window of the last change."""
+        found = [
+            self._judged(dim, Cut(outside[dim], dim == carry.dim), asked[dim]) if dim in asked else value
+            for dim, value in values.items()
+        ]
+        cuts = self.cuts_of_windows(carry, outside)
+        ask = self._permits()._replace(place=place)
+        for number in range(len(self.axes)):
+            found.append(self._stays(number, carry, cuts, ask._replace(started=number == latest)))
+        return found
 
 
 def _parts(machine: MachineModel, parent: Node, node: Node, siblings: Siblings) -> tuple[Part, ...]:
@@ -281,7 +375,7 @@ def _parts(machine: MachineModel, parent: Node, node: Node, siblings: Siblings) 
     return tuple(parts)
 
 
-def _chain(loops: tuple[Loop[int], ...], node: Node, parts: tuple[Part, ...], pins: Pins, pinned: int) -> Chain:
+def chain_of(loops: tuple[Loop[int], ...], node: Node, parts: tuple[Part, ...], pins: Pins, pinned: int) -> Chain:
     """Return what the loops of one dim are to the node, without the FREE ones inside all others (their digits span
     what the others leave). pinned: pins count for loops over so many fan-outs, the outermost first."""
     links: list[Link] = []

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from polymap.costmodel.closed_form.accounting import Busiest, Row
 from polymap.costmodel.closed_form.busiest import busiest_of_levels
-from polymap.costmodel.closed_form.dividing_tiles import count_dividing
-from polymap.costmodel.closed_form.groups import WorkloadModel, workload_model
-from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, machine_model, nest_of
+from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividing
+from polymap.costmodel.closed_form.groups import DimKind, WorkloadModel, workload_model
+from polymap.costmodel.closed_form.nest import TEMPORAL, LoopNestView, MachineModel, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
@@ -62,7 +62,7 @@ def count_closed_form(
         return None
     try:
         if all(nest.even) and not _shares_elements(model, nest):
-            rows, busy = count_dividing(model, machine, nest)
+            rows, busy = count_dividing(INTEGERS, model, machine, nest.loops, nest.holders)
             steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
         else:
             counter = Counter(model, machine, nest)
@@ -74,17 +74,17 @@ def count_closed_form(
     return counts_of(model, machine, rows, busy, steps)
 
 
-def _shares_elements(model: WorkloadModel, nest: Nest) -> bool:
+def _shares_elements(model: WorkloadModel, nest: LoopNestView) -> bool:
     """Return whether siblings may hold an element of the target through different offsets of a window."""
     return any(
-        tensor.written and tensor.kinds[loop.dim] == 2 and 0 <= loop.fanout < nodes[-2].fans
+        tensor.written and tensor.kinds[loop.dim] is DimKind.WINDOW and 0 <= loop.fanout < nodes[-2].fans
         for tensor, nodes in zip(model.tensors, nest.holders, strict=True)
         for loop in nest.loops
     )
 
 
 def counts_of(
-    model: WorkloadModel, machine: MachineModel, rows: list[Row[int]], busy: tuple[Busiest, ...], steps: int
+    model: WorkloadModel, machine: MachineModel, rows: list[Row[int]], busy: tuple[Busiest[int], ...], steps: int
 ) -> Counts:
     """Return the counts that rows, busiest instances and steps make up."""
     names = machine.level_names
@@ -96,5 +96,8 @@ def counts_of(
         Traffic(names[row.level], model.tensors[row.tensor].name, row.reads, row.writes, row.fills, row.drains)
         for row in sorted(rows, key=lambda row: (row.level, row.tensor))
     )
-    uses = tuple(LevelUse(name, bits, *use) for name, bits, use in zip(names, held, busy, strict=True))
+    uses = tuple(
+        LevelUse(name, bits, use.read, use.written, use.moved)
+        for name, bits, use in zip(names, held, busy, strict=True)
+    )
     return Counts(prod(model.extents), steps, traffic, uses)

@@ -19,7 +19,13 @@ from polymap.arithmetic import too_large
 MAX_KINDS = 4096  # of instances, or of steps, that are told apart
 
 
-class Part(IntEnum):
+class Code(IntEnum):
+    """An enum that is hashed as the integer it is: chains of its members are looked up all the time."""
+
+    __hash__ = int.__hash__
+
+
+class Part(Code):
     """What one loop's digit is to a node.
 
     TIME: a temporal loop above it. EACH: a spatial loop of which every sibling counts on its own. MERGED, UNITED:
@@ -35,7 +41,7 @@ class Part(IntEnum):
     PINNED = 5
 
 
-class Clock(IntEnum):
+class Clock(Code):
     """Whose last step a tile is compared with: the instance's own (an idle one keeps what it has), or the machine's."""
 
     OWN = 0
@@ -52,6 +58,11 @@ class Cut(NamedTuple):
 Link = tuple[int, Part, int]  # tile, part, the digit of a PINNED loop
 Chain = tuple[Link, ...]
 Branches = tuple[tuple[int, int], ...]  # (length, how many), the longest first
+
+
+def times_of(chain: Chain) -> int:
+    """Return how many TIME loops a chain has."""
+    return sum(part is Part.TIME for _, part, _ in chain)
 
 
 def left(length: int, digit: int, tile: int) -> int:
@@ -125,7 +136,11 @@ def kept_indices(extent: int, chain: Chain, outside: int, clock: Clock) -> int:
 
     The machine's inner loops end where those of the first instance do.
     """
-    times = sum(part is Part.TIME for _, part, _ in chain)
+    times = times_of(chain)
+    if outside >= times:
+        if all(part is not Part.PINNED for _, part, _ in chain):
+            return extent  # each index is in the tile of one digit vector
+        clock = Clock.OWN  # no loop is inside
     inmost = chain[times:]
     if len(inmost) <= 1 and all(part is not Part.FREE for _, part, _ in inmost) and times == _leading_times(chain):
         return _kept_below_times(extent, chain[:times], inmost, outside, clock)
@@ -230,13 +245,6 @@ def spread(branches: Branches, tile: int) -> Branches:
     return tuple(sorted(below.items(), reverse=True))
 
 
-def all_indices(extent: int, chain: Chain) -> int:
-    """Return how many indices all tiles of a node have together: each index is in the tile of one digit vector."""
-    if all(part is not Part.PINNED for _, part, _ in chain):
-        return extent
-    return kept_indices(extent, chain, len(chain), Clock.OWN)
-
-
 @lru_cache(maxsize=1 << 14)
 def places(chain: Chain, cut: int, length: int) -> int:
     """Return how many vectors of the first `cut` TIME digits and of the EACH digits have work below (the other TIME
@@ -292,6 +300,17 @@ class Past(NamedTuple):
 
 NOTHING = -1
 _QUIET = Past(NOTHING, starts=False)
+
+
+class History(NamedTuple):
+    """What is asked of the last change before a step (`Past`): that it came with this loop of the chain and that a
+    sibling started at it, or that it came with a loop outside of this one, or that there was none."""
+
+    loop: int
+    starts: bool
+
+    def holds(self, past: Past) -> bool:
+        return (past.loop == self.loop and past.starts) if self.starts else past.loop < self.loop
 
 
 @lru_cache(maxsize=1 << 14)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from polymap.arithmetic import (
     Placed,
     Shape,
@@ -19,8 +21,8 @@ from polymap.arithmetic import (
     translated_sum,
 )
 from polymap.costmodel.closed_form.accounting import AlikeNode, Amount, Busiest, Row, rows_where_alike
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Nest, Node
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Node
 
 
 class Sized(Protocol):
@@ -35,13 +37,23 @@ Steps = list[tuple[Amount, Amount]]  # (stride, count) per progression {0, strid
 
 
 class Progressions(Protocol[Amount, TileSet]):
-    """Sums of progressions over one type of numbers, as sets of integers of which 0 is the least."""
+    """Sums of progressions over one type of numbers, as sets of integers of which 0 is the least.
+
+    loops_move: whether every loop has several iterations (in a column of mappings a loop may have one in some rows).
+    """
 
     @property
     def one(self) -> Amount: ...
 
+    @property
+    def loops_move(self) -> bool: ...
+
     def tile(self, steps: Steps[Amount]) -> TileSet:
         """Return the sum of progressions; strides of any sign."""
+        ...
+
+    def count(self, steps: Steps[Amount]) -> Amount:
+        """Return the elements of a sum of progressions."""
         ...
 
     def overlap(self, tile: TileSet, shift: Amount) -> Amount:
@@ -56,16 +68,15 @@ class Progressions(Protocol[Amount, TileSet]):
         """Return the same of what the set has that it lacked one shift ago."""
         ...
 
-    def differs(self, one: Amount, other: Amount) -> bool: ...
-
 
 class NodeView(Generic[Amount]):
     """One node of one tensor among the loops: what is fixed, what is free, and how its siblings differ.
 
     above: the temporal loops above, outermost first, each with the product of the trips outside of it. steps: the
-    product of all their trips. tile: elements along singles. free: per window the progressions of its tile.
-    instances: how many the node has. apart: product of the trips of sibling loops over singles. idle: (fan-out, trips)
-    of sibling loops over dims that the tensor lacks. spread: per window (fan-out, stride, trips) of its sibling loops.
+    product of all their trips. tile: elements along singles. free: per window the progressions of its tile, one for
+    loops over a dim without a fixed one between them. instances: how many the node has. apart: product of the trips of
+    sibling loops over singles. idle: (fan-out, trips) of sibling loops over dims that the tensor lacks. spread: per
+    window (fan-out, stride, trips) of its sibling loops.
     """
 
     __slots__ = ("above", "apart", "free", "idle", "instances", "is_compute", "level", "spread", "steps", "tile")
@@ -80,30 +91,38 @@ class NodeView(Generic[Amount]):
         self.free: list[Steps[Amount]] = [[] for _ in tensor.windows]
         self.spread: list[list[tuple[int, Amount, Amount]]] = [[] for _ in tensor.windows]
         self.idle: list[tuple[int, Amount]] = []
+        runs: dict[int, int] = {}  # dim of a window -> number of the progression that its free loops go on with
         for loop in loops:
             dim, _, trips, fanout, _ = loop
             if fanout == TEMPORAL:
                 if loop.position < position:
                     self.above.append((loop, steps))
                     steps = steps * trips
+                    runs.pop(dim, None)
                     continue
             elif fanout < fans:
                 instances = instances * trips
+                runs.pop(dim, None)
                 if fanout < outer_fans:
                     pass
-                elif kinds[dim] == 1:
+                elif kinds[dim] is DimKind.SINGLE:
                     apart = apart * trips
-                elif kinds[dim] == 0:
+                elif kinds[dim] is DimKind.IDLE:
                     self.idle.append((fanout, trips))
                 else:
                     window, factor = window_of(tensor, dim)
                     self.spread[window].append((fanout, loop.tile * factor, trips))
                 continue
-            if kinds[dim] == 1:
+            if kinds[dim] is DimKind.SINGLE:
                 tile = tile * trips
-            elif kinds[dim] == 2:
+            elif kinds[dim] is DimKind.WINDOW:
                 window, factor = window_of(tensor, dim)
-                self.free[window].append((loop.tile * factor, trips))
+                free = self.free[window]
+                if dim in runs:
+                    free[runs[dim]] = (loop.tile * factor, free[runs[dim]][1] * trips)
+                else:
+                    runs[dim] = len(free)
+                    free.append((loop.tile * factor, trips))
         self.steps, self.tile, self.instances, self.apart = steps, tile, instances, apart
 
 
@@ -146,10 +165,7 @@ class DividingTiles(Generic[Amount, TileSet]):
 
     def tile(self, number: int) -> Amount:
         """Return the elements of the tile of node `number`."""
-        total = self.views[number].tile
-        for tile in self.tiles(number):
-            total = total * tile.size
-        return total
+        return _product(self.views[number].tile, [tile.size for tile in self.tiles(number)])
 
     def entries(self, number: int) -> Amount:
         """Return how many elements enter one instance of node `number` in all."""
@@ -161,13 +177,11 @@ class DividingTiles(Generic[Amount, TileSet]):
     def _whole_less_kept(self, number: int) -> Amount:
         """Return the elements of the tiles of all steps less what each carry keeps."""
         view, tiles, overlap_of = self.views[number], self.tiles(number), self._sums.overlap
-        whole = view.steps
-        for tile in tiles:
-            whole = whole * tile.size
+        whole = _product(view.steps, [tile.size for tile in tiles])
         for kept, shifts in self._carries(view):
             for tile, shift in zip(tiles, shifts, strict=True):
                 kept = kept * overlap_of(tile, shift)
-                if kept == 0:
+                if _is_nothing(kept):
                     break
             whole = whole - kept
         return view.tile * whole
@@ -175,17 +189,23 @@ class DividingTiles(Generic[Amount, TileSet]):
     def _carries(self, view: NodeView[Amount]) -> Iterator[tuple[Amount, list[Amount]]]:
         """Yield (how often, shift of each window's tile) per carry that keeps the singles, innermost first."""
         tensor, one = self._tensor, self._sums.one
+        stands: Amount | None = None  # in a column of mappings, 0 where a carry further in moves the singles
         wraps = [one - one for _ in tensor.windows]
         for loop, outer in reversed(view.above):
             kind, further = tensor.kinds[loop.dim], loop.trips - one
-            if kind == 1:
-                break  # from here on outwards, every carry moves the singles
-            shifts = [wrap * -1 for wrap in wraps]
-            if kind == 2:
+            if kind is DimKind.SINGLE:
+                if self._sums.loops_move:
+                    break  # from here on outwards, every carry moves the singles
+                unmoved = further == 0
+                stands = one * unmoved if stands is None else stands * unmoved
+                continue
+            shifts = list(wraps)
+            if kind is DimKind.WINDOW:
                 window, factor = window_of(tensor, loop.dim)
                 shifts[window] = shifts[window] + loop.tile * factor
-                wraps[window] = wraps[window] + loop.tile * factor * further
-            yield outer * further, shifts
+                wraps[window] = wraps[window] - loop.tile * factor * further
+            times = outer * further
+            yield times if stands is None else times * stands, shifts
 
     def loads(self, number: int) -> Amount:
         """Return the elements that one instance of the parent of node `number` reads for what the node loads."""
@@ -206,11 +226,11 @@ class DividingTiles(Generic[Amount, TileSet]):
                 else:
                     alike.append((stride, trips))
             if alike:
-                copies = copies * sums.tile(alike).size
+                copies = copies * sums.count(alike)
             united.append(together)
         if view.is_compute:
             for together in united:
-                copies = copies * sums.tile(together).size
+                copies = copies * sums.count(together)
             return copies * self._tensor.reads * view.steps
         return copies * (self._united_entries(number, united) if any(united) else self.entries(number))
 
@@ -241,7 +261,7 @@ class DividingTiles(Generic[Amount, TileSet]):
                 else:
                     total = total * trips
             if added:
-                total = total * self._sums.tile(added).size
+                total = total * self._sums.count(added)
         return total * (view.steps if view.is_compute else self.entries(number))
 
     def shares(self, number: int) -> Amount:
@@ -252,17 +272,6 @@ class DividingTiles(Generic[Amount, TileSet]):
             for _, _, trips in spread:
                 apart = apart * trips
         return apart
-
-    def holds_apart(self, number: int) -> bool:
-        """Return whether no siblings of node `number` hold an element through different offsets of a window."""
-        view, sums = self.views[number], self._sums
-        for tile, spread in zip(self.tiles(number), view.spread, strict=True):
-            steps = [(stride, trips) for _, stride, trips in spread]
-            if steps and sums.differs(
-                sums.spread_size(tile, steps), _product(tile.size, [trips for _, trips in steps])
-            ):
-                return False
-        return True
 
     def is_lopsided(self, number: int) -> bool:
         """Return whether siblings at node `number` or further out may share an element of a window, so that they take
@@ -276,13 +285,18 @@ class DividingTiles(Generic[Amount, TileSet]):
             AlikeNode(
                 view.level,
                 view.instances,
-                self.shares(number),
+                self.shares(number) if self._tensor.written else self._sums.one,
                 self.tile(number),
                 self.entries(number) if number else self.tile(number),
                 served(number + 1),
             )
             for number, view in enumerate(self.views[:-1])
         ]
+
+
+def _is_nothing(amount: Any) -> bool:
+    """Return whether an amount is the number 0; an array of amounts is not."""
+    return not isinstance(amount, np.ndarray) and amount == 0
 
 
 def _product(first: Any, factors: Iterable[Any]) -> Any:
@@ -296,10 +310,15 @@ class IntegerProgressions:
 
     __slots__ = ()
     one = 1
+    loops_move = True
 
     def tile(self, steps: Steps[int]) -> Shape:
         """Return the sum of progressions."""
         return progressions(steps)[1]
+
+    def count(self, steps: Steps[int]) -> int:
+        """Return the elements of a sum of progressions."""
+        return progressions(steps)[1].size
 
     def overlap(self, tile: Shape, shift: int) -> int:
         """Return how many elements a set has in common with itself moved by `shift`."""
@@ -315,29 +334,30 @@ class IntegerProgressions:
         new = difference(now, Placed(-shift, tile)) if abs(shift) <= tile.span else now
         return 0 if new is None else translated_sum(new, steps).size
 
-    def differs(self, one: int, other: int) -> bool:
-        """Return whether two integers differ."""
-        return one != other
 
-
-_INTEGERS = IntegerProgressions()
+INTEGERS = IntegerProgressions()
 
 
 def count_dividing(
-    model: WorkloadModel, machine: MachineModel, nest: Nest
-) -> tuple[list[Row[int]], tuple[Busiest, ...]]:
+    sums: Progressions[Any, Any],
+    model: WorkloadModel,
+    machine: MachineModel,
+    loops: Sequence[Loop[Any]],
+    holders: Sequence[Sequence[Node]],
+) -> tuple[list[Row[Any]], tuple[Busiest[Any], ...]]:
     """Return the rows of all tensors and the busiest instance per level, the same one for all tensors.
 
-    Raises BudgetError where a tile is out of reach, or siblings take different shares of partial sums.
+    holders: per tensor its nodes. Raises BudgetError where a tile is out of reach, or siblings take different shares of
+    partial sums.
     """
-    rows: list[Row[int]] = []
-    use = [[0, 0] for _ in machine.level_names]
-    for tensor, nodes in zip(model.tensors, nest.holders, strict=True):
-        counted = DividingTiles(_INTEGERS, machine, tensor, nest.loops, nodes)
+    rows: list[Row[Any]] = []
+    use: list[list[Any]] = [[0, 0] for _ in machine.level_names]
+    for tensor, nodes in zip(model.tensors, holders, strict=True):
+        counted = DividingTiles(sums, machine, tensor, loops, nodes)
         for number, (row, (reads, writes)) in enumerate(rows_where_alike(tensor, counted.nodes())):
-            if tensor.written and row.fills and counted.is_lopsided(number):
+            if tensor.written and counted.is_lopsided(number) and row.fills:
                 raise too_large()
             rows.append(row)
-            use[row.level][0] += reads * tensor.bits
-            use[row.level][1] += writes * tensor.bits
+            level = use[row.level]
+            level[0], level[1] = reads * tensor.bits + level[0], writes * tensor.bits + level[1]
     return rows, tuple(Busiest(read, written, read + written) for read, written in use)

@@ -10,10 +10,19 @@ once (2p + q with q < 2) are singles too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 from math import gcd
 
 from polymap.ir import Access, Affine, Operator, Statement, Workload, accesses_of, bounds, is_box
+
+
+class DimKind(Enum):
+    """What a dim is to a tensor: its indices lack it, an element tells it, or it is part of a window."""
+
+    IDLE = "idle"
+    SINGLE = "single"
+    WINDOW = "window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,7 @@ class TensorModel:
     """One tensor of the statement.
 
     reads: how often the statement reads it (0 for the target). singles: dims that an element tells. windows: the other
-    forms. kinds: per dim of the workload 0 irrelevant, 1 single, 2 window. overwritten: written without being read.
+    forms. kinds: per dim of the workload. overwritten: written without being read.
     """
 
     index: int
@@ -41,7 +50,7 @@ class TensorModel:
     reads: int
     singles: tuple[int, ...]
     windows: tuple[Window, ...]
-    kinds: tuple[int, ...]
+    kinds: tuple[DimKind, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +95,13 @@ def _tensor_model(workload: Workload, statement: Statement, index: int) -> Tenso
         return None
     singles, windows = axis_forms(access, workload.extents())
     overwritten = statement.operator is Operator.ASSIGN
-    kinds = [0] * len(workload.dims)
+    kinds = [DimKind.IDLE] * len(workload.dims)
     for dim in singles:
-        kinds[dim] = 1
+        kinds[dim] = DimKind.SINGLE
     for window in windows:
         for dim, _ in window.terms:
-            kinds[dim] = 2
-    several = any(kind != 1 and dim.extent > 1 for kind, dim in zip(kinds, workload.dims, strict=True))
+            kinds[dim] = DimKind.WINDOW
+    several = any(kind is not DimKind.SINGLE and dim.extent > 1 for kind, dim in zip(kinds, workload.dims, strict=True))
     if written and overwritten and several:
         return None
     return TensorModel(

@@ -53,13 +53,14 @@ class MachineModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
-    """loops: outermost first, those of one iteration left out. chains: the loops of each dim.
+class LoopNestView:
+    """extents: per dim. loops: outermost first, those of one iteration left out. chains: the loops of each dim.
 
     even: per dim, whether every tile divides the enclosing one. holders: per tensor its nodes, the outermost level
     first, the compute unit last.
     """
 
+    extents: tuple[int, ...]
     loops: tuple[Loop[int], ...]
     chains: tuple[tuple[Loop[int], ...], ...]
     even: tuple[bool, ...]
@@ -82,7 +83,7 @@ def machine_model(arch: Architecture) -> MachineModel:
     )
 
 
-def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Nest | None:
+def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> LoopNestView | None:
     """Return the nest of a mapping that `check_mapping` accepts; None where it has a Branch, or a hundred loops."""
     numbers = {name: number for number, name in enumerate(model.dims)}
     tensors = {tensor.name: tensor.index for tensor in model.tensors}
@@ -119,7 +120,8 @@ def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Ne
     if len(loops) >= _MAX_LOOPS:
         return None
     end = Node(-1, len(mapping.nodes), len(machine.fanouts))
-    return Nest(
+    return LoopNestView(
+        model.extents,
         tuple(loops),
         tuple(tuple(chain) for chain in chains),
         tuple(even),

@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
-from math import prod
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain as joined
+from typing import Generic, TypeVar
 
 from polymap.arithmetic import too_large
-from polymap.costmodel.closed_form.accounting import Row, rows_of
+from polymap.costmodel.closed_form.accounting import (
+    Moves,
+    Numeric,
+    Row,
+    fills_of_target,
+    initial_of,
+    moves_of_operand,
+    moves_of_target,
+    rows_of,
+)
 from polymap.costmodel.closed_form.carries import (
     NO_PINS,
+    Axes,
+    Carry,
     Chains,
+    Cuts,
+    Factors,
     Judge,
+    Loops,
+    NodeCarries,
     Pins,
-    Scene,
     Siblings,
     always,
     axes_of,
+    none_moves,
     none_starts,
     none_stops,
 )
-from polymap.costmodel.closed_form.digits import Clock, Part, clipped, places, spread
-from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
-from polymap.costmodel.closed_form.nest import TEMPORAL, MachineModel, Nest, Node
-from polymap.costmodel.closed_form.refills import entries_that_find_nothing, moves_of_shared, silent_events_of_shared
+from polymap.costmodel.closed_form.digits import (
+    Chain,
+    Clock,
+    Cut,
+    History,
+    Part,
+    Track,
+    changes,
+    changes_with_past,
+    clipped,
+    kept_indices,
+    places,
+    siblings,
+    spread,
+    times_of,
+)
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, LoopNestView, MachineModel, Node
 from polymap.costmodel.closed_form.window_sums import (
     all_elements,
     distinct_elements,
@@ -29,137 +62,368 @@ from polymap.costmodel.closed_form.window_sums import (
     first_tile,
     kept_elements,
 )
+from polymap.costmodel.closed_form.window_tables import Ask, Axis, WindowTable, is_spread, window_table
+
+Value = TypeVar("Value")
+Amount = TypeVar("Amount", bound=Numeric)
 
 
-class Counter:
-    """Counts one mapping. pins: count only what the instances with these digits of spatial loops do."""
+class PartialCounts(ABC, Generic[Value, Amount]):
+    """Counts the nodes of one mapping, or plans their counts for tables. pins: count only what the instances with these
+    digits of spatial loops do."""
 
-    __slots__ = ("_chains", "_refills", "_scenes", "machine", "model", "nest")
-
-    def __init__(self, model: WorkloadModel, machine: MachineModel, nest: Nest) -> None:
-        self.model, self.machine, self.nest = model, machine, nest
+    def __init__(self, factors: Factors[Value, Amount], machine: MachineModel, nest: LoopNestView) -> None:
+        self.factors, self.machine, self.nest = factors, machine, nest
         self._chains = Chains(machine, nest)
-        self._refills: dict[tuple[int, int], int] = {}
-        self._scenes: dict[tuple[int, Node, int, Siblings, Clock, Judge], Scene] = {}
+        self._known: dict[tuple[int, Node, int, Siblings, Clock, Judge], NodeCarries[Value]] = {}
 
-    def scene(
+    def node(
         self,
         tensor: TensorModel,
         between: tuple[Node, Node],
         siblings: Siblings,
         pins: Pins = NO_PINS,
-        clock: Clock = Clock.OWN,
+        clock: Clock = Clock.MACHINE,
         judge: Judge = always,
-    ) -> Scene:
+    ) -> NodeCarries[Value]:
+        """Return the carries of a node below its parent."""
         parent, node = between
         key = (tensor.index, node, 0 if siblings is Siblings.APART else parent.fans, siblings, clock, judge)
-        found = None if pins else self._scenes.get(key)
+        found = None if pins else self._known.get(key)
         if found is None:
-            found = Scene(self.model.extents, self._chains, tensor, between, siblings, pins, clock, judge)
+            found = NodeCarries(self.factors, self._chains, tensor, between, siblings, pins, clock, judge)
             if not pins:
-                self._scenes[key] = found
+                self._known[key] = found
         return found
 
-    def fills(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+    def fills(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many elements of a read-only tensor enter the node's instances."""
-        scene = self.scene(tensor, (parent, node), Siblings.APART, pins)
-        total = scene.whole * prod(all_elements(axes) for axes in scene.axes)
-        return total - _kept(scene, Clock.OWN)
+        return self._entering(self.node(tensor, (parent, node), Siblings.APART, pins, Clock.OWN), Clock.OWN)
 
-    def messages(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+    def _entering(self, node: NodeCarries[Value], clock: Clock) -> Amount:
+        whole = self.factors.product(joined(node.whole(), map(self.factors.all_elements, node.axes)))
+        return whole - self._kept(node, clock)
+
+    def _kept(self, node: NodeCarries[Value], clock: Clock) -> Amount:
+        """Return the elements that stay from step to step, over all carries and instances."""
+        factors = self.factors
+        return factors.total(
+            factors.product(
+                joined(
+                    values.values(),
+                    (
+                        factors.kept_elements(axes, cuts, clock)
+                        for axes, cuts in zip(node.axes, node.cuts_of_windows(loop, outside), strict=True)
+                    ),
+                )
+            )
+            for loop, outside, values in node.carries()
+        )
+
+    def messages(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many elements the parent's instances read for what the node loads."""
-        scene = self.scene(tensor, (parent, node), Siblings.MULTICAST, pins)
-        total = scene.whole * prod(distinct_elements(axes) for axes in scene.axes)
+        view = self.node(tensor, (parent, node), Siblings.MULTICAST, pins, Clock.OWN)
+        distinct = self._distinct(view)
         if node.level < 0:
-            return tensor.reads * total
-        if not scene.axes:
-            return total - sum(kept for kept, _ in scene.carries())
-        if self._unites_unevenly(scene):
-            raise too_large()
-        return total - sum(kept * elements_not_read(scene.axes, cuts) for kept, cuts in scene.carries())
-
-    def _unites_unevenly(self, scene: Scene) -> bool:
-        """Return whether siblings united along a single may differ in whether they load, beside siblings along a
-        window that are merged where their loads are equal."""
-        united = any(
-            part is Part.UNITED
-            for dim in scene.tensor.singles
-            if not self.nest.even[dim]
-            for _, part, _ in scene.chains[dim]
-        )
-        return united and any(
-            part is Part.MERGED for axes in scene.axes for _, _, chain in axes for _, part, _ in chain
+            return distinct * tensor.reads
+        return distinct - self.factors.total(
+            self.factors.unread(values.values(), view.axes, view.cuts_of_windows(loop, outside))
+            for loop, outside, values in view.carries()
         )
 
-    def entries(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+    def _distinct(self, node: NodeCarries[Value]) -> Amount:
+        return self.factors.product(joined(node.whole(), map(self.factors.distinct_elements, node.axes)))
+
+    def entries(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many elements of a written tensor enter the node's instances."""
-        return self._moves(tensor, (parent, node), Siblings.APART, pins, none_starts)
+        return self._moves(self.node(tensor, (parent, node), Siblings.APART, pins, judge=none_starts), node)
 
-    def events(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+    def events(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return the same with the siblings merged that enter an element in one step."""
-        return self._moves(tensor, (parent, node), Siblings.MERGED, pins, none_starts)
+        return self._moves(
+            self.node(tensor, (parent, node), Siblings.MERGED, pins, judge=none_starts), node, together=True
+        )
 
-    def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+    def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
-        return self._moves(tensor, (parent, node), Siblings.ADDED, pins, none_stops)
+        return self._moves(
+            self.node(tensor, (parent, node), Siblings.ADDED, pins, judge=none_stops), node, together=True
+        )
 
-    def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> int:
+    def _moves(self, view: NodeCarries[Value], node: Node, *, together: bool = False) -> Amount:
+        if node.level < 0:
+            return self._distinct(view)
+        if together and any(map(is_spread, view.axes)):
+            return self.factors.product(view.held_by_any()) - self._total(view.unmoved())
+        return self._entering(view, Clock.MACHINE)
+
+    def _total(self, products: Iterable[Iterable[Value]]) -> Amount:
+        return self.factors.total(map(self.factors.product, products))
+
+    def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> Amount:
         """Return how many events bring no partial sum, as nothing has arrived since the event before."""
-        scene = self.scene(tensor, (parent, node), Siblings.MERGED, clock=Clock.MACHINE, judge=none_starts)
-        if self._is_delicate(tensor, node):
-            return silent_events_of_shared(scene, self.nest)
-        return 0 if tensor.windows else entries_that_find_nothing(scene, self.nest)
+        stops, moves = (
+            self.node(tensor, (parent, node), Siblings.MERGED, judge=judge) for judge in (none_stops, none_moves)
+        )
+        if not stops.may_start():
+            return self.factors.total(())
+        if any(map(is_spread, stops.axes)):  # siblings may start without their inner loops starting again
+            self.factors.doubt(self._total(stops.unchanged()) - self._total(moves.unchanged()))
+        return self._total(stops.silent()) - self._total(moves.silent())
 
-    def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+    def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many of the events bring an element only to siblings that come back while the first one stays."""
         stay, all_stay = (
-            _kept(self.scene(tensor, (parent, node), Siblings.MERGED, pins, Clock.MACHINE, judge), Clock.MACHINE)
+            self._kept(self.node(tensor, (parent, node), Siblings.MERGED, pins, judge=judge), Clock.MACHINE)
             for judge in (always, none_starts)
         )
         return stay - all_stay
 
-    def _moves(
-        self, tensor: TensorModel, between: tuple[Node, Node], siblings: Siblings, pins: Pins, judge: Judge
-    ) -> int:
-        scene = self.scene(tensor, between, siblings, pins, Clock.MACHINE, judge)
-        if between[1].level < 0:
-            return scene.whole * prod(distinct_elements(axes) for axes in scene.axes)
-        if siblings is not Siblings.APART and self._is_delicate(tensor, between[1]):
-            return moves_of_shared(scene, self.nest, leaving=siblings is Siblings.ADDED)
-        total = scene.whole * prod(all_elements(axes) for axes in scene.axes)
-        return total - _kept(scene, Clock.MACHINE)
+    def tile(self, tensor: TensorModel, node: Node) -> Amount:
+        """Return the size of the largest tile: that of the first step in the first instance."""
+        chains, _ = self._chains.at((node, node), Siblings.APART, NO_PINS)
+        extents = self.nest.extents
+        singles = (self.factors.first_indices(extents[dim], chains[dim]) for dim in tensor.singles)
+        return self.factors.product(joined(singles, map(self.factors.first_tile, axes_of(extents, chains, tensor))))
+
+    def steps(self) -> Amount:
+        """Return how many steps there are: those of the first instance, which works whenever any does."""
+        return self._vectors(NO_PINS, timed=True)
+
+    def works(self, pins: Pins) -> Amount:
+        """Return 1 where the instance with these digits has work in the first step, and so in any, 0 elsewhere."""
+        return self._vectors(pins, timed=False)
+
+    def _vectors(self, pins: Pins, *, timed: bool) -> Amount:
+        found: list[Value] = []
+        for extent, loops in zip(self.nest.extents, self.nest.chains, strict=True):
+            chain = tuple(
+                (loop.tile, Part.TIME, 0)
+                if loop.fanout == TEMPORAL
+                else (loop.tile, Part.PINNED if pins.get(loop.position) else Part.MERGED, pins.get(loop.position, 0))
+                for loop in loops
+            )
+            found.append(self.factors.places(extent, chain, times_of(chain) if timed else 0))
+        return self.factors.product(found)
+
+    def accesses(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> Moves[Amount]:
+        """Return what the instance with these digits moves of a tensor at its node `number`."""
+        none, node, below = self.factors.total(()), nodes[number], nodes[number + 1]
+        if not tensor.written:
+            fills = self.fills(tensor, nodes[number - 1], node, pins) if number else none
+            return moves_of_operand(self.messages(tensor, node, below, pins), fills, none)
+        fills = self.partial_sums_taken(tensor, nodes, number, pins)
+        stays = none if number else self.tile(tensor, node)
+        arrivals = self.arrivals(tensor, node, below, pins)
+        return moves_of_target(arrivals, fills, stays, outermost=not number, none=none)
+
+    def partial_sums_taken(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> Amount:
+        """Return how many partial sums the instance with these digits takes from its parent, of a written tensor of
+        which siblings take equal shares.
+
+        Every event but the first of a stay brings one to the first of the siblings that enter the element. The first
+        sibling enters whenever the element is new to all; at other events it stays, and later ones come back from
+        idling.
+        """
+        touched = self.fills(tensor, nodes[0], nodes[0], pins)  # of those that the digits of singles allow
+        if number == 0:
+            return initial_of(tensor, touched, self.factors.total(()))
+        parent, node = nodes[number - 1], nodes[number]
+        if any(pins[loop.position] for loop in self.idle_siblings(tensor, parent, node)):
+            return self.first_back(tensor, parent, node, pins)
+        stays = touched if number == 1 else self.entries(tensor, nodes[number - 2], parent, pins)
+        events = self.events(tensor, parent, node, pins) - self.come_back(tensor, parent, node, pins)
+        return fills_of_target(events, stays, self.partial_sums_taken(tensor, nodes, number - 1, pins))
+
+    def idle_siblings(self, tensor: TensorModel, parent: Node, node: Node) -> list[Loop[int]]:
+        """Return the sibling loops over dims that the tensor lacks, in instance order."""
+        found = [
+            loop
+            for loop in self.nest.loops
+            if parent.fans <= loop.fanout < node.fans and tensor.kinds[loop.dim] is DimKind.IDLE
+        ]
+        return sorted(found, key=lambda loop: (loop.fanout, loop.position))
+
+    def approved(self, node: NodeCarries[Value], judges: Mapping[int, Judge], unmoved: Mapping[int, Judge]) -> Amount:
+        """Return how many steps judges approve of, dim by dim, but for those before which nothing has arrived since the
+        last entry. unmoved: the judges who also ask that no sibling stops."""
+        found = self._total(values.values() for _, _, values in node.judged_by(judges).carries())
+        return found - self._total(node.judged_by(unmoved).silent())
+
+    @abstractmethod
+    def first_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Amount:
+        """Return how often elements come back to one sibling other than the first, as the first of those that come
+        back; the tensor has no windows along which siblings differ."""
+
+
+def _is_first_back(
+    kinds: Sequence[tuple[int, ...]], target: tuple[int, ...], tracks: tuple[Track, ...], *, own: bool
+) -> bool:
+    """Return whether a sibling is the first that comes back, as far as one dim tells. kinds: the digits of siblings;
+    own: whether the target differs from the first sibling along this dim."""
+    back = [kind for kind, (now, before) in zip(kinds, tracks, strict=True) if now and not before]
+    first = min(back, default=None)
+    return first == target if own else first is None or first > target
+
+
+def _is_first_back_unless_one_stops(
+    kinds: Sequence[tuple[int, ...]], target: tuple[int, ...], tracks: tuple[Track, ...], *, own: bool
+) -> bool:
+    return none_stops(tracks) and _is_first_back(kinds, target, tracks, own=own)
+
+
+class IntegerFactors:
+    """The factors of one mapping: Python integers."""
+
+    __slots__ = ()
+
+    def kept(self, extent: int, chain: Chain, outside: int, clock: Clock) -> int:
+        return kept_indices(extent, chain, outside, clock)
+
+    def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> int:
+        found = places(chain, cut, extent)
+        return places(chain, cut + 1, extent) - found if moving else found
+
+    def judged(self, extent: int, chain: Chain, cut: Cut, judge: Judge, history: History | None) -> int:
+        return judged_steps(extent, chain, cut, judge, history)
+
+    def first_indices(self, extent: int, chain: Chain) -> int:
+        branches = ((extent, 1),)
+        for tile, part, _ in chain:
+            branches = spread(branches, tile) if part is Part.FREE else clipped(branches, 0, tile)
+        return sum(length * many for length, many in branches)
+
+    def first_tile(self, axes: Axes) -> int:
+        return first_tile(axes)
+
+    def all_elements(self, axes: Axes) -> int:
+        return all_elements(axes)
+
+    def distinct_elements(self, axes: Axes) -> int:
+        return distinct_elements(axes)
+
+    def kept_elements(self, axes: Axes, cuts: Cuts, clock: Clock) -> int:
+        return kept_elements(axes, cuts, clock)
+
+    def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> int:
+        return elements_held_by_any(axes, loops)
+
+    def staying(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask) -> int:
+        return elements_staying(axes, loops, carry, ask)
+
+    def unread(self, kept: Iterable[int], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
+        steps = self.product(kept)
+        return steps * elements_not_read(windows, cuts) if windows else steps
+
+    def product(self, parts: Iterable[int]) -> int:
+        total = 1
+        for part in parts:
+            total *= part
+            if not total:
+                break  # what comes after it is not counted
+        return total
+
+    def total(self, terms: Iterable[int]) -> int:
+        return sum(terms)
+
+    def doubt(self, amount: int) -> None:
+        if amount:
+            raise too_large()
+
+
+def judged_steps(extent: int, chain: Chain, cut: Cut, judge: Judge, history: History | None) -> int:
+    """Return how many steps of one carry there are of which the judge approves, on the clock of the whole machine, with
+    this history."""
+    if history is None:
+        return sum(times for times, tracks in changes(extent, chain, cut) if judge(tracks))
+    found = changes_with_past(extent, chain, cut)
+    return sum(times for times, tracks, past in found if judge(tracks) and history.holds(past))
+
+
+def elements_held_by_any(axes: Axes, loops: Loops) -> int:
+    """Return the elements of a window that any of the compared siblings holds, over all steps."""
+    return _written_out(axes, loops).whole()
+
+
+def elements_staying(axes: Axes, loops: Loops, carry: Carry, ask: Ask) -> int:
+    """Return the elements of a window that stay at the steps of a carry that one asks for."""
+    kinds = _written_out(axes, loops).kinds(carry[0], moved=carry[1])
+    return sum(kind.often for kind in kinds if ask.approves(kind))
+
+
+def _written_out(axes: Axes, loops: Loops) -> WindowTable:
+    return window_table(tuple(Axis(*axis, places) for axis, places in zip(axes, loops, strict=True)))
+
+
+_INTEGERS = IntegerFactors()
+
+
+class Counter(PartialCounts[int, int]):
+    """The counts of one mapping. Raises BudgetError where there is no answer."""
+
+    def __init__(self, model: WorkloadModel, machine: MachineModel, nest: LoopNestView) -> None:
+        super().__init__(_INTEGERS, machine, nest)
+        self.model = model
+        self._refills: dict[tuple[int, int], int] = {}
+
+    def messages(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+        if tensor.windows and node.level >= 0:
+            self._refuse_uneven_unions(self.node(tensor, (parent, node), Siblings.MULTICAST, pins, Clock.OWN))
+        return super().messages(tensor, parent, node, pins)
+
+    def _refuse_uneven_unions(self, view: NodeCarries[int]) -> None:
+        """Raise BudgetError where siblings united along a single may differ in whether they load, beside siblings along
+        a window that are merged where their loads are equal."""
+        united = any(
+            part is Part.UNITED
+            for dim in view.tensor.singles
+            if not self.nest.even[dim]
+            for _, part, _ in view.chains[dim]
+        )
+        if united and any(part is Part.MERGED for axes in view.axes for _, _, chain in axes for _, part, _ in chain):
+            raise too_large()
+
+    def partial_sums_taken(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> int:
+        if number and not self.refills(tensor, nodes[number]):
+            return 0
+        return super().partial_sums_taken(tensor, nodes, number, pins)
+
+    def first_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> int:
+        """Return how often elements come back to one sibling other than the first, as the first of those that come
+        back: the first of all that do differs from the first sibling along one dim only."""
+        idle = self.idle_siblings(tensor, parent, node)
+        dims = {loop.dim for loop in idle if pins[loop.position]}
+        view = self.node(tensor, (parent, node), Siblings.MERGED, pins)
+        judged = view.judged_dims()
+        if len(dims) > 1 or not dims <= set(judged):
+            return 0
+        target = tuple(pins[loop.position] for loop in idle)
+        judges: dict[int, Judge] = {}
+        unmoved: dict[int, Judge] = {}
+        for dim in judged:
+            kinds = self._kinds_of_siblings(view, dim, idle)
+            judges[dim] = partial(_is_first_back, kinds, target, own=dim in dims)
+            unmoved[dim] = partial(_is_first_back_unless_one_stops, kinds, target, own=dim in dims)
+        return self.approved(view, judges, unmoved)
+
+    def _kinds_of_siblings(self, view: NodeCarries[int], dim: int, idle: list[Loop[int]]) -> list[tuple[int, ...]]:
+        """Return the digits of the first sibling of each kind along one dim, in instance order."""
+        kinds: list[tuple[int, ...]] = []
+        for digits in siblings(self.nest.extents[dim], view.chains[dim]):
+            at = {loop.position: digit for loop, digit in zip(self.nest.chains[dim], digits, strict=False)}
+            kinds.append(tuple(at.get(loop.position, 0) for loop in idle))
+        return kinds
 
     def is_lopsided(self, tensor: TensorModel, node: Node) -> bool:
-        """Return whether the node's instances take unequal shares of partial sums, even where all tiles divide."""
-        return self._is_delicate(tensor, node) and self.refills(tensor, node) > 0
-
-    def _is_delicate(self, tensor: TensorModel, node: Node) -> bool:
-        """Return whether siblings may hold an element of a window through different offsets, or come back to it while
-        others hold it. Then elements are looked at one by one."""
-        return bool(tensor.windows) and any(
-            tensor.kinds[loop.dim] == 2 or (tensor.kinds[loop.dim] == 0 and not self.nest.even[loop.dim])
+        """Return whether the node's instances take unequal shares of partial sums, even where all tiles divide: where
+        they may hold an element of a window through different offsets, or come back to it while others hold it."""
+        delicate = bool(tensor.windows) and any(
+            tensor.kinds[loop.dim] is DimKind.WINDOW
+            or (tensor.kinds[loop.dim] is DimKind.IDLE and not self.nest.even[loop.dim])
             for loop in self.nest.loops
             if 0 <= loop.fanout < node.fans
         )
-
-    def tile(self, tensor: TensorModel, node: Node) -> int:
-        """Return the size of the largest tile: that of the first step in the first instance."""
-        chains, _ = self._chains.at((node, node), Siblings.APART, NO_PINS)
-        total = prod(first_tile(axes) for axes in axes_of(self.model.extents, chains, tensor))
-        for dim in tensor.singles:
-            branches = ((self.model.extents[dim], 1),)
-            for tile, part, _ in chains[dim]:
-                branches = spread(branches, tile) if part is Part.FREE else clipped(branches, 0, tile)
-            total *= sum(length * many for length, many in branches)
-        return total
-
-    def steps(self) -> int:
-        """Return how many steps there are: those of the first instance, which works whenever any does."""
-        total = 1
-        for extent, chain in zip(self.model.extents, self.nest.chains, strict=True):
-            links = tuple((loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.MERGED, 0) for loop in chain)
-            total *= places(links, len(links), extent)
-        return total
+        return delicate and self.refills(tensor, node) > 0
 
     def rows(self) -> list[Row[int]]:
         """Return the rows of all tensors."""
@@ -174,14 +438,3 @@ class Counter:
             nodes = self.nest.holders[tensor.index]
             self._refills |= {(row.tensor, row.level): row.fills for row in rows_of(self, tensor, nodes, 0)}
         return self._refills[tensor.index, node.level]
-
-
-def _kept(scene: Scene, clock: Clock) -> int:
-    """Return the elements that stay from step to step, over all carries and instances."""
-    total = 0
-    for kept, cuts in scene.carries():
-        for axes, cut in zip(scene.axes, cuts, strict=True):
-            if kept:
-                kept *= kept_elements(axes, cut, clock)
-        total += kept
-    return total

@@ -25,7 +25,7 @@ from polymap.arithmetic import (
     translated_sum,
     union,
 )
-from polymap.costmodel.closed_form.carries import Axes
+from polymap.costmodel.closed_form.carries import Axes, Cuts
 from polymap.costmodel.closed_form.digits import (
     MAX_KINDS,
     Branches,
@@ -204,7 +204,6 @@ def _freed(pieces: tuple[Piece, ...], tile: int) -> tuple[Piece, ...]:
 
 
 Tracks = tuple[Track, ...]  # one per dim of the window
-Cuts = tuple[Cut, ...]  # likewise
 
 
 @dataclass(frozen=True, slots=True)

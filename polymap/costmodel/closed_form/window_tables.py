@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.digits import NOTHING, Chain, Part
-from polymap.costmodel.closed_form.nest import Loop
 
 Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 _MAX_CELLS = 1 << 22
+
+Carry = tuple[int, bool]  # position of its loop, and whether that is one of the window's
 
 AMONG = (Part.MERGED, Part.UNITED)
 
@@ -41,13 +42,36 @@ class WindowKind(NamedTuple):
     started: bool
 
 
+class Ask(NamedTuple):
+    """stops, starts: whether an element may be dropped, or taken, by a sibling. place: where given, the last change
+    before must have come with a loop outside of this position; started: or with this one, and a sibling took the
+    element at it."""
+
+    stops: bool
+    starts: bool
+    place: int | None = None
+    started: bool = False
+
+    def approves(self, kind: WindowKind) -> bool:
+        if (kind.stops and not self.stops) or (kind.starts and not self.starts):
+            return False
+        if self.started:
+            return kind.place == self.place and kind.started
+        return self.place is None or kind.place < self.place
+
+
 class Axis(NamedTuple):
-    """One dim of a window: its coefficient and extent, its chain, and the loops of the chain."""
+    """One dim of a window: its coefficient and extent, its chain, and the positions of the chain's loops."""
 
     factor: int
     extent: int
     chain: Chain
-    loops: tuple[Loop[int], ...]
+    loops: tuple[int, ...]
+
+
+def is_spread(axes: tuple[tuple[int, int, Chain], ...]) -> bool:
+    """Return whether siblings hold an element of a window through different offsets."""
+    return any(part is not Part.TIME and part is not Part.FREE for _, _, chain in axes for _, part, _ in chain)
 
 
 class Points(NamedTuple):
@@ -80,12 +104,12 @@ class WindowTable:
             index = np.arange(axis.extent, dtype=np.int64)
             element = element + (axis.factor * index).reshape(grid)
             enclosing = axis.extent
-            for (tile, part, pin), loop in zip(axis.chain, axis.loops, strict=False):
+            for (tile, part, pin), position in zip(axis.chain, axis.loops, strict=False):
                 digit, index = (each.reshape(grid) for each in np.divmod(index.reshape(-1), tile))
                 trips = -(-enclosing // tile)
                 enclosing = tile
                 if part is Part.TIME:
-                    columns.append((loop.position, digit))
+                    columns.append((position, digit))
                 elif part is Part.PINNED:
                     inside = inside & (digit == pin)
                 elif part in AMONG:

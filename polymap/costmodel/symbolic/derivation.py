@@ -11,6 +11,7 @@ window overlap its last position, which stride is longer) is decided at the mapp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from sympy import Eq, Expr, Gt, Integer, Mod, Symbol, cancel, factor
 from sympy.logic.boolalg import Boolean
@@ -18,9 +19,9 @@ from sympy.logic.boolalg import Boolean
 from polymap.costmodel.closed_form import (
     DividingTiles,
     Loop,
+    LoopNestView,
     MachineModel,
     Moves,
-    Nest,
     TensorModel,
     WorkloadModel,
     initial_of,
@@ -41,6 +42,7 @@ from polymap.costmodel.symbolic.progressions import (
     always_true,
     beyond,
     differs,
+    shape_of,
 )
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, did_you_mean
 from polymap.schedules import check_mapping
@@ -83,7 +85,9 @@ class _Tree:
     region: Region
 
 
-def _held(model: WorkloadModel, machine: MachineModel, nest: Nest, level: str, tensor: str) -> tuple[TensorModel, int]:
+def _held(
+    model: WorkloadModel, machine: MachineModel, nest: LoopNestView, level: str, tensor: str
+) -> tuple[TensorModel, int]:
     """Return the tensor, and which of its nodes is the one at the level."""
     by_name = {each.name: each for each in model.tensors}
     if tensor not in by_name:
@@ -101,7 +105,7 @@ def _held(model: WorkloadModel, machine: MachineModel, nest: Nest, level: str, t
     return found, holders.index(wanted)
 
 
-def _divides(model: WorkloadModel, nest: Nest) -> bool:
+def _divides(model: WorkloadModel, nest: LoopNestView) -> bool:
     enclosing = list(model.extents)
     for loop in nest.loops:
         if enclosing[loop.dim] % loop.tile:
@@ -110,7 +114,7 @@ def _divides(model: WorkloadModel, nest: Nest) -> bool:
     return True
 
 
-def _tree(model: WorkloadModel, nest: Nest) -> _Tree:
+def _tree(model: WorkloadModel, nest: LoopNestView) -> _Tree:
     enclosing: list[Expr] = [Integer(extent) for extent in model.extents]
     depths = [0] * len(model.dims)
     loops: list[Loop[Expr]] = []
@@ -161,7 +165,9 @@ def _moves_of_target(
     touched = counted.tile(0)
     # The children too: what arrives from them is counted right only where they hold what is asked of them here.
     inner = range(1, min(number + 2, len(counted.views) - 1))
-    sums = partial_sums(touched, initial_of(tensor, touched, ZERO), (_crossings(counted, each) for each in inner))
+    sums = partial_sums(
+        touched, initial_of(tensor, touched, ZERO), (_crossings(region, counted, each) for each in inner)
+    )
     found: list[tuple[Expr, Expr]] = []
     for each, (fills, stays) in enumerate(sums):
         if counted.is_lopsided(each) and differs(region, fills, ZERO):
@@ -172,10 +178,20 @@ def _moves_of_target(
     return moves_of_target(arrivals, fills, stays, outermost=not number, none=ZERO)
 
 
-def _crossings(counted: DividingTiles[Expr, Shape], number: int) -> tuple[Expr, Expr]:
+def _crossings(region: Region, counted: DividingTiles[Expr, Shape], number: int) -> tuple[Expr, Expr]:
     """Return the entry events and the entries of a node."""
     entries = counted.entries(number)
-    if not counted.holds_apart(number):
+    if not _holds_apart(region, counted, number):
         raise beyond("siblings hold a written element through different offsets of a window")
     events = entries * counted.shares(number) * counted.views[number - 1].instances
     return events, entries * counted.views[number].instances
+
+
+def _holds_apart(region: Region, counted: DividingTiles[Expr, Shape], number: int) -> bool:
+    """Return whether no siblings of a node hold an element through different offsets of a window."""
+    for tile, spread in zip(counted.tiles(number), counted.views[number].spread, strict=True):
+        steps = [(stride, trips) for _, stride, trips in spread]
+        apart = prod((trips for _, trips in steps), start=tile.size)
+        if steps and differs(region, shape_of(region, [*tile.steps, *steps]).size, apart):
+            return False
+    return True

@@ -225,6 +225,7 @@ class ExpressionProgressions:
 
     __slots__ = ("_region",)
     one = ONE
+    loops_move = True
 
     def __init__(self, region: Region) -> None:
         self._region = region
@@ -232,6 +233,10 @@ class ExpressionProgressions:
     def tile(self, steps: Steps) -> Shape:
         """Return the sum of progressions. Raises BudgetError where they interleave."""
         return shape_of(self._region, steps)
+
+    def count(self, steps: Steps) -> Expr:
+        """Return the elements of a sum of progressions."""
+        return shape_of(self._region, steps).size
 
     def overlap(self, tile: Shape, shift: Expr) -> Expr:
         """Return how many elements a set has in common with itself moved by `shift`."""
@@ -245,7 +250,3 @@ class ExpressionProgressions:
         """Return the same of what the set has that it lacked one shift ago."""
         new = new_part(self._region, tile, shift)
         return ZERO if new is None else self.spread_size(new, steps)
-
-    def differs(self, one: Expr, other: Expr) -> bool:
-        """Return whether two expressions differ."""
-        return differs(self._region, one, other)

@@ -7,7 +7,7 @@ bounded before (`Prices`): counts and cycles must fit int64, energies are Python
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import lcm, prod
 from typing import Any, NamedTuple
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.closed_form import MachineModel, Row, WorkloadModel, machine_model, workload_model
+from polymap.costmodel.closed_form import Busiest, MachineModel, Row, WorkloadModel, machine_model, workload_model
 from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
-from polymap.costmodel.tables.loops import Booleans, Busy, Columns, Integers, Many, Shape, shape_of_tree
+from polymap.costmodel.tables.loops import Booleans, Columns, Integers, Many, Shape, shape_of_tree
 from polymap.costmodel.tables.partial_tiles import PartialPlan
 from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
 from polymap.schedules.space import any_order_is_legal
@@ -138,7 +138,9 @@ class Batch:
             readable &= end == 1
         return columns, readable
 
-    def _figures(self, columns: Columns, steps: Integers, rows: list[Row[Many]], busy: dict[int, Busy]) -> BatchFigures:
+    def _figures(
+        self, columns: Columns, steps: Integers, rows: list[Row[Many]], busy: Sequence[Busiest[Many]]
+    ) -> BatchFigures:
         model, arch, prices = self._model, self._arch, self._prices
         instances = prod(model.extents)
         compute = -(-steps // arch.compute.per_cycle) if arch.compute.per_cycle > 1 else steps
@@ -220,19 +222,18 @@ def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, colu
             if loop.fanout == number:
                 used = used * columns.trips[loop.column]
                 if not fanout.may_spread(model.dims[loop.dim]):
-                    legal = legal & ~columns.moves[loop.column]
+                    legal = legal & (columns.trips[loop.column] == 1)
         legal = legal & (used <= fanout.size)
     return legal
 
 
-def _latency(arch: Architecture, prices: Prices, compute: Integers, busy: dict[int, Busy]) -> Integers:
+def _latency(arch: Architecture, prices: Prices, compute: Integers, busy: Sequence[Busiest[Many]]) -> Integers:
     """Return the cycles of the runs: all shares are counted in 1 / `cycles`, which every bandwidth divides."""
     total = compute * prices.cycles
-    for number, level in enumerate(arch.levels):
+    for level, used in zip(arch.levels, busy, strict=True):
         bandwidths = _bandwidths(level)
         if not level.has_bandwidth:
             continue
-        used = busy.get(number, Busy())
         share: Many = 0
         for bits, bandwidth in zip((used.moved, used.read, used.written), bandwidths, strict=True):
             if bandwidth is not None:

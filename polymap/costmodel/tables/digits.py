@@ -17,9 +17,9 @@ from polymap.costmodel.closed_form import (
     Chain,
     Clock,
     Cut,
+    History,
     Judge,
     Part,
-    Past,
     Track,
     none_moves,
     none_starts,
@@ -34,17 +34,6 @@ def first_back(tracks: tuple[Track, ...]) -> bool:
     As the judge of `judged_places` it also asks that the first of these is the one that the MERGED loop's pin tells.
     """
     return not none_starts(tracks)
-
-
-class History(NamedTuple):
-    """What is asked of the last change before a step (`Past`): that it came with this loop of the chain and that a
-    sibling started at it, or that it came with a loop outside of this one, or that there was none."""
-
-    loop: int
-    starts: bool
-
-    def holds(self, past: Past) -> bool:
-        return (past.loop == self.loop and past.starts) if self.starts else past.loop < self.loop
 
 
 class Digit(NamedTuple):

@@ -19,13 +19,14 @@ from polymap.costmodel.closed_form import (
     Clock,
     Cut,
     Cuts,
+    History,
     Judge,
     Part,
+    Track,
     all_elements,
-    changes,
-    changes_with_past,
     distinct_elements,
     first_tile,
+    judged_steps,
     kept_elements,
     kept_indices as kept_of_one,
     siblings,
@@ -33,7 +34,6 @@ from polymap.costmodel.closed_form import (
 )
 from polymap.costmodel.tables.digits import (
     Digit,
-    History,
     digits_of,
     first_back,
     judged_is_in_reach,
@@ -57,11 +57,6 @@ _FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept
 def columns_of(chain: Chain) -> tuple[int, ...]:
     """Return the columns of a chain's loops."""
     return tuple(column for column, _, _ in chain)
-
-
-def times_of(chain: Chain) -> int:
-    """Return how many TIME loops a chain has."""
-    return sum(part is Part.TIME for _, part, _ in chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +141,16 @@ class Judged(Line):
 
 def _judged_of_one(axes: Axes, cut: Cut, judge: Judge, history: History | None) -> int:
     ((_, extent, chain),) = axes
-    found = changes(extent, chain, cut)
-    if history:
-        with_past = changes_with_past(extent, chain, cut)
-        found = tuple((times, tracks) for times, tracks, past in with_past if history.holds(past))
     if judge is not first_back:
-        return sum(times for times, tracks in found if judge(tracks))
+        return judged_steps(extent, chain, cut, judge, history)
     ((merged, pin),) = ((number, pin) for number, (_, part, pin) in enumerate(chain) if part is Part.MERGED)
     digits = [kind[merged] for kind in siblings(extent, chain)]
-    total = 0
-    for times, tracks in found:
+
+    def is_first(tracks: tuple[Track, ...]) -> bool:
         back = [digit for digit, (now, before) in zip(digits, tracks, strict=True) if now and not before]
-        total += times * (bool(back) and min(back) == pin)
-    return total
+        return bool(back) and min(back) == pin
+
+    return judged_steps(extent, chain, cut, is_first, history)
 
 
 @dataclass(frozen=True, slots=True)

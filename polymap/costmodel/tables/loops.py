@@ -22,15 +22,7 @@ def quotient(dividend: Many, divisor: Integers) -> Integers:
     return (dividend / divisor).astype(np.int64)
 
 
-class Busy(NamedTuple):
-    """The most that one instance of a level reads, writes, and moves in all, in bits."""
-
-    read: Many = 0
-    written: Many = 0
-    moved: Many = 0
-
-
-class Place(NamedTuple):
+class LoopColumn(NamedTuple):
     """One loop of the tree. column: its number among the loops, outermost first. fanout: index, or TEMPORAL."""
 
     column: int
@@ -43,7 +35,7 @@ class Place(NamedTuple):
 class Shape:
     """The tree without its tiles: loops in order, and per tensor its nodes, outermost first, the compute unit last."""
 
-    loops: tuple[Place, ...]
+    loops: tuple[LoopColumn, ...]
     holders: tuple[tuple[Node, ...], ...]
 
 
@@ -52,13 +44,13 @@ def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) ->
     numbers = {name: number for number, name in enumerate(model.dims)}
     tensors = {tensor.name: tensor.index for tensor in model.tensors}
     holders: list[list[Node]] = [[Node(0, -1, 0)] for _ in tensors]
-    loops: list[Place] = []
+    loops: list[LoopColumn] = []
     for position, node in enumerate(tree.nodes):
         if isinstance(node, Branch):
             return None
         if isinstance(node, Temporal | Spatial):
             fanout = machine.fanouts[node.fanout] if isinstance(node, Spatial) else TEMPORAL
-            loops.append(Place(len(loops), numbers[node.dim], fanout, position))
+            loops.append(LoopColumn(len(loops), numbers[node.dim], fanout, position))
         elif isinstance(node, Storage):
             level, fans = machine.levels[node.level]
             for tensor in node.tensors if level else ():
@@ -70,52 +62,40 @@ def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) ->
 class Columns:
     """The loops of many mappings: one array per loop.
 
-    tiles: no larger than the enclosing one. trips: nominal. moves: trips above 1. before, after: the product of the
-    trips of the temporal loops outside of a loop, without and with it. ends: per dim the last tile. even: per dim and
-    mapping, whether every tile divides the enclosing one.
+    tiles: no larger than the enclosing one. trips: nominal. steps: their product over temporal loops. ends: per dim the
+    last tile. even: per dim and mapping, whether every tile divides the enclosing one.
     """
 
-    __slots__ = ("after", "before", "enclosing", "ends", "even", "moves", "rows", "steps", "tiles", "trips")
+    __slots__ = ("ends", "even", "rows", "steps", "tiles", "trips")
 
     def __init__(self, extents: tuple[int, ...], shape: Shape, table: Integers) -> None:
         self.rows = len(table)
         columns = np.ascontiguousarray(table.T)
-        ends: dict[int, Integers] = {}
+        self.ends: dict[int, Integers] = {}
         self.tiles: list[Integers] = []
-        self.enclosing: list[Integers] = []
         self.trips: list[Integers] = []
-        self.moves: list[Booleans] = []
-        self.before: list[Integers] = []
-        self.after: list[Integers] = []
         self.even: dict[int, Booleans] = {}
-        steps = np.ones(self.rows, dtype=np.int64)
+        self.steps = np.ones(self.rows, dtype=np.int64)
         for loop in shape.loops:
-            enclosing = ends.get(loop.dim)
+            enclosing = self.ends.get(loop.dim)
             if enclosing is None:
                 enclosing = np.full(self.rows, extents[loop.dim], dtype=np.int64)
             tile = np.minimum(columns[loop.column], enclosing)
             trips = quotient(enclosing + (tile - 1), tile)
             divides = trips * tile == enclosing
             self.even[loop.dim] = divides & self.even[loop.dim] if loop.dim in self.even else divides
-            ends[loop.dim] = tile
+            self.ends[loop.dim] = tile
             self.tiles.append(tile)
-            self.enclosing.append(enclosing)
             self.trips.append(trips)
-            self.moves.append(trips > 1)
-            self.before.append(steps)
             if loop.fanout == TEMPORAL:
-                steps = steps * trips
-            self.after.append(steps)
-        self.ends = ends
-        self.steps: Integers = steps
+                self.steps = self.steps * trips
 
     def part(self, rows: slice) -> Columns:
         """Return some of the mappings."""
         found = object.__new__(Columns)
-        found.rows = len(self.steps[rows])
-        for name in ("after", "before", "enclosing", "moves", "tiles", "trips"):
-            setattr(found, name, [column[rows] for column in getattr(self, name)])
-        for name in ("ends", "even"):
-            setattr(found, name, {dim: column[rows] for dim, column in getattr(self, name).items()})
+        found.tiles, found.trips = ([column[rows] for column in each] for each in (self.tiles, self.trips))
+        found.ends = {dim: each[rows] for dim, each in self.ends.items()}
+        found.even = {dim: each[rows] for dim, each in self.even.items()}
         found.steps = self.steps[rows]
+        found.rows = len(found.steps)
         return found

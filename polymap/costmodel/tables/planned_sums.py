@@ -163,7 +163,7 @@ class Terms:
 NO_TERMS = Terms()
 
 
-class Factors:
+class Numbering:
     """The factors of a plan, each with a number."""
 
     __slots__ = ("_numbers", "known")

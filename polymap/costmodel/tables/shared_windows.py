@@ -9,70 +9,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form import TEMPORAL, Axes, Axis, Chain, Cut, Cuts, Loop, Part, WindowKind, window_table
+from polymap.costmodel.closed_form import (
+    Ask,
+    Axes,
+    Carry,
+    Cut,
+    Cuts,
+    Loops,
+    Part,
+    elements_held_by_any,
+    elements_staying,
+    is_spread,
+)
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.factors import OfWindow, digits_of_axes, one_by_one
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
-from polymap.costmodel.tables.window_histories import Carry, is_tabled, window_tables
-
-
-class Ask(NamedTuple):
-    """stays, enters: whether an element may be dropped, or taken, by a sibling. place: where given, the last change
-    before must have come with a loop outside of this column; starts: or with this one, and a sibling started at it."""
-
-    stops: bool
-    starts: bool
-    place: int | None = None
-    started: bool = False
-
-    def approves(self, kind: WindowKind) -> bool:
-        if (kind.stops and not self.stops) or (kind.starts and not self.starts):
-            return False
-        if self.started:
-            return kind.place == self.place and kind.started
-        return self.place is None or kind.place < self.place
-
-
-def is_spread(axes: Axes) -> bool:
-    """Return whether siblings hold an element of a window through different offsets."""
-    return any(part is not Part.TIME and part is not Part.FREE for _, _, chain in axes for _, part, _ in chain)
+from polymap.costmodel.tables.window_histories import is_tabled, window_tables
 
 
 @dataclass(frozen=True, slots=True)
 class WindowWhole(OfWindow):
     """Elements that any of the compared siblings holds, over all steps."""
 
+    loops: Loops
     carries: tuple[Carry, ...]
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        columns = tuple(column for _, _, chain in self.axes for column, _, _ in chain)
         if tiles and is_tabled(self.axes):
-            return window_tables(self.axes, digits_of_axes(self.axes, tiles), columns, self.carries).whole
-        return one_by_one(lambda axes: _written_out(axes, columns, self.carries)[0], self.axes, tiles)
+            return window_tables(self.axes, digits_of_axes(self.axes, tiles), self.loops, self.carries).whole
+        return one_by_one(partial(elements_held_by_any, loops=self.loops), self.axes, tiles)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowStays(OfWindow):
     """Elements and steps of a carry that one asks for. cuts: of the window's dims at it. carries: all of the tree."""
 
+    loops: Loops
     carries: tuple[Carry, ...]
     carry: Carry
     cuts: Cuts
     ask: Ask
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        columns = tuple(column for _, _, chain in self.axes for column, _, _ in chain)
         if tiles and is_spread(self.axes) and is_tabled(self.axes):
-            table = window_tables(self.axes, digits_of_axes(self.axes, tiles), columns, self.carries)
+            table = window_tables(self.axes, digits_of_axes(self.axes, tiles), self.loops, self.carries)
             approved = (often for kind, often in table.kinds[self.carry].items() if self.ask.approves(kind))
             return sum(approved, np.zeros(len(tiles[0]), dtype=np.int64))
-        count = partial(_of_one, columns=columns, carries=self.carries, carry=self.carry, ask=self.ask)
+        count = partial(elements_staying, loops=self.loops, carry=self.carry, ask=self.ask)
         if not tiles or not self._is_in_reach():
             return one_by_one(count, self.axes, tiles)
         digits = digits_of_axes(self.axes, tiles)
@@ -91,31 +80,20 @@ class WindowStays(OfWindow):
         """Return the values, and where they do not hold."""
         place = self.ask.place
         if place is None or not self.ask.started:
-            return _held_since(self.axes, digits, self.cuts, place)
-        later = [column for _, _, chain in self.axes for column, _, _ in chain if column > place]
-        whole, odd = _held_since(self.axes, digits, self.cuts, min(later, default=None))
-        inside, wrong = _held_since(self.axes, digits, self.cuts, place)
+            return self._held_since(digits, place)
+        later = [position for loops in self.loops for position in loops if position > place]
+        whole, odd = self._held_since(digits, min(later, default=None))
+        inside, wrong = self._held_since(digits, place)
         return whole - inside, odd | wrong
 
-
-@lru_cache(maxsize=1 << 14)
-def _written_out(
-    axes: Axes, columns: tuple[int, ...], carries: tuple[Carry, ...]
-) -> tuple[int, dict[Carry, list[WindowKind]]]:
-    """Return the elements that siblings hold over all steps, and the kinds of elements at each carry."""
-    left = iter(columns)
-    table = window_table(
-        tuple(
-            Axis(factor, extent, chain, tuple(Loop(0, tile, 0, TEMPORAL, next(left)) for tile, _, _ in chain))
-            for factor, extent, chain in axes
-        )
-    )
-    return table.whole(), {carry: table.kinds(carry[0], moved=carry[1]) for carry in carries}
-
-
-def _of_one(axes: Axes, columns: tuple[int, ...], carries: tuple[Carry, ...], carry: Carry, ask: Ask) -> int:
-    _, kinds = _written_out(axes, columns, carries)
-    return sum(kind.often for kind in kinds[carry] if ask.approves(kind))
+    def _held_since(self, digits: Sequence[Sequence[Digit]], place: int | None) -> tuple[Many, Booleans]:
+        """Return how many elements the carry keeps that were held ever since the loops from a position on started again
+        (None: that were held just before), and where that is not so: tiles with gaps."""
+        per_dim = [
+            _runs(extent, loops, each, cut, place)
+            for (_, extent, _), loops, each, cut in zip(self.axes, self.loops, digits, self.cuts, strict=True)
+        ]
+        return _held_always(self.axes, per_dim)
 
 
 class Run(NamedTuple):
@@ -130,16 +108,10 @@ class Run(NamedTuple):
     last_rise: Many
 
 
-def _held_since(
-    axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut], place: int | None
-) -> tuple[Many, Booleans]:
-    """Return how many elements a carry keeps that were held ever since the loops from a column on started again (None:
-    that were held just before), and where that is not so: tiles with gaps."""
+def _held_always(axes: Axes, per_dim: Sequence[Sequence[Run]]) -> tuple[Many, Booleans]:
+    """Return how many elements the tile now and both earlier ones have, and where that is not so: tiles with gaps."""
     total: Many = 0
     wrong: Booleans = np.zeros(1, dtype=np.bool_)
-    per_dim = [
-        _runs(extent, chain, each, cut, place) for (_, extent, chain), each, cut in zip(axes, digits, cuts, strict=True)
-    ]
     steep = 0 if abs(axes[0][0]) > 1 else 1
     stride = abs(axes[steep][0])
     for runs in product(*per_dim):
@@ -165,11 +137,11 @@ def _held_since(
     return total, wrong
 
 
-def _runs(extent: int, chain: Chain, digits: Sequence[Digit], cut: Cut, place: int | None) -> list[Run]:
+def _runs(extent: int, loops: Sequence[int], digits: Sequence[Digit], cut: Cut, place: int | None) -> list[Run]:
     """Return the steps of one dim of TIME loops."""
     found = [Run(1, extent, extent, 0, extent, 0)]
     outside = cut.outside
-    for (column, _, _), (tile, _, _) in zip(chain, digits, strict=True):
+    for position, (tile, _, _) in zip(loops, digits, strict=True):
         following: list[Run] = []
         for run in found:
             whole = quotient(run.now, tile)
@@ -183,7 +155,7 @@ def _runs(extent: int, chain: Chain, digits: Sequence[Digit], cut: Cut, place: i
             else:
                 shift = (quotient(run.last + (tile - 1), tile) - 1) * tile
                 last, rise = run.last - shift, run.last_rise - shift
-                swept = place is not None and column >= place
+                swept = place is not None and position >= place
                 first, first_rise = (np.minimum(run.first, tile), run.first_rise) if swept else (last, rise)
                 following.append(Run(run.often, np.minimum(run.now, tile), first, first_rise, last, rise))
         outside -= 1

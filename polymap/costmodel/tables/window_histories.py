@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import count
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.closed_form import AMONG, NOTHING, Axes, Cut, Part, WindowKind
+from polymap.costmodel.closed_form import AMONG, NOTHING, Axes, Carry, Cut, Loops, Part, WindowKind
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers
 
-Carry = tuple[int, bool]  # column of its loop, and whether that is one of the window's
 Codes = NDArray[np.signedinteger[Any]]
 Masks = NDArray[np.uint8]
 Kind = TypeVar("Kind", bound=np.generic)
@@ -61,33 +61,30 @@ def is_tabled(axes: Axes) -> bool:
 
 
 def window_tables(
-    axes: Axes, digits: Sequence[Sequence[Digit]], columns: Sequence[int], carries: tuple[Carry, ...]
+    axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops, carries: tuple[Carry, ...]
 ) -> WindowTables:
     """Return the tables of a window's chains; the last ones are remembered.
 
-    digits: the loops of each dim with their tiles; columns: the numbers of these loops, dim by dim, in the order of the
-    tree.
+    digits: the loops of each dim with their tiles; loops: their positions in the tree.
     """
     tiles = [
         np.broadcast_to(each, digit.tile.shape) for of in digits for digit in of for each in (digit.tile, digit.pin)
     ]
     parts = tuple(tuple(digit.part for digit in of) for of in digits)
-    key = (axes, parts, tuple(columns), carries, np.stack(tiles).tobytes())
+    key = (axes, parts, loops, carries, np.stack(tiles).tobytes())
     if key not in _remembered:
         while len(_remembered) >= _REMEMBERED:
             _remembered.popitem(last=False)
-        _remembered[key] = _tables(axes, digits, columns, carries)
+        _remembered[key] = _tables(axes, digits, loops, carries)
     _remembered.move_to_end(key)
     return _remembered[key]
 
 
-def _tables(
-    axes: Axes, digits: Sequence[Sequence[Digit]], columns: Sequence[int], carries: tuple[Carry, ...]
-) -> WindowTables:
+def _tables(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops, carries: tuple[Carry, ...]) -> WindowTables:
     chains = next(len(digit.tile) for of in digits for digit in of)
     whole = np.zeros(chains, dtype=np.int64)
     kinds: dict[Carry, dict[WindowKind, Integers]] = {carry: {} for carry in carries}
-    for here, walk in _walks(axes, digits, columns):
+    for here, walk in _walks(axes, digits, loops):
         whole[here] = walk.whole()
         for carry in carries:
             for kind, often in walk.kinds(carry):
@@ -98,11 +95,17 @@ def _tables(
 
 def kept_elements_of(axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut]) -> Integers:
     """Return per chain the elements that the compared siblings hold before and at a carry with these cuts."""
-    found = [walk.kept(cuts) for _, walk in _walks(axes, digits, range(sum(len(of) for of in digits)))]
+    found = [walk.kept(cuts) for _, walk in _walks(axes, digits, _numbered(digits))]
     return np.concatenate(found)
 
 
-def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], columns: Sequence[int]) -> Iterator[tuple[slice, _Walk]]:
+def _numbered(digits: Sequence[Sequence[Digit]]) -> Loops:
+    """Return a position for each loop, dim by dim."""
+    left = count()
+    return tuple(tuple(next(left) for _ in of) for of in digits)
+
+
+def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops) -> Iterator[tuple[slice, _Walk]]:
     """Yield stretches of chains, and the chains of each."""
     box = _elements(tuple(factor for factor, _, _ in axes), tuple(extent for _, extent, _ in axes))
     assert box is not None, "is_tabled was asked"
@@ -114,7 +117,7 @@ def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], columns: Sequence[int]
             [Digit(digit.tile[here], digit.part, np.broadcast_to(digit.pin, digit.tile.shape)[here]) for digit in of]
             for of in digits
         ]
-        yield here, _Walk([extent for _, extent, _ in axes], part, columns, box)
+        yield here, _Walk([extent for _, extent, _ in axes], part, loops, box)
 
 
 @lru_cache(maxsize=1 << 6)
@@ -154,12 +157,9 @@ class _Held(NamedTuple):
 class _Walk:
     """Some chains. Arrays are [index, chain] for a dim, [element, chain] for each of the points of an element."""
 
-    def __init__(
-        self, extents: Sequence[int], digits: Sequence[Sequence[Digit]], columns: Sequence[int], box: Element
-    ) -> None:
+    def __init__(self, extents: Sequence[int], digits: Sequence[Sequence[Digit]], loops: Loops, box: Element) -> None:
         self._extents, self._digits, self._box = extents, digits, box
-        left = iter(columns)
-        self._columns = [[next(left) for _ in of] for of in digits]
+        self._columns = loops
         self._times: list[_Column] = []
         self._chains = next(len(digit.tile) for of in digits for digit in of)
         apart, among = self._zeros(), self._zeros()

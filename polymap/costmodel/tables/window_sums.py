@@ -28,17 +28,17 @@ class Tiles:
 
     __slots__ = ("_length", "_many", "_run", "_solid", "_stride", "size")
 
-    def __init__(self, stride: int, many: Integers, run: Integers) -> None:
+    def __init__(self, stride: int, many: Many, run: Many) -> None:
         self._stride, self._many, self._run = stride, many, run
-        self._length: Integers = stride * (many - 1) + run
+        self._length: Many = stride * (many - 1) + run
         if stride == 1:
             self._solid = None
-            self.size: Integers = self._length
+            self.size: Many = self._length
         else:
-            self._solid = (run >= stride) | (many == 1)
+            self._solid = np.greater_equal(run, stride) | np.equal(many, 1)
             self.size = np.where(self._solid, self._length, many * run)
 
-    def overlap(self, shift: Integers) -> Integers:
+    def overlap(self, shift: Many) -> Many:
         """Return how many elements each tile has in common with itself moved by `shift`."""
         away = np.abs(shift)
         solid = np.maximum(self._length - away, 0)
@@ -50,7 +50,7 @@ class Tiles:
         return np.where(self._solid, solid, near + far)
 
 
-def sum_size(stride: Integers, many: Integers, other_stride: Integers, other_many: Integers) -> Integers:
+def sum_size(stride: Many, many: Many, other_stride: Many, other_many: Many) -> Many:
     """Return the elements of {0, stride, ...} + {0, other_stride, ...}.
 
     Two sums are equal where the digits differ by multiples of other_stride / g and stride / g, g the greatest common
@@ -64,14 +64,6 @@ def sum_size(stride: Integers, many: Integers, other_stride: Integers, other_man
 def is_simple(window: Window) -> bool:
     """Return whether the tiles of a window are of this kind."""
     return len(window.terms) == 2 and min(abs(factor) for _, factor in window.terms) == 1
-
-
-def tiles_of(window: Window, lengths: dict[int, Integers]) -> Tiles:
-    """Return the tiles along a simple window; lengths: of the index set along each dim."""
-    (one, other) = window.terms
-    if abs(one[1]) == 1:
-        one, other = other, one
-    return Tiles(abs(one[1]), lengths[one[0]], lengths[other[0]])
 
 
 class Kind(NamedTuple):

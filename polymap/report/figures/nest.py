@@ -11,6 +11,7 @@ from polymap.costmodel.analysis import footprints
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Role, Spatial, Storage, Temporal, Workload
 from polymap.report.numbers import exact, size
 from polymap.report.workload import dim_labels, labelled, statement_text
+from polymap.schedules import trip_count
 
 
 class RowKind(Enum):
@@ -214,7 +215,7 @@ def _store(node: Storage, depth: int, number: int, facts: _Facts) -> NestRow:
 
 
 def _loop(node: Temporal | Spatial, depth: int, number: int, enclosing: int | None, facts: _Facts) -> NestRow:
-    trips = None if enclosing is None else max(1, -(-enclosing // node.tile))
+    trips = None if enclosing is None else trip_count(enclosing, min(node.tile, enclosing))
     tile = node.tile if enclosing is None else min(node.tile, enclosing)
     name = node.dim if facts.workload is None else dim_labels(facts.workload)[node.dim]
     if isinstance(node, Temporal):

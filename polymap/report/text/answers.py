@@ -135,6 +135,7 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
         "reason": verdict.reason,
         "objective": verdict.objective,
         "value": number(verdict.value),
+        "bound": number(verdict.bound),
         "structures": verdict.structures,
         "head": verdict.head,
         "seconds": verdict.seconds,

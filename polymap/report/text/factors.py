@@ -5,23 +5,11 @@ A temporal loop belongs to the innermost level that has a storage node above it;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from polymap.ir import (
-    Architecture,
-    Branch,
-    Compute,
-    ComputeUnit,
-    Mapping,
-    MappingNode,
-    MemoryLevel,
-    Spatial,
-    Storage,
-    Temporal,
-    Workload,
-)
+from polymap.ir import Architecture, ComputeUnit, Mapping, MemoryLevel, Spatial, Workload
 from polymap.report.numbers import exact, table
+from polymap.schedules import LoopInTree, view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +37,16 @@ def factor_table(workload: Workload, arch: Architecture, mapping: Mapping, state
     """Return the factors of the loops around a statement (default: the first of the workload)."""
     name = workload.statements[0].name if statement is None else statement
     dims = tuple(workload.extents())
-    tiles = workload.extents()
+    view = view_of(workload.extents(), mapping)
     factors: dict[tuple[str, str], int] = {}
     order = {level.name: number for number, level in enumerate(arch.levels)}
     level = arch.levels[0].name
-    for node in path_to(mapping, name):
-        match node:
-            case Storage():
-                level = max(level, node.level, key=lambda one: order[one])
-            case Temporal() | Spatial():
-                key = (node.fanout if isinstance(node, Spatial) else level, node.dim)
-                factors[key] = factors.get(key, 1) * max(1, -(-tiles[node.dim] // node.tile))
-                tiles[node.dim] = min(node.tile, tiles[node.dim])
-            case Compute() | Branch():
-                pass
+    for each in next((found.above for found in view.computes if found.node.statement == name), ()):
+        if isinstance(each, LoopInTree):
+            key = (each.node.fanout if isinstance(each.node, Spatial) else level, each.node.dim)
+            factors[key] = factors.get(key, 1) * each.trips
+        else:
+            level = max(level, each.node.level, key=lambda one: order[one])
     rows = tuple(
         FactorRow(node.name, not isinstance(node, MemoryLevel), tuple(factors.get((node.name, dim), 1) for dim in dims))
         for node in arch.nodes
@@ -81,23 +65,3 @@ def factors_text(factors: FactorTable) -> str:
         for row in factors.rows
     ]
     return table(("factors", *factors.dims), rows)
-
-
-def path_to(mapping: Mapping, statement: str) -> tuple[MappingNode, ...]:
-    """Return the nodes around a statement, outermost first, branches left out (empty if it is not in the tree)."""
-    return next(_paths(mapping.nodes, (), statement), ())
-
-
-def _paths(
-    nodes: tuple[MappingNode, ...], above: tuple[MappingNode, ...], statement: str
-) -> Iterator[tuple[MappingNode, ...]]:
-    for node in nodes:
-        match node:
-            case Compute():
-                if node.statement == statement:
-                    yield above
-            case Branch():
-                for child in node.children:
-                    yield from _paths(child, above, statement)
-            case Storage() | Temporal() | Spatial():
-                above = (*above, node)

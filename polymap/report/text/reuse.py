@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from polymap.costmodel.analysis import Place, places
-from polymap.ir import Architecture, Mapping, Spatial, Temporal, Workload, accesses_of
+from polymap.ir import Architecture, Mapping, Temporal, Workload, accesses_of
+from polymap.schedules import LoopInTree, LoopView, StorageInTree, view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +42,21 @@ def stays(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Sta
     order = {level.name: number for number, level in enumerate(arch.levels)}
     holder: dict[str, str] = {}
     found: list[Stay] = []
-    for place in places(mapping):
-        for tensor in place.storage.tensors:
-            if place.storage.level == outermost:
+    view = view_of(workload.extents(), mapping)
+    for storage in view.storages:
+        level = storage.node.level
+        for tensor in storage.node.tensors:
+            if level == outermost:
                 continue
             parent = holder.get(tensor, outermost)
-            if order[parent] >= order[place.storage.level]:
+            if order[parent] >= order[level]:
                 parent = outermost  # another child of a branch
-            found.append(_stay(workload, place, tensor, parent))
-            holder[tensor] = place.storage.level
+            found.append(_stay(workload, view, storage, tensor, parent))
+            holder[tensor] = level
     return tuple(found)
 
 
-def _stay(workload: Workload, place: Place, tensor: str, parent: str) -> Stay:
+def _stay(workload: Workload, view: LoopView, storage: StorageInTree, tensor: str, parent: str) -> Stay:
     relevant = {
         name
         for statement in workload.statements
@@ -62,37 +64,29 @@ def _stay(workload: Workload, place: Place, tensor: str, parent: str) -> Stay:
         for index in access.index
         for name in index.dims
     }
-    above, below = _loops(workload, place)
+    above = _temporal(storage.loops)
+    first, *others = view.computes_below(storage)
+    shared = set(first.loops).intersection(*(other.loops for other in others))
+    below = _temporal(loop for loop in first.loops if loop.position > storage.position and loop in shared)
     last = max((number for number, loop in enumerate(above) if loop.dim in relevant), default=-1)
-    first = min((number for number, loop in enumerate(above) if loop.dim not in relevant), default=len(above))
+    start = min((number for number, loop in enumerate(above) if loop.dim not in relevant), default=len(above))
     labels = {dim.name: dim.label or dim.name for dim in workload.dims}
 
     def named(loops: Iterable[Loop]) -> tuple[Loop, ...]:
         return tuple(Loop(labels[loop.dim], loop.trips) for loop in loops)
 
     return Stay(
-        level=place.storage.level,
+        level=storage.node.level,
         tensor=tensor,
         parent=parent,
         changing=named(loop for loop in above if loop.dim in relevant),
         again=named(loop for loop in above[: last + 1] if loop.dim not in relevant),
-        swept=named(loop for loop in above[first:] if loop.dim in relevant),
+        swept=named(loop for loop in above[start:] if loop.dim in relevant),
         kept=named(above[last + 1 :]),
         used=named(loop for loop in below if loop.dim not in relevant),
     )
 
 
-def _loops(workload: Workload, place: Place) -> tuple[list[Loop], list[Loop]]:
-    """Return the temporal loops of more than one iteration above a node, and those below it down to a branch."""
-    tiles = workload.extents()
-    above: list[Loop] = []
-    below: list[Loop] = []
-    nodes = (*((loop, above) for loop in place.above), *((node, below) for node in place.below))
-    for node, side in nodes:
-        if not isinstance(node, Temporal | Spatial):
-            continue
-        trips = -(-tiles[node.dim] // node.tile)
-        if isinstance(node, Temporal) and trips > 1:
-            side.append(Loop(node.dim, trips))
-        tiles[node.dim] = min(node.tile, tiles[node.dim])
-    return above, below
+def _temporal(loops: Iterable[LoopInTree]) -> list[Loop]:
+    """Return the temporal loops of more than one iteration."""
+    return [Loop(loop.node.dim, loop.trips) for loop in loops if isinstance(loop.node, Temporal) and loop.trips > 1]

@@ -138,11 +138,17 @@ def verdict_text(verdict: Verdict) -> str:
     about = f"of the workload, machine, constraints and objective with SHA-256 {verdict.head}"
     if verdict.reason or verdict.value is None:
         return f"REFUSED: {verdict.reason}" + (f"\n{about}" if verdict.head else "")
+    checked = f"checked against {plural(verdict.structures, 'structure')} in {verdict.seconds:.1f} s"
+    if verdict.bound is not None:
+        unit, less = unit_of(verdict.objective), float(1 - verdict.bound / verdict.value) if verdict.value else 0
+        status = f"BOUND: no mapping of any tile sizes costs less {verdict.objective} than {exact(verdict.bound)}{unit}"
+        given = f"the mapping given costs {exact(verdict.value)}{unit}, gap {100 * less:.3g} %"
+        return f"{status}; {given}; {checked}\n{about}"
     words = len(verdict.unproven)
     status = f"NOT PROVEN (the solver's word for {words:,} of {verdict.structures:,} structures)"
     lines = [
         f"{status if words else 'OPTIMAL'}: {verdict.objective} {exact(verdict.value)}{unit_of(verdict.objective)}, "
-        f"checked against {plural(verdict.structures, 'structure')} in {verdict.seconds:.1f} s",
+        f"{checked}",
         about,
         *(f"  {line}" for line in verdict.unproven[:MOST_UNPROVEN_SHOWN]),
     ]

@@ -4,3 +4,4 @@ from polymap.schedules.space.size import (
     any_order_is_legal as any_order_is_legal,
     space_size as space_size,
 )
+from polymap.schedules.space.uniform import uniform_trees as uniform_trees

@@ -21,6 +21,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.schedules.loop_view import trip_count
 from polymap.schedules.space.chains import TileRule
 from polymap.schedules.space.placement import Group, groups_of, holdings_of
 from polymap.schedules.space.size import any_order_is_legal
@@ -88,7 +89,7 @@ class _Draw:
         if not choice:
             return 1
         self.tile[dim] = self.rng.choice(choice)
-        return -(-enclosing // self.tile[dim])
+        return trip_count(enclosing, self.tile[dim])
 
     def unit(self, group: Group) -> None:
         """Add the spatial loops of a group, by fan-out and dim."""

@@ -80,11 +80,12 @@ def solve_regions(
     report: Report,
     annealer: Annealer | None = None,
     before: AnySizeAnswer | None = None,
+    floor: Fraction = Fraction(0),
 ) -> AnySizeAnswer:
     """Return the best mapping over tiles of any size, or the best found when a limit is reached.
 
     first: the best mapping so far. annealer: looks for better ones now and then. before: an answer to the same question
-    to go on from.
+    to go on from. floor: what no mapping beats.
     """
 
     def told(best: Mapping | None, value: Fraction | None, bound: int) -> None:
@@ -92,7 +93,7 @@ def solve_regions(
 
     if not floats_suffice(problem, measure):
         return AnySizeAnswer(first and first[0], Fraction(0), 0, 0)
-    search = RegionSearch(problem, objective, measure, limits.share, first, limits.work, annealer)
+    search = RegionSearch(problem, objective, measure, limits.share, first, limits.work, annealer, floor)
     if before is not None and before.queue:
         return _answer(measure, search.go_on(list(before.queue), told))
     return _answer(measure, search.run(told))

@@ -89,7 +89,7 @@ class RegionSearch:
     """One search. `best` is the best mapping so far with its exact value in the objective's unit.
 
     clock: the share of the limit that is spent. first: a mapping to begin with. work: counts the bounds. annealer:
-    looks for better mappings now and then.
+    looks for better mappings now and then. floor: what no mapping beats.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class RegionSearch:
         first: tuple[Mapping, Fraction] | None,
         work: Work | None = None,
         annealer: Annealer | None = None,
+        floor: Fraction = Fraction(0),
         tuning: Tuning = TUNING,
     ) -> None:
         self.problem = problem
@@ -108,6 +109,7 @@ class RegionSearch:
         self.measure = measure
         self.clock = clock
         self.best = first
+        self.floor = floor
         self.tuning = tuning
         self._work = work or Work()
         self._annealer = annealer
@@ -143,8 +145,8 @@ class RegionSearch:
         return RegionOutcome(self.best, bound, looked, refuted + len(queue), tuple(queue))
 
     def out_of_time(self) -> bool:
-        """Return whether the limit is reached."""
-        return self.clock() > 1
+        """Return whether the limit is reached, or a mapping that none can beat was found."""
+        return self.clock() > 1 or (self.best is not None and self.best[1] <= self.floor)
 
     def _first_queue(self, report: Report) -> list[Entry] | None:
         """Return the queue to begin with; None where nothing fits."""

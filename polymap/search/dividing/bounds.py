@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
 from polymap.arithmetic import Arithmetic, Numbers
 from polymap.search.dividing.cost_tables import Edge, NodeCost, Tables
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.objective import Multipliers
 from polymap.search.problem import minimum_below
 from polymap.search.resources import OutOfTime
 
 State = tuple[int, ...]
-LONG_STEP = 1 << 14  # entries of tables from which on the clock is looked at between them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,14 +70,13 @@ class StateGraph:
 
 def graph_of(tables: Tables) -> StateGraph:
     """Return the joint states of the tables (the same for all structures of a problem)."""
-    return _graph(
+    return tables.caches.memo(_graph, 64)(
         tuple(tuple((e.source, e.target, e.level) for e in table.edges) for table in tables.tensors),
         tuple(table.holders for table in tables.tensors),
         tuple(sorted({one.below for one in tables.problem.classes})),
     )
 
 
-@lru_cache(maxsize=64)
 def _graph(
     edges: tuple[tuple[tuple[int, int, int], ...], ...], holders: tuple[tuple[int, ...], ...], groups: tuple[int, ...]
 ) -> StateGraph:
@@ -146,7 +144,7 @@ def costs_inside(
             continue
         block: Numbers = np.empty((len(states), *shape), dtype=arithmetic.dtype)
         for row, state in enumerate(states):
-            if block.size > LONG_STEP and tables.stop():
+            if block.size > TUNING.long_table and tables.stop():
                 raise OutOfTime
             end = priced_final(tables, state, component, multipliers)
             block[row] = arithmetic.never if end is None else arithmetic.scalar(end)

@@ -29,7 +29,7 @@ from polymap.search.dividing.bounds import (
 from polymap.search.dividing.chain import ChainNode, ordered_chain
 from polymap.search.dividing.cost_tables import Tables, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
-from polymap.search.dividing.node_costs import Context
+from polymap.search.dividing.node_costs import Context, added_up, covers
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.objective import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime, Stop
@@ -131,20 +131,16 @@ def step(tables: Tables, node: SearchNode, move: Move, index: tuple[int, ...]) -
     point = tables.lattice.point(index)
     tile = tuple(point[dim] for dim in tables.problem.dims)
     chain = (*node.chain, ChainNode(move.tensor, edge.parent, edge.level, tile))
-    parts, used = _sum(node.parts, added), _sum(node.used, held)
+    parts, used = added_up(node.parts, added), added_up(node.used, held)
     if not tables.problem.terms[move.tensor].is_window:
         return SearchNode(move.after, tile, parts, used, node.window_parts, node.window_used, chain)
-    window_parts, window_used = _sum(node.window_parts, added), _sum(node.window_used, held)
+    window_parts, window_used = added_up(node.window_parts, added), added_up(node.window_used, held)
     return SearchNode(move.after, tile, parts, used, window_parts, window_used, chain)
 
 
 def _feasible(number: int | None) -> int:
     assert number is not None  # nodes are placed only where they may stand
     return number
-
-
-def _sum(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 class StructureSearch:
@@ -160,7 +156,7 @@ class StructureSearch:
         self.window = next((term.index for term in problem.terms if term.is_window), None)
         self._ended: list[BranchKey] = []
         self._owes_one = False  # a chain is searched before limits are looked at
-        self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[Parts, tuple[int, ...]]]] = {}
+        self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[int, ...]]] = {}
 
     def run(self, bounds: BoundTables, first: State, way: BranchPath | None = None) -> None:
         """Search all chains from a first state; the incumbent is updated in place. Raises OutOfTime.
@@ -220,10 +216,10 @@ class StructureSearch:
         if self.window is not None or self.incumbent.keep > 1:
             return False
         known = self.seen.setdefault((node.state, node.tile), [])
-        label = (node.parts, node.used)
-        if any(_covers(old, label) for old in known):
+        label = node.parts + node.used
+        if any(covers(old, label) for old in known):
             return True
-        known[:] = [old for old in known if not _covers(label, old)]
+        known[:] = [old for old in known if not covers(label, old)]
         known.append(label)
         return False
 
@@ -236,23 +232,24 @@ class StructureSearch:
         if any(end is None for end in ends):
             return
         total = tuple(part + (end or 0) for part, end in zip(node.parts, ends, strict=True))
-        if not self._beats(self._value(total)):
+        bound = self._value(total)
+        if bound is None or not self._beats(bound):
             return
         free = tuple(
             None if cap is None else cap - used + own
             for cap, used, own in zip(self.capacity, node.used, node.window_used, strict=True)
         )
-        chain, fixed = ordered_chain(node.chain), self._without_window(node, total)
+        chain = ordered_chain(node.chain) if self.window is None else node.chain
+        fixed = self._without_window(node, total)
         mappings = best_mappings(self.tables, chain, fixed, free)
         self._offer(mappings)
-        bound = self._value(total)
         if not thorough or self.window is None or not self._beats(bound):
             return
-        if any(self._value(completed.parts) <= bound for completed in mappings):
+        if self._reaches(mappings, bound):
             return
         for others in separated_mappings(self.tables, chain, fixed, free):
             self._offer(others)
-            if not self._beats(bound) or any(self._value(completed.parts) <= bound for completed in others):
+            if not self._beats(bound) or self._reaches(others, bound):
                 return
             self._check_time()
 
@@ -262,11 +259,18 @@ class StructureSearch:
 
     def _offer(self, mappings: tuple[CompletedMapping, ...]) -> None:
         for completed in mappings:
-            if self._beats(self._value(completed.parts)):
-                self.incumbent.add(self._value(completed.parts), completed)
+            value = self._value(completed.parts)
+            if value is not None and self._beats(value):
+                self.incumbent.add(value, completed)
 
-    def _value(self, parts: Parts) -> int:
-        return self.tables.measure.value(_sum(parts, self.tables.start), self.tables.compute_cycles)
+    def _reaches(self, mappings: tuple[CompletedMapping, ...], bound: int) -> bool:
+        """Return whether one of the mappings is as good as a bound of them."""
+        values = (self._value(completed.parts) for completed in mappings)
+        return any(value is not None and value <= bound for value in values)
+
+    def _value(self, parts: Parts) -> int | None:
+        """Return the objective, scaled; None where a limit is broken."""
+        return self.tables.measure.value_within_limits(added_up(parts, self.tables.start), self.tables.compute_cycles)
 
     def _beats(self, value: int) -> bool:
         return self.incumbent.beats(value)
@@ -283,19 +287,29 @@ class StructureSearch:
         """Return all next nodes that can still win, best first."""
         found: list[Branching] = []
         limit = bounds.tables.lattice.index(dict(zip(self.tables.problem.dims, node.tile, strict=True)))
-        for number, move in enumerate(self.moves[node.state]):
+        for number in range(len(self.moves[node.state])):
             for branching in self._branchings_of(bounds, node, number, limit):
-                if branching.index != limit or self._is_canonical(node, move.tensor, branching.level):
+                if branching.index != limit or self._is_canonical(bounds.tables, node, branching):
                     found.append(branching)
         found.sort(key=lambda branching: branching.key)
         return found
 
-    def _is_canonical(self, node: SearchNode, tensor: int, level: int) -> bool:
-        """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out)."""
+    def _is_canonical(self, tables: Tables, node: SearchNode, branching: Branching) -> bool:
+        """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out).
+
+        A node of an outer level may also follow one of an inner level, which has the spatial loops above both, where it
+        could not stand above these loops, or not at that cost.
+        """
         if not node.chain or (self.window is None and self.incumbent.keep == 1):
             return True
-        last = node.chain[-1]
-        return last.tile != node.tile or (last.level, last.tensor) < (level, tensor)
+        last, move = node.chain[-1], branching.move
+        if last.tile != node.tile or (last.level, last.tensor) < (branching.level, move.tensor):
+            return True
+        edge = move.edge_of(tables)
+        if not move.crossed or edge.plain is edge.crossed:
+            return False
+        above, below = (tuple(at(one, branching.index) for one in cost.costs) for cost in (edge.plain, edge.crossed))
+        return above != below
 
     def _branchings_of(
         self, bounds: BoundTables, node: SearchNode, number: int, limit: tuple[int, ...]
@@ -322,12 +336,12 @@ class StructureSearch:
             return []
         parts = [
             inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
-            for inside, total, here in zip(bounds.insides, totals, _sum(node.parts, tables.start), strict=True)
+            for inside, total, here in zip(bounds.insides, totals, added_up(node.parts, tables.start), strict=True)
         ]
         found: list[Branching] = []
         for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
-            value = measure.value(vector, tables.compute_cycles)
-            if self._beats(value):
+            value = measure.value_within_limits(vector, tables.compute_cycles)
+            if value is not None and self._beats(value):
                 found.append(Branching(value, move, number, level, tuple(row)))
         return found
 
@@ -337,7 +351,7 @@ class StructureSearch:
         if value is None or measure.is_front:
             return True
         parts: list[NDArray[np.float64]] = []
-        here = _sum(node.parts, self.tables.start)
+        here = added_up(node.parts, self.tables.start)
         for inside, total, own in zip(bounds.insides, totals, here, strict=True):
             floats = inside.arithmetic.floats(total)
             if floats is None:
@@ -353,7 +367,7 @@ class StructureSearch:
         tables, value = bounds.tables, self.incumbent.value
         if value is None or not self.multipliers or not wins.any():
             return wins
-        here = _sum(node.parts, tables.start)
+        here = added_up(node.parts, tables.start)
         parts = [
             lowered_sum(_floats(inside.arithmetic, total[wins]), own)
             for inside, total, own in zip(bounds.insides, totals, here, strict=True)
@@ -378,7 +392,8 @@ class StructureSearch:
         assert self.incumbent.value is not None
         spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
         total = through(priced, move, limit)
-        room = self.incumbent.value - self._value(tuple(0 for _ in node.parts))
+        tables = self.tables
+        room = self.incumbent.value - tables.measure.value(tables.start, tables.compute_cycles)
         most = room * multipliers.unit - (node.parts[0] * multipliers.unit + spent - multipliers.allowance)
         return _less(priced.arithmetic, total, most)
 
@@ -396,7 +411,3 @@ def _floats(arithmetic: Arithmetic, array: Numbers) -> NDArray[np.float64]:
 
 def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:
     return np.asarray(array < arithmetic.scalar(limit), dtype=np.bool_)
-
-
-def _covers(old: tuple[Parts, tuple[int, ...]], new: tuple[Parts, tuple[int, ...]]) -> bool:
-    return all(a <= b for a, b in zip(old[0] + old[1], new[0] + new[1], strict=True))

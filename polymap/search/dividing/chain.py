@@ -177,9 +177,10 @@ def _stops(
 ) -> Iterator[Tile]:
     """Yield the tiles of a block at which the spatial loops may stand, the moving nodes right below them."""
     places = {dim: place for (group, dim), place in tables.context.places if group == below}
+    divisors_of = tables.caches.memo(divisors)
     choices: list[list[int]] = []
     for d, dim in enumerate(tables.problem.dims):
-        between = [tile for tile in divisors(ends[0][d]) if tile % ends[1][d] == 0]
+        between = [tile for tile in divisors_of(ends[0][d]) if tile % ends[1][d] == 0]
         for position in moving:
             if dim in tables.problem.terms[chain[position].tensor].dims:
                 between = [tile for tile in between if tile == chain[position].tile[d]]
@@ -221,10 +222,12 @@ def _is_chain(tile: Tile, others: Sequence[Tile]) -> bool:
 def _chain_at(tables: Tables, chain: tuple[ChainNode, ...], tiles: tuple[Tile, ...]) -> Iterator[tuple[ChainNode, ...]]:
     """Yield the chain with its nodes at new tiles, if that is a chain; loops still pass through the old tiles."""
     nodes = [replace(node, tile=tile) for node, tile in zip(chain, tiles, strict=True)]
-    marks = [mark_at(node.tile) for node, tile in zip(chain, tiles, strict=True) if node.tile != tile]
-    moved = ordered_chain((*nodes, *dict.fromkeys(marks)))
-    if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
-        yield moved
+    marks = dict.fromkeys(mark_at(node.tile) for node, tile in zip(chain, tiles, strict=True) if node.tile != tile)
+    sorted_chain = ordered_chain((*nodes, *marks))
+    as_before = tuple(sorted((*marks, *nodes), key=_weight, reverse=True))  # spatial loops stay above the same nodes
+    for moved in (sorted_chain, as_before) if ordered_chain(chain) != chain else (sorted_chain,):
+        if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
+            yield moved
 
 
 def _one_loop_each(whole: Tile, chain: tuple[ChainNode, ...]) -> bool:
@@ -250,11 +253,11 @@ def _lower_places(tables: Tables, chain: tuple[ChainNode, ...], position: int) -
     if is_mark(node) or tables.problem.terms[node.tensor].is_window:
         yield node.tile
         return
-    ones = (1,) * len(node.tile)
+    ones, divisors_of = (1,) * len(node.tile), tables.caches.memo(divisors)
     floor = next((other.tile for other in chain[position + 1 :] if other.tensor == node.tensor), ones)
     choices: list[list[int]] = []
     for d, dim in enumerate(tables.problem.dims):
         own = node.tile[d]
         free = dim not in tables.problem.terms[node.tensor].dims
-        choices.append([v for v in reversed(divisors(own)) if v % floor[d] == 0] if free else [own])
+        choices.append([v for v in reversed(divisors_of(own)) if v % floor[d] == 0] if free else [own])
     yield from product(*choices)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ from polymap.arithmetic import INT64, Arithmetic, Kind, Numbers, arithmetic_for,
 from polymap.search.dividing.node_costs import (
     Context,
     StructureFactors,
+    covers_intrinsics,
     output_plans,
     read_weights,
     skips_level,
@@ -29,21 +29,15 @@ from polymap.search.dividing.node_costs import (
     zero_start,
 )
 from polymap.search.dividing.window_paths import (
-    Crossing,
+    WindowCounts,
     WindowModel,
-    least_loads,
-    least_messages,
-    least_union,
-    most_saved,
-    tile_index,
     unmerged,
-    window_model,
+    window_counts,
 )
 from polymap.search.objective import Measure
 from polymap.search.problem import (
     Component,
     IntArray,
-    Intrinsic,
     Lattice,
     Problem,
     Structure,
@@ -54,7 +48,7 @@ from polymap.search.problem import (
     restricted,
     standing_tiles,
 )
-from polymap.search.resources import never
+from polymap.search.resources import SearchCaches, never
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +92,8 @@ class TensorTable:
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
     """Everything that the bound of one structure needs. start: cost present before any node, per component;
-    arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached."""
+    arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached; caches: of the
+    search."""
 
     problem: Problem
     structure: Structure
@@ -111,12 +106,13 @@ class Tables:
     compute_cycles: int
     arithmetics: tuple[Arithmetic, ...]
     stop: Callable[[], bool]
+    caches: SearchCaches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Setting:
     """What the tables of all tensors share. whole: temporal extents per dim; steps: their product; counts: the dtype of
-    counts; arithmetics: how each component's costs are kept."""
+    counts; arithmetics: how each component's costs are kept; windows: counts of what is read through windows."""
 
     problem: Problem
     measure: Measure
@@ -127,6 +123,7 @@ class _Setting:
     steps: int
     counts: np.dtype[Any]
     arithmetics: tuple[Arithmetic, ...]
+    windows: WindowCounts
 
     @property
     def everywhere(self) -> NDArray[np.bool_]:
@@ -140,27 +137,39 @@ class _Setting:
 
 
 def _setting(
-    problem: Problem, structure: Structure, measure: Measure, context: Context, arithmetics: tuple[Arithmetic, ...]
+    problem: Problem,
+    structure: Structure,
+    measure: Measure,
+    context: Context,
+    arithmetics: tuple[Arithmetic, ...],
+    caches: SearchCaches,
 ) -> _Setting:
     """Return the setting of tables below the last tile of the context."""
     whole = dict(zip(problem.dims, context.tiles[0], strict=True))
-    lattice = lattice_below(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
+    lattice = caches.memo(lattice_below)(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
     factors = StructureFactors(problem, structure, context.places)
     counts = count_type(most_counted(problem.workload))
-    return _Setting(problem, measure, lattice, factors, context, whole, prod(whole.values()), counts, arithmetics)
+    steps, windows = prod(whole.values()), window_counts(caches)
+    return _Setting(problem, measure, lattice, factors, context, whole, steps, counts, arithmetics, windows)
 
 
 def build_tables(
-    problem: Problem, structure: Structure, measure: Measure, context: Context, stop: Callable[[], bool] = never
+    problem: Problem,
+    structure: Structure,
+    measure: Measure,
+    context: Context,
+    stop: Callable[[], bool] = never,
+    caches: SearchCaches | None = None,
 ) -> Tables:
-    """Return the tables of a structure below the last tile of the context."""
+    """Return the tables of a structure below the last tile of the context. caches: of the search (None: new ones)."""
+    caches = caches or SearchCaches()
     arithmetics = tuple(arithmetic_of(problem, component) for component in measure.components)
-    setting = _setting(problem, structure, measure, context, arithmetics)
+    setting = _setting(problem, structure, measure, context, arithmetics, caches)
     tensors = tuple(_tensor_table(setting, term) for term in problem.terms)
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-setting.steps // problem.arch.compute.per_cycle)
     shared = problem, structure, setting.factors, measure, context, setting.lattice
-    return Tables(*shared, tensors, start, cycles, arithmetics, stop)
+    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches)
 
 
 def arithmetic_of(problem: Problem, component: Component) -> Arithmetic:
@@ -175,7 +184,7 @@ def tables_below(tables: Tables, context: Context) -> Tables:
 
     What a node costs depends on the chain above it only for a tensor that is read through windows.
     """
-    setting = _setting(tables.problem, tables.structure, tables.measure, context, tables.arithmetics)
+    setting = _setting(tables.problem, tables.structure, tables.measure, context, tables.arithmetics, tables.caches)
     lattice = setting.lattice
     found = tuple(
         _tensor_table(setting, table.term) if table.term.is_window else _table_below(table, tables.lattice, lattice)
@@ -281,10 +290,7 @@ def _only(setting: _Setting, ok: NDArray[np.bool_], costs: tuple[Numbers, ...]) 
 def _allowed_by_rules(setting: _Setting, level: int) -> NDArray[np.bool_]:
     """Return where the rules let a node of a level stand."""
     problem, lattice, ok = setting.problem, setting.lattice, setting.everywhere
-    for rule in problem.rules:
-        if isinstance(rule, Intrinsic):
-            covered = lattice.values[rule.dim] * setting.factors.factor(rule.dim, level, problem.level_count)
-            ok = ok & (covered % rule.size == 0)
+    ok = ok & covers_intrinsics(setting.factors, level, lattice.values)
     standing = standing_tiles(problem.rules, lattice, setting.whole)
     return ok if standing is None else ok & standing
 
@@ -307,25 +313,13 @@ def _messages(setting: _Setting, term: TensorTerm, parent: int, level: int) -> I
     total = setting.ones * factors.messages(term, parent, level)
     for group in term.groups:
         if group.is_window and any(factors.factor(d, parent, level) > 1 for d in group.dims):
-            inner = lattice_below(tuple((dim, dict(setting.lattice.extents)[dim]) for dim in group.dims))
+            extent = dict(setting.lattice.extents)
+            inner = lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
             extents = tuple(setting.whole[dim] for dim in group.dims)
             crossings = tuple(factors.crossings(dim, parent, level, above=True) for dim in group.dims)
-            known = _messages_at(group.coefficients, extents, inner.extents, crossings)
-            total = total * known[tile_index(setting.lattice, inner)]
+            known = setting.windows.messages_below(group.coefficients, extents, inner.extents, crossings)
+            total = total * known[setting.windows.tile_index(setting.lattice, inner)]
     return total
-
-
-@lru_cache(maxsize=4096)
-def _messages_at(
-    coefficients: tuple[int, ...],
-    extents: tuple[int, ...],
-    inner: tuple[tuple[str, int], ...],
-    crossings: tuple[tuple[Crossing, ...], ...],
-) -> IntArray:
-    """Return the messages along a group at every tile of the lattice below `inner`, in its order."""
-    lattice = lattice_below(inner)
-    points = [tuple(lattice.point(index).values()) for index in np.ndindex(lattice.shape)]
-    return np.array([least_messages(coefficients, extents, point, crossings) for point in points], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -361,12 +355,12 @@ def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int, *,
         return _NodeLoads(held * trips, held * trips, held)
     extents = tuple((dim, setting.whole[dim]) for dim in windows)
     seen = tuple(factors.crossings(dim, parent, level, above=above) for dim in windows)
-    fills = window_model(groups, extents, unmerged(seen))
+    fills = setting.windows.window_model(groups, extents, unmerged(seen))
     loads, stands = _window_loads(setting, term, fills)
-    size = np.where(stands, fills.overlaps.size[tile_index(lattice, fills.pairs.lattice)], 0)
+    size = np.where(stands, fills.overlaps.size[setting.windows.tile_index(lattice, fills.pairs.lattice)], 0)
     reads = loads
     if factors.unites(parent, level):
-        reads, _ = _window_loads(setting, term, window_model(groups, extents, seen))
+        reads, _ = _window_loads(setting, term, setting.windows.window_model(groups, extents, seen))
     return _NodeLoads(held * loads, held * reads, held * size, stands)
 
 
@@ -379,14 +373,14 @@ def _window_loads(setting: _Setting, term: TensorTerm, model: WindowModel) -> tu
     other = [d for d, dim in enumerate(dims) if dim not in term.dims]
     marks = [model.point(dict(zip(dims, tile, strict=True))) for tile in context.tiles]
     repeats, trips = (_iterations(setting, own) for own in (other, plain))
-    where = tile_index(lattice, model.pairs.lattice)
-    loads, again, feasible = least_loads(model, marks[-1])
+    where = setting.windows.tile_index(lattice, model.pairs.lattice)
+    loads, again, feasible = setting.windows.least_loads(model, marks[-1])
     stands = feasible[where]
     first = (loads[where] + (repeats - 1) * again[where]) * trips
     outside = setting.steps // prod(context.tiles[-1])
     if outside == 1:
         return first, stands
-    saved = _saved_outside(context, model, marks, plain, other)
+    saved = _saved_outside(setting, model, marks, plain, other)
     return first * outside - np.where(stands & (trips == 1), saved[where], 0), stands
 
 
@@ -400,17 +394,17 @@ def _iterations(setting: _Setting, dims: list[int]) -> IntArray:
 
 
 def _saved_outside(
-    context: Context, model: WindowModel, marks: list[int], plain: list[int], other: list[int]
+    setting: _Setting, model: WindowModel, marks: list[int], plain: list[int], other: list[int]
 ) -> IntArray:
     """Return the most that overlaps save in the loops between the chain's tiles, per window tile that divides the last
     of these; loops over a plain dim of the tensor change the whole tile, so that nothing is kept outside them."""
-    saved = np.zeros(len(model.overlaps.size), dtype=np.int64)
+    context, saved = setting.context, np.zeros(len(model.overlaps.size), dtype=np.int64)
     for position in range(len(marks) - 1, 0, -1):
         inner, outer = context.tiles[position], context.tiles[position - 1]
         after = prod(context.tiles[0]) // prod(outer)
         trips = prod(outer[d] // inner[d] for d in plain)
         repeat = prod(outer[d] // inner[d] for d in other)
-        saved = saved + most_saved(model, marks[position], marks[position - 1], repeat, after * trips)
+        saved = saved + setting.windows.most_saved(model, marks[position], marks[position - 1], repeat, after * trips)
         if trips > 1:
             break
     return saved
@@ -437,8 +431,8 @@ def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, 
         if group.is_window:
             extents, ones = tuple(setting.whole[dim] for dim in group.dims), (1,) * len(group.dims)
             crossings = tuple(factors.crossings(dim, holder, last, above=True) for dim in group.dims)
-            messages *= least_messages(group.coefficients, extents, ones, crossings)
-            messages *= least_union(group.coefficients, extents, ones, crossings)
+            messages *= setting.windows.least_messages(group.coefficients, extents, ones, crossings)
+            messages *= setting.windows.least_union(group.coefficients, extents, ones, crossings)
     weights = [read_weights(factors, term, component, holder, last) for component in setting.measure.components]
     return tuple(read * messages * setting.steps for _, read, _ in weights)
 

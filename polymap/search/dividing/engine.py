@@ -1,26 +1,53 @@
-"""Best-first search over structures: the next structure's bound is the bound of all that is left."""
+"""Best-first search over structures: the next structure's bound is the bound of all that is left.
+
+A step on an entry of the queue works out the bound of a structure further, or searches its trees.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, product
 from math import prod
 
-from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
+from polymap.search.dividing.bounds import Multipliers, first_states, least_from, root_bound
+from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
 from polymap.search.dividing.cost_tables import build_tables
-from polymap.search.dividing.lagrange import improve_multipliers
+from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import root_context
+from polymap.search.dividing.node_costs import Places, StructureFactors, root_context
 from polymap.search.dividing.progress import Count, Front, Incumbent, Polish, StructureFates
-from polymap.search.dividing.queue_steps import Entry, Stage, StopPoint, StopPoints, least_value, places_of, step_on
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
-from polymap.search.objective import INFEASIBLE, Measure
+from polymap.search.dividing.tuning import TUNING
+from polymap.search.objective import Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
-from polymap.search.resources import OutOfTime, Processes, Stop, Work
+from polymap.search.resources import OutOfTime, Processes, SearchCaches, Stop, Work
+
+Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops
+
+
+class Stage(IntEnum):
+    """How much of a structure's bound is worked out: tensor by tensor, all tensors together, spatial loops placed."""
+
+    SINGLE_TENSORS = 0
+    ALL_TENSORS = 1
+    PLACED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StopPoint:
+    """Where the search inside an entry was ended: its multipliers, which first state, the way down from there."""
+
+    multipliers: tuple[Multipliers, ...]
+    start: int
+    way: BranchPath
+
+
+StopPoints = dict[Entry, StopPoint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +70,6 @@ class Outcome:
 
 
 ALONE = Processes()
-AT_ONCE = 4096  # structures bounded between two looks at the clock
-STEPS_ALONE = 64  # steps of a search before it is worth starting processes
-WINDOW = 16  # steps that processes have before them at any time
-DRAWN = 1500  # mappings scored at most where no chain of least cost fits
-WORTHWHILE = 300  # a search that is smaller is over sooner than drawing mappings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +100,29 @@ def solve(
     work: Work | None = None,
     polish: Polish | None = None,
     draw: Draw | None = None,
+    caches: SearchCaches | None = None,
     *,
     looks_first: bool = True,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome to go on from, by a step at least. processes: those that share a long search. work: counts the
-    steps, and ends it where none is left. polish: looks for better trees. draw: returns the best of so many mappings
-    drawn, asked where no chain of least cost fits. looks_first: whether a tree is looked for before bounds.
+    before: an outcome to go on from, by a step at least. processes: share a long search. work: counts the steps, and
+    ends it where none is left. polish: looks for better trees. draw: the best of so many drawn mappings, asked where no
+    chain of least cost fits. looks_first: whether a tree is looked for before all structures are bounded.
     """
-    incumbent = _incumbent(measure, out_of_time, keep, before, work or Work())
-    incumbent.polish, least = None if keep > 1 or measure.is_front else polish, 0
+    known, least = () if before is None else before.found, 0
+    incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches())
     incumbent.told = lambda: report(tuple(incumbent.found), least)
+    incumbent.polish = None if keep > 1 or measure.is_front else polish
     state = _initial_state(problem, measure, incumbent, report, before, draw, looks_first=looks_first)
-    first = int(before is not None and before.rest is not None)  # turn at which a limit may end it
+    first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
-        if turn == STEPS_ALONE and processes.count > 1:
+        if turn == TUNING.steps_alone and processes.count > 1:
             return _parallel_outcome(_StepContext(problem, measure, keep, out_of_time), state, report, processes)
         if not _has_entry(problem, measure, state):
             break
-        bound, stage, number, _ = entry = heappop(state.queue)
+        bound, _, number, _ = entry = heappop(state.queue)
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
                 state.queue.append(entry)
@@ -107,26 +131,38 @@ def solve(
                 break
             continue
         report(tuple(incumbent.found), least := bound if state.known else 0)
-        incumbent.count(0)
-        try:
-            if turn >= first and (incumbent.found or -stage < Stage.PLACED) and incumbent.out_of_time():
-                raise OutOfTime
-            structure = state.structures[number]
-            state.replace(entry, tuple(step_on(problem, measure, structure, entry, incumbent, state.stop_points)))
-        except OutOfTime:
-            state.queue.append(entry)
+        if not _has_stepped(problem, measure, state, entry, incumbent, may_end=turn >= first):
             return state.ended()
     return state.ended() if state.is_partly_bounded else state.outcome(())
 
 
-def _incumbent(measure: Measure, out_of_time: Stop, keep: int, before: Outcome | None, work: Work) -> Incumbent:
+def _has_stepped(
+    problem: Problem, measure: Measure, state: _State, entry: Entry, incumbent: Incumbent, *, may_end: bool
+) -> bool:
+    """Replace an entry, which was taken off the queue, by what a step makes of it; False where time ends before it
+    (then the entry is back). may_end: whether a limit may end the search now."""
+    incumbent.count(0)
+    try:
+        if may_end and (incumbent.found or -entry[1] < Stage.PLACED) and incumbent.out_of_time():
+            raise OutOfTime
+        steps = step_on(problem, measure, state.structures[entry[2]], entry, incumbent, state.stop_points)
+        state.replace(entry, tuple(steps))
+    except OutOfTime:
+        state.queue.append(entry)
+        return False
+    return True
+
+
+def _incumbent(
+    measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work, caches: SearchCaches
+) -> Incumbent:
     def stop() -> bool:
         return work.is_spent() or out_of_time()
 
-    incumbent = Incumbent(stop, keep, work=work)
+    incumbent = Incumbent(stop, keep, work=work, caches=caches)
     if measure.is_front:
-        incumbent = Front(stop, work=work, parts=len(measure.shares), digit=measure.digit)
-    for value, completed in () if before is None else before.found:
+        incumbent = Front(stop, work=work, caches=caches, parts=len(measure.shares), digit=measure.digit)
+    for value, completed in found:
         incumbent.add(value, completed)
     return incumbent
 
@@ -139,6 +175,7 @@ class _StepContext:
     measure: Measure
     keep: int
     stop: Stop
+    caches: SearchCaches = field(default_factory=SearchCaches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +276,7 @@ class _State:
 
 def _step_result(bench: _StepContext, task: _StepTask) -> _StepResult:
     """Do one step of at most so many nodes, knowing the trees that were found before."""
-    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, task.found, Work(task.most))
+    incumbent = _incumbent(bench.measure, bench.stop, bench.keep, task.found, Work(task.most), bench.caches)
     stop_points = {} if task.stop_point is None else {task.entry: task.stop_point}
     try:
         if bench.stop():
@@ -265,8 +302,8 @@ def _step_task(state: _State, entry: Entry) -> _StepTask:
 
 
 def _parallel_outcome(bench: _StepContext, state: _State, report: Report, processes: Processes) -> Outcome:
-    """Go on with a search in several processes. Each step knows what all steps but the WINDOW - 1 before it have found:
-    the answer does not depend on which process is faster."""
+    """Go on with a search in several processes. A step knows what all steps but the `steps_ahead` - 1 right before it
+    have found: the answer does not depend on which process is faster."""
     queue, incumbent = state.queue, state.incumbent
     from polymap.search.resources import WorkerPool  # loads multiprocessing, which few searches need
 
@@ -276,7 +313,7 @@ def _parallel_outcome(bench: _StepContext, state: _State, report: Report, proces
         while True:
             if not queue:
                 _has_entry(bench.problem, bench.measure, state)
-            while queue and pool.waiting < WINDOW and not incumbent.out_of_time():
+            while queue and pool.waiting < TUNING.steps_ahead and not incumbent.out_of_time():
                 entry = heappop(queue)
                 if not incumbent.beats(entry[0]):
                     state.fates.prune([entry[2]])
@@ -336,15 +373,17 @@ def _first_trees(
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
-            bounds = bound_tables(build_tables(problem, structure, measure, context, stop), (), stop=stop)
+            bounds = bound_tables(
+                build_tables(problem, structure, measure, context, stop, incumbent.caches), (), stop=stop
+            )
             if least_value(bounds) is not None:
                 improve_multipliers(StructureSearch(bounds.tables, (), incumbent), bounds.insides[0], None)
         except OutOfTime:
             break
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
         left = incumbent.work.left
-        budget = min(DRAWN, _size(problem, structures), DRAWN if left is None else left)
-        drawn = None if draw is None or budget < WORTHWHILE else draw(budget)
+        budget = min(TUNING.drawn, _size(problem, structures), TUNING.drawn if left is None else left)
+        drawn = None if draw is None or budget < TUNING.worthwhile else draw(budget)
         if drawn is not None:
             incumbent.work.add(budget)
             incumbent.add(*drawn)
@@ -370,13 +409,125 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
     first, work = state.bounded or 0, state.incumbent.work
     last = len(state.structures) if work.left is None else min(len(state.structures), first + 1 + work.left // 2)
     while first < last and not (first and state.incumbent.out_of_time()):
-        most = min(AT_ONCE, last - first)
+        most = min(TUNING.bounded_at_once, last - first)
         some = state.structures[first : first + most]
-        for number, bound in enumerate(single_tensor_bounds(problem, measure, some), first):
-            fits = bound is not None and bound < INFEASIBLE
-            state.fates.begun(number, fits=fits)
-            if bound is not None and fits:
+        for number, bound in enumerate(single_tensor_bounds(problem, measure, some, state.incumbent.caches), first):
+            state.fates.begun(number, fits=bound is not None)
+            if bound is not None:
                 heappush(state.queue, (bound, -Stage.SINGLE_TENSORS, number, ()))
         first += len(some)
         work.add(len(some))
     state.bounded = first
+
+
+def least_value(bounds: BoundTables) -> int | None:
+    """Return a lower bound of the objective over all mappings below the top (None: none fits)."""
+    whole: list[int] = []
+    for inside, start in zip(bounds.insides, bounds.tables.start, strict=True):
+        part = root_bound(bounds.tables, inside)[0]
+        if part is None:
+            return None
+        whole.append(part + start)
+    return bounds.tables.measure.value_within_limits(tuple(whole), bounds.tables.compute_cycles)
+
+
+def step_on(
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    entry: Entry,
+    incumbent: Incumbent,
+    stop_points: StopPoints,
+) -> Iterator[Entry]:
+    """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent; where limits end
+    it inside, a stop point is kept."""
+    bound, stage, number, places = entry
+    if -stage == Stage.PLACED:
+        ended = _solve_places(problem, measure, structure, places, incumbent, stop_points.get(entry))
+        if ended is not None:
+            stop_points[entry] = ended
+            raise OutOfTime
+        stop_points.pop(entry, None)
+        return
+    for own, then, _, where in _next_entries(problem, measure, structure, number, Stage(-stage + 1), incumbent):
+        yield max(own, bound), then, number, where
+
+
+def _next_entries(
+    problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage, incumbent: Incumbent
+) -> Iterator[Entry]:
+    """Yield the queue's entries for a structure at the next stage; what fits nowhere yields none."""
+    choices = places_of(problem, structure)
+    if len(choices) == 1:
+        stage = Stage.PLACED
+    elif stage is Stage.ALL_TENSORS:
+        choices = ((),)
+    for places in choices:
+        context = root_context(problem, structure, places)
+        tables = build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches)
+        bound = least_value(bound_tables(tables, ()))
+        if bound is not None:
+            yield bound, -stage, number, places
+
+
+def _solve_places(
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    places: Places,
+    incumbent: Incumbent,
+    stop_point: StopPoint | None,
+) -> StopPoint | None:
+    """Search all trees of a structure with these places; return where that was ended, if it was. stop_point: where an
+    earlier search was ended, from which this one goes on."""
+    context = root_context(problem, structure, places)
+    tables = build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches)
+    bounds = bound_tables(tables, ())
+    search = StructureSearch(tables, (), incumbent)
+    multipliers = () if stop_point is None else stop_point.multipliers
+    if stop_point is None or not stop_point.way:
+        multipliers, refuted = _first_multipliers(search, bounds)
+        if refuted:
+            return None
+    if multipliers:
+        search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
+        if not measure.is_linear and is_refuted(search, bounds):
+            return None
+    known = {first: least_from(tables, bounds.insides[0], first) for first in first_states(tables)}
+    order = sorted(known, key=lambda state: (known[state] is None, known[state] or 0))
+    begin = 0 if stop_point is None else stop_point.start
+    for number, first in enumerate(order[begin:], begin):
+        try:
+            search.run(bounds, first, None if stop_point is None or number > begin else stop_point.way)
+        except OutOfTime:
+            return StopPoint(multipliers, number, search.ended_at())
+    return None
+
+
+def _first_multipliers(search: StructureSearch, bounds: BoundTables) -> tuple[tuple[Multipliers, ...], bool]:
+    """Return the multipliers for the search of a structure, and whether there is nothing left to search."""
+    tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
+    if not measure.is_linear:
+        multipliers = tradeoff_multipliers(search, bounds, incumbent.multipliers)
+        incumbent.multipliers = multipliers or incumbent.multipliers
+        return multipliers, False
+    constant = measure.value(tables.start, tables.compute_cycles)
+    limit = None if incumbent.value is None else incumbent.value - constant
+    start = incumbent.multipliers[0] if incumbent.multipliers else None
+    found, finished, bound = improve_multipliers(search, bounds.insides[0], limit, start)
+    multipliers = () if found is None else (found,)
+    incumbent.multipliers = multipliers or incumbent.multipliers
+    return multipliers, finished or (incumbent.value is not None and bound + constant >= incumbent.value)
+
+
+def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
+    """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops."""
+    windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
+    choices: list[list[tuple[tuple[int, str], int]]] = []
+    whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
+    factors = StructureFactors(problem, structure)
+    for below in factors.groups():
+        for dim in windows:
+            if factors.group_factor(dim, below) > 1:
+                choices.append([((below, dim), place) for place in divisors(whole[dim])])
+    return tuple(product(*choices))

@@ -27,6 +27,7 @@ from polymap.search.dividing.bounds import (
 from polymap.search.dividing.branch_and_bound import BoundTables, SearchNode, StructureSearch, root_node, step, through
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.cost_tables import Tables
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.objective import (
     Tradeoff,
     has_estimate,
@@ -38,13 +39,6 @@ from polymap.search.objective import (
     weakest_cycles,
 )
 from polymap.search.problem import most_costed
-
-ROUNDS = 10
-FIRST_ROUNDS = 3  # after these, multipliers that have closed less than a third of the way to the limit are not improved
-FAR = 20  # a round that gains less than 1/FAR of what is missing is idle,
-IDLE_ROUNDS = 3  # and after so many in a row no more are tried
-MOST_TRADEOFFS = 3
-FLOAT_BITS = 900  # multipliers are tried as floats, which end at 2^1024; costs that are longer go without
 
 
 def shared_levels(tables: Tables) -> tuple[int, ...]:
@@ -202,11 +196,11 @@ def improve_multipliers(
         return None, search.window is None and search.incumbent.keep == 1 and not tables.measure.limits, bound
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
-    if max(bound, limit or 0).bit_length() > FLOAT_BITS:
+    if max(bound, limit or 0).bit_length() > TUNING.float_bits:
         return best, False, bound
-    for done in range(ROUNDS):
-        far = done >= FIRST_ROUNDS and _is_far(bound, best_bound, limit)
-        if idle == IDLE_ROUNDS or far or search.incumbent.out_of_time():
+    for done in range(TUNING.rounds):
+        far = done >= TUNING.first_rounds and _is_far(bound, best_bound, limit)
+        if idle == TUNING.idle_rounds or far or search.incumbent.out_of_time():
             break
         if trial is None:
             missing = max((bound + bound // 20 if limit is None else limit) - best_bound, bound / 10_000)
@@ -216,7 +210,7 @@ def improve_multipliers(
             best, best_bound = trial.multipliers, max(best_bound, trial.bound)
         else:
             scale /= 2
-        idle = idle + 1 if limit is not None and gain * FAR < limit - best_bound else 0
+        idle = idle + 1 if limit is not None and gain * TUNING.least_gain < limit - best_bound else 0
         if limit is not None and best_bound >= limit:
             break
         node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
@@ -279,7 +273,7 @@ def tradeoff_multipliers(
     known = [(float(whole[0]), 0.0)]
     found: list[Multipliers] = []
     asked: set[float] = set()
-    while len(found) < MOST_TRADEOFFS and cycles not in asked and incumbent.value is not None:
+    while len(found) < TUNING.tradeoffs and cycles not in asked and incumbent.value is not None:
         asked.add(cycles)
         energy = Fraction(incumbent.value) / Fraction(cycles) ** powers.cycles
         limit = ceil(energy - measure.leak * Fraction(cycles)) - measure.fixed_energy - tables.start[0]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise, permutations, product
 from math import prod
 
@@ -27,9 +26,9 @@ from polymap.search.dividing.chain import (
     trips_of,
 )
 from polymap.search.dividing.cost_tables import Tables
-from polymap.search.dividing.node_costs import read_weights
-from polymap.search.dividing.window_paths import Crossing, DimView, dim_view, tile_counts, tile_messages
-from polymap.search.problem import Intrinsic, TensorTerm, inside_of, may_stand, ordered
+from polymap.search.dividing.node_costs import added_up, covers, covers_intrinsics, read_weights
+from polymap.search.dividing.window_paths import Crossing, DimView, window_counts
+from polymap.search.problem import TensorTerm, inside_of, may_stand, ordered
 
 Vector = tuple[int, ...]
 
@@ -80,18 +79,14 @@ def undominated(vectors: Sequence[Vector]) -> list[int]:
     """Return the positions of the vectors that no other one covers, the first of equal ones."""
     kept: list[int] = []
     for i, new in enumerate(vectors):
-        if not any(_covers(vectors[k], new) for k in kept):
-            kept = [k for k in kept if not _covers(new, vectors[k])] + [i]
+        if not any(covers(vectors[k], new) for k in kept):
+            kept = [k for k in kept if not covers(new, vectors[k])] + [i]
     return kept
 
 
-def _covers(old: Vector, new: Vector) -> bool:
-    return all(a <= b for a, b in zip(old, new, strict=True))
-
-
 def value_of(tables: Tables, completed: CompletedMapping) -> int:
-    """Return the objective of a mapping, scaled."""
-    return tables.measure.value(_sum(completed.parts, tables.start), tables.compute_cycles)
+    """Return the objective of a mapping, scaled, limits aside."""
+    return tables.measure.value(added_up(completed.parts, tables.start), tables.compute_cycles)
 
 
 def _chain_mappings(
@@ -113,8 +108,10 @@ def _chain_mappings(
         if not all(path.fits(node, free_bits) for node in chain):
             continue
         for parts, orders in path.best_orders(blocks, below):
-            total = _sum(fixed, parts)
-            value = tables.measure.value(_sum(total, tables.start), tables.compute_cycles)
+            total = added_up(fixed, parts)
+            value = tables.measure.value_within_limits(added_up(total, tables.start), tables.compute_cycles)
+            if value is None:
+                continue
             if tables.measure.is_front or not best or value < best[0][0]:
                 best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
     kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
@@ -134,18 +131,8 @@ def _may_stand(tables: Tables, node: ChainNode) -> bool:
         return True
     if not may_stand(problem.rules, problem.dims, node.tile, tables.context.tiles[0]):
         return False
-    sizes = {rule.dim: rule.size for rule in problem.rules if isinstance(rule, Intrinsic)}
-    if is_mark(node) or not sizes:
-        return True
-    covered = (
-        tile * tables.factors.factor(dim, node.level, problem.level_count)
-        for dim, tile in zip(problem.dims, node.tile, strict=True)
-    )
-    return all(own % sizes.get(dim, 1) == 0 for dim, own in zip(problem.dims, covered, strict=True))
-
-
-def _sum(first: Vector, second: Vector) -> Vector:
-    return tuple(a + b for a, b in zip(first, second, strict=True))
+    tiles = dict(zip(problem.dims, node.tile, strict=True))
+    return is_mark(node) or bool(covers_intrinsics(tables.factors, node.level, tiles))
 
 
 def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -> Iterator[Placed]:
@@ -212,6 +199,7 @@ class _WindowPath:
         self._placed = placed
         self._factors = tables.factors
         self._windows = tuple(group for group in term.groups if group.is_window)
+        self._counts = window_counts(tables.caches)
 
     def fits(self, node: ChainNode, free_bits: tuple[int | None, ...]) -> bool:
         """Return whether a node of the window tensor fits into what the other tensors leave (others do)."""
@@ -232,12 +220,12 @@ class _WindowPath:
                 nodes.append(node)
                 holder = max(holder, block.node.level)
                 cost = node.cost(self._size(node))
-                labels = [(_sum(vector, cost), orders) for vector, orders in labels]
+                labels = [(added_up(vector, cost), orders) for vector, orders in labels]
             labels = self._through_block(block, nodes, labels, inside)
         final = self._weighted_node(holder, problem.level_count, (1,) * len(problem.dims))
         steps = prod(self._tables.context.tiles[0])
         each = tuple(cost * steps for cost in final.cost(self._size(final)))
-        return [(_sum(vector, each), orders) for vector, orders in labels]
+        return [(added_up(vector, each), orders) for vector, orders in labels]
 
     def _through_block(self, block: Block, nodes: list[_WindowNode], labels: list[Label], below: Inside) -> list[Label]:
         """Return the labels after the block's loops, innermost added first."""
@@ -300,23 +288,23 @@ class _WindowPath:
         node = self._placed_node(parent, level, tile)
         messages = self._factors.messages(term, parent, level)
         for group in self._windows:
-            messages *= tile_messages(group.coefficients, self._views(node, tile, group.dims))
+            messages *= self._counts.tile_messages(group.coefficients, self._views(node, tile, group.dims))
         each = [read_weights(self._factors, term, component, parent, level) for component in tables.measure.components]
         size = self._size(node)[0] if any(held for _, _, held in each) else 0
         weights = tuple((written, messages * read) for written, read, _ in each)
         return _WindowNode(tile, node.plain, node.dims, weights, tuple(size * held for _, _, held in each))
 
     def _views(self, node: _WindowNode, inside: Vector, dims: tuple[str, ...]) -> tuple[DimView, ...]:
-        names = self._tables.problem.dims
-        return tuple(_view(node.tile[names.index(dim)], inside[names.index(dim)], *node.dims[dim]) for dim in dims)
+        names, view = self._tables.problem.dims, self._counts.dim_view
+        return tuple(view(node.tile[names.index(dim)], inside[names.index(dim)], *node.dims[dim]) for dim in dims)
 
     def _size(self, node: _WindowNode) -> Amounts:
         """Return the elements that one instance of the node holds, and those of one message that loads it whole."""
         fills = reads = node.plain
         for group in self._windows:
             views = self._views(node, node.tile, group.dims)
-            fills *= tile_counts(group.coefficients, views, united=False)[0]
-            reads *= tile_counts(group.coefficients, views)[0]
+            fills *= self._counts.tile_counts(group.coefficients, views, united=False)[0]
+            reads *= self._counts.tile_counts(group.coefficients, views)[0]
         return fills, reads
 
     def _overlap(self, node: _WindowNode, inside: Vector, carried: int) -> Amounts:
@@ -332,22 +320,17 @@ class _WindowPath:
             views = self._views(node, inside, group.dims)
             position = group.dims.index(dims[carried]) if dims[carried] in group.dims else None
             for united in (False, True):
-                _, outside, own = tile_counts(group.coefficients, views, united=united)
+                _, outside, own = self._counts.tile_counts(group.coefficients, views, united=united)
                 kept = outside if position is None else own[position]
                 fills, reads = (fills, reads * kept) if united else (fills * kept, reads)
         return fills, reads
 
 
-@lru_cache(maxsize=100_000)
-def _view(tile: int, inside: int, crossings: tuple[Crossing, ...], order: tuple[tuple[int, int], ...]) -> DimView:
-    return dim_view(tile, inside, crossings, order)
-
-
 def _keep(front: list[OpenLabel], new: OpenLabel) -> None:
     """Add a label to a front unless one covers it; those that it covers go."""
-    if any(_covers(old[0], new[0]) for old in front):
+    if any(covers(old[0], new[0]) for old in front):
         return
-    front[:] = [old for old in front if not _covers(new[0], old[0])]
+    front[:] = [old for old in front if not covers(new[0], old[0])]
     front.append(new)
 
 

@@ -6,14 +6,17 @@ with one entry per structure; how many elements there are is for whoever asks (d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from polymap.search.dividing.window_paths import Crossing
-from polymap.search.problem import Component, FanoutClass, IntArray, Problem, Structure, TensorTerm
+from polymap.search.problem import Component, FanoutClass, IntArray, Intrinsic, Problem, Structure, TensorTerm
 
 Factor = TypeVar("Factor", int, IntArray)
 Places = tuple[tuple[tuple[int, str], int], ...]
@@ -111,6 +114,28 @@ class StructureFactors(SpatialFactors[int]):
     def group_factor(self, dim: str, below: int) -> int:
         """Return the dim's factor over one group."""
         return self.factor(dim, below - 1, below)
+
+
+def covers_intrinsics(
+    factors: StructureFactors, level: int, tiles: Mapping[str, int] | Mapping[str, IntArray]
+) -> bool | NDArray[np.bool_]:
+    """Return whether (or where) a node of a level with these temporal tiles covers multiples of the intrinsic sizes."""
+    ok: bool | NDArray[np.bool_] = True
+    for rule in factors.problem.rules:
+        if isinstance(rule, Intrinsic):
+            covered = tiles[rule.dim] * factors.factor(rule.dim, level, factors.problem.level_count)
+            ok = ok & (covered % rule.size == 0)
+    return ok
+
+
+def added_up(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the sum of two costs, component by component."""
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def covers(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Return whether no entry of `old` is larger than that of `new` (Pareto dominance, equality included)."""
+    return all(a <= b for a, b in zip(old, new, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

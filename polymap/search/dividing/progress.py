@@ -11,8 +11,9 @@ from typing import Protocol
 
 from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.objective import INFEASIBLE, part_values
-from polymap.search.resources import Work
+from polymap.search.dividing.node_costs import covers
+from polymap.search.objective import part_values
+from polymap.search.resources import SearchCaches, Work
 
 
 class Polish(Protocol):
@@ -28,7 +29,8 @@ class Incumbent:
     """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
 
     multipliers: those that served the last structure. work: what the search has done. told: called whenever what is
-    found changes. polish: what looks for better trees near the best one, a little after each step.
+    found changes. polish: what looks for better trees near the best one, a little after each step. caches: what the
+    search remembers.
     """
 
     out_of_time: Callable[[], bool]
@@ -39,6 +41,7 @@ class Incumbent:
     work: Work = field(default_factory=Work)
     told: Callable[[], None] | None = None
     polish: Polish | None = None
+    caches: SearchCaches = field(default_factory=SearchCaches)
 
     def count(self, nodes: int = 1) -> None:
         """Count a step of the search: nodes of its tree that were visited (0: a structure was bounded)."""
@@ -64,9 +67,10 @@ class Incumbent:
     def completed(self) -> CompletedMapping | None:
         return self.found[0][1] if self.found else None
 
-    def beats(self, value: int) -> bool:
-        """Return whether a tree of this value improves on what was found, or one with this bound may."""
-        return value < INFEASIBLE and (self.value is None or value < self.value)
+    def beats(self, value: int | None) -> bool:
+        """Return whether a tree of this value improves on what was found, or one with this bound may (None: it breaks a
+        limit)."""
+        return value is not None and (self.value is None or value < self.value)
 
     def add(self, value: int, completed: CompletedMapping) -> None:
         """Take a tree in, unless it is known already; the worst one goes where there are too many."""
@@ -98,26 +102,22 @@ class Front(Incumbent):
     def is_ordered(self) -> bool:
         return False
 
-    def beats(self, value: int) -> bool:
+    def beats(self, value: int | None) -> bool:
         """Return whether no tree of the front is as good in every part."""
-        if value >= INFEASIBLE:
+        if value is None:
             return False
         new = part_values(value, self.parts, self.digit)
-        return not any(_covers(point, new) for point in self._points)
+        return not any(covers(point, new) for point in self._points)
 
     def add(self, value: int, completed: CompletedMapping) -> None:
         """Take a tree in that beats the front; those that it covers go."""
         new = part_values(value, self.parts, self.digit)
-        self.found[:] = [item for item in self.found if not _covers(new, part_values(item[0], self.parts, self.digit))]
+        self.found[:] = [item for item in self.found if not covers(new, part_values(item[0], self.parts, self.digit))]
         self.found.append((value, completed))
         self.found.sort(key=lambda item: item[0])
         self._points[:] = [part_values(item[0], self.parts, self.digit) for item in self.found]
         if self.told is not None:
             self.told()
-
-
-def _covers(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
-    return all(a <= b for a, b in zip(old, new, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,23 +26,28 @@ from polymap.search.dividing.node_costs import (
     update_terms,
     zero_start,
 )
-from polymap.search.dividing.window_paths import Crossing, least_messages, least_union, unmerged
+from polymap.search.dividing.window_paths import Crossing, WindowCounts, unmerged, window_counts
 from polymap.search.objective import Measure
 from polymap.search.problem import Component, IndexGroup, IntArray, Problem, Structure, TensorTerm
+from polymap.search.resources import SearchCaches
 
 _Crossings = tuple[tuple[Crossing, ...], ...]
-_Count = Callable[[tuple[int, ...], tuple[int, ...], _Crossings], int]
+_Count = Callable[[WindowCounts, tuple[int, ...], tuple[int, ...], _Crossings], int]
 
 
-def single_tensor_bounds(problem: Problem, measure: Measure, structures: tuple[Structure, ...]) -> list[int | None]:
-    """Return per structure a lower bound of the objective (scaled) over all its mappings (None: none fits)."""
+def single_tensor_bounds(
+    problem: Problem, measure: Measure, structures: tuple[Structure, ...], caches: SearchCaches | None = None
+) -> list[int | None]:
+    """Return per structure a lower bound of the objective (scaled) over all its mappings (None: none fits). caches: of
+    the search (None: new ones)."""
+    counts = window_counts(caches or SearchCaches())
     parts: list[list[int]] = []
     feasible = np.ones(len(structures), dtype=np.bool_)
     batches: dict[Arithmetic, StructureBatch] = {}
     for component in measure.components:
         arithmetic = plain_arithmetic(problem, component)
         if arithmetic not in batches:
-            batches[arithmetic] = StructureBatch(problem, structures, arithmetic)
+            batches[arithmetic] = StructureBatch(problem, structures, arithmetic, counts)
         batch = batches[arithmetic]
         total: IntArray = np.zeros(len(structures), dtype=batch.arithmetic.dtype)
         for term in problem.terms:
@@ -54,8 +59,8 @@ def single_tensor_bounds(problem: Problem, measure: Measure, structures: tuple[S
     for number, structure in enumerate(structures):
         steps = prod(problem.extents) // prod(prod(row) for row in structure.classes)
         cycles = -(-steps // problem.arch.compute.per_cycle)
-        value = measure.value(tuple(part[number] for part in parts), cycles) if feasible[number] else None
-        found.append(value)
+        own = tuple(part[number] for part in parts)
+        found.append(measure.value_within_limits(own, cycles) if feasible[number] else None)
     return found
 
 
@@ -68,12 +73,14 @@ def plain_arithmetic(problem: Problem, component: Component) -> Arithmetic:
 class StructureBatch(SpatialFactors[IntArray]):
     """Structures side by side: arrays with one entry per structure, in one arithmetic."""
 
-    def __init__(self, problem: Problem, structures: tuple[Structure, ...], arithmetic: Arithmetic) -> None:
+    def __init__(
+        self, problem: Problem, structures: tuple[Structure, ...], arithmetic: Arithmetic, counts: WindowCounts
+    ) -> None:
         factors = np.array([one.classes for one in structures], dtype=arithmetic.dtype)
         factors = factors.reshape(len(structures), len(problem.classes), len(problem.dims))
         rows = tuple(tuple(np.ascontiguousarray(column) for column in of.T) for of in factors.transpose(1, 0, 2))
         super().__init__(problem, rows, np.ones(len(structures), dtype=arithmetic.dtype))
-        self.arithmetic = arithmetic
+        self.arithmetic, self.counts = arithmetic, counts
         self.steps: IntArray = prod(problem.extents) // self.instances(problem.level_count)
         self._structures = structures
         self._kinds: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
@@ -126,7 +133,7 @@ class StructureBatch(SpatialFactors[IntArray]):
             factors = StructureFactors(self.problem, structure)
             extents = tuple(self.problem.extents[d] // structure.used(d) for d in dims)
             crossings = tuple(factors.crossings(dim, *levels, above=True) for dim in group.dims)
-            values[place] = count(group.coefficients, extents, crossings)
+            values[place] = count(self.counts, group.coefficients, extents, crossings)
         return values[kind]
 
     def _alike(self, dims: tuple[int, ...]) -> tuple[IntArray, IntArray]:
@@ -198,21 +205,31 @@ def _output_node(
     return cost
 
 
-def _all_filled(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_union(coefficients, extents, extents, unmerged(crossings))
+def _all_filled(
+    counts: WindowCounts, coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings
+) -> int:
+    return counts.least_union(coefficients, extents, extents, unmerged(crossings))
 
 
-def _all_read(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_union(coefficients, extents, extents, crossings)
+def _all_read(
+    counts: WindowCounts, coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings
+) -> int:
+    return counts.least_union(coefficients, extents, extents, crossings)
 
 
-def _fewest_held(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_union(coefficients, extents, (1,) * len(extents), unmerged(crossings))
+def _fewest_held(
+    counts: WindowCounts, coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings
+) -> int:
+    return counts.least_union(coefficients, extents, (1,) * len(extents), unmerged(crossings))
 
 
-def _fewest_read(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_union(coefficients, extents, (1,) * len(extents), crossings)
+def _fewest_read(
+    counts: WindowCounts, coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings
+) -> int:
+    return counts.least_union(coefficients, extents, (1,) * len(extents), crossings)
 
 
-def _messages(coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings) -> int:
-    return least_messages(coefficients, extents, (1,) * len(extents), crossings)
+def _messages(
+    counts: WindowCounts, coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings
+) -> int:
+    return counts.least_messages(coefficients, extents, (1,) * len(extents), crossings)

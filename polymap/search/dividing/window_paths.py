@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise, permutations, product
 from math import prod
 
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from polymap.arithmetic import count_type
 from polymap.ir import Multicast
 from polymap.search.problem import IndexGroup, IntArray, Lattice, divisors, lattice_below, prime_factors
+from polymap.search.resources import SearchCaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,6 @@ class DimView:
     reach: int
 
 
-@lru_cache(maxsize=200_000)
 def dim_views(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ...]) -> tuple[DimView, ...]:
     """Return what the dim may look like from a node with temporal tile `tile` when loops up to `inside` are passed.
 
@@ -135,7 +134,6 @@ def _copies(indices: int, count: int, stride: int) -> int:
     return total
 
 
-@lru_cache(maxsize=100_000)
 def form_set(coefficients: tuple[int, ...], index_sets: tuple[int, ...]) -> int:
     """Return {sum coefficient * index} as a bit mask, moved so that its least element is 0."""
     total = 1
@@ -158,34 +156,6 @@ def form_set(coefficients: tuple[int, ...], index_sets: tuple[int, ...]) -> int:
     return total
 
 
-def tile_counts(
-    coefficients: tuple[int, ...], views: tuple[DimView, ...], *, united: bool = True
-) -> tuple[int, int, list[int]]:
-    """Return (elements of a tile, elements that need no new message across a loop outside the group, the same across a
-    loop over each dim of the group).
-
-    united: of the union P = A + O of siblings whose loads become one message; across a loop, what is not reached by
-    the new parts: P without Q, Q = (A without the tile before) + O. Else of one instance.
-    """
-    elements = form_set(coefficients, tuple(view.indices for view in views))
-    offsets = form_set(coefficients, tuple(view.united for view in views)) if united else 1
-    back = [c * view.reach for c, view in zip(coefficients, views, strict=True)]
-    moves = [-sum(back)]
-    moves.extend(c * view.carried - (sum(back) - own) for c, view, own in zip(coefficients, views, back, strict=True))
-    kept = [_kept_size(elements, offsets, move) for move in moves]
-    return _sum_size(elements, offsets), kept[0], kept[1:]
-
-
-@lru_cache(maxsize=400_000)
-def _kept_size(elements: int, offsets: int, move: int) -> int:
-    """Return how many elements of `elements` + `offsets` no new part reaches when the tile has moved by `move`."""
-    before = elements >> move if move >= 0 else elements << -move
-    if offsets == 1:
-        return (elements & before).bit_count()
-    return _sum_size(elements, offsets) - _sum_size(elements & ~before, offsets)
-
-
-@lru_cache(maxsize=100_000)
 def _sum_size(first: int, second: int) -> int:
     total = 0
     while second:
@@ -195,53 +165,11 @@ def _sum_size(first: int, second: int) -> int:
     return total.bit_count()
 
 
-def _passed_size(coefficients: tuple[int, ...], views: tuple[DimView, ...]) -> int:
-    """Return how many elements all tiles of a pass have together, of siblings whose loads become one message."""
-    elements = form_set(coefficients, tuple(view.passed for view in views))
-    return _sum_size(elements, form_set(coefficients, tuple(view.united for view in views)))
-
-
-def tile_messages(coefficients: tuple[int, ...], views: tuple[DimView, ...]) -> int:
-    """Return the number of different loads among the siblings that share a message where it is equal."""
-    return form_set(coefficients, tuple(view.distinct for view in views)).bit_count()
-
-
-@lru_cache(maxsize=100_000)
-def least_messages(
-    coefficients: tuple[int, ...],
-    extents: tuple[int, ...],
-    tile: tuple[int, ...],
-    crossings: tuple[tuple[Crossing, ...], ...],
-) -> int:
-    """Return the fewest different loads along a group, over all places of the spatial loops."""
-    options = [dim_views(e, t, t, crossing) for e, t, crossing in zip(extents, tile, crossings, strict=True)]
-    return min((tile_messages(coefficients, views) for views in product(*options)), default=1)
-
-
-@lru_cache(maxsize=200_000)
-def least_union(
-    coefficients: tuple[int, ...],
-    extents: tuple[int, ...],
-    passed: tuple[int, ...],
-    crossings: tuple[tuple[Crossing, ...], ...],
-) -> int:
-    """Return the fewest elements that all tiles of loops up to `passed` may have together, over all places of the
-    spatial loops (passed = 1, ..., 1: of one message of single elements)."""
-    options = [dim_views(e, 1, x, crossing) for e, x, crossing in zip(extents, passed, crossings, strict=True)]
-    return min((_passed_size(coefficients, views) for views in product(*options)), default=1)
-
-
 def unmerged(crossings: tuple[tuple[Crossing, ...], ...]) -> tuple[tuple[Crossing, ...], ...]:
     """Return the crossings without how siblings merge, which fills do not depend on."""
     return tuple(tuple(replace(one, parts=((one.factor, None),)) for one in own) for own in crossings)
 
 
-def tile_index(lattice: Lattice, inner: Lattice) -> IntArray:
-    """Return, at every point of a lattice, the flat index of its tile in one of some of its dims; broadcastable."""
-    return _tile_index(lattice.axes, lattice.shape, tuple(zip(inner.axes, _strides(inner), strict=True)))
-
-
-@lru_cache(maxsize=1024)
 def _tile_index(
     axes: tuple[tuple[str, int], ...], shape: tuple[int, ...], inner: tuple[tuple[tuple[str, int], int], ...]
 ) -> IntArray:
@@ -276,7 +204,6 @@ class Pairs:
     layers: tuple[tuple[IntArray, IntArray], ...]
 
 
-@lru_cache(maxsize=256)
 def pairs_of(extents: tuple[tuple[str, int], ...]) -> Pairs:
     """Return the pairs of the lattice below `extents`."""
     lattice = lattice_below(extents)
@@ -317,54 +244,6 @@ class Overlaps:
     carried: dict[str, IntArray]
 
 
-@lru_cache(maxsize=2048)
-def group_overlaps(
-    group: IndexGroup, extents: tuple[int, ...], crossings: tuple[tuple[Crossing, ...], ...]
-) -> Overlaps:
-    """Return the overlaps of a group; `extents` are the temporal extents of its dims, `crossings` per dim."""
-    pairs = pairs_of(tuple(zip(group.dims, extents, strict=True)))
-    total = len(pairs.outer)
-    points = [tuple(int(tile) for tile in point) for point in pairs.tiles]
-    sizes: list[int | None] = [None] * len(points)
-    unions: list[int | None] = [None] * total
-    kept, carried = [0] * total, [[0] * total for _ in group.dims]
-    for number in range(total):
-        x, t = int(pairs.outer[number]), int(pairs.inner[number])
-        options = [dim_views(*one) for one in zip(extents, points[t], points[x], crossings, strict=True)]
-        for views in product(*options):
-            elements, outside, own = tile_counts(group.coefficients, views)
-            size, union = sizes[t], unions[number]
-            passed = _passed_size(group.coefficients, views)
-            sizes[t] = elements if size is None else min(size, elements)
-            unions[number] = passed if union is None else min(union, passed)
-            kept[number] = max(kept[number], outside)
-            for position, one in enumerate(own):
-                carried[position][number] = max(carried[position][number], one)
-    return Overlaps(
-        pairs,
-        np.array([union is not None for union in unions], dtype=np.bool_),
-        np.array([size or 0 for size in sizes], dtype=np.int64),
-        np.array([union or 0 for union in unions], dtype=np.int64),
-        np.array(kept, dtype=np.int64),
-        {dim: np.array(own, dtype=np.int64) for dim, own in zip(group.dims, carried, strict=True)},
-    )
-
-
-def _joint_overlaps(pairs: Pairs, parts: list[Overlaps]) -> Overlaps:
-    """Return the overlaps of several groups together: products of those of each."""
-    ones: IntArray = np.ones(len(pairs.outer), dtype=np.int64)
-    feasible, size = ones > 0, np.ones(len(pairs.tiles), dtype=np.int64)
-    passed, kept, carried = ones, ones, {dim: ones for dim, _ in pairs.lattice.extents}
-    shape = pairs.lattice.shape
-    for part in parts:
-        own = np.broadcast_to(tile_index(pairs.lattice, part.pairs.lattice), shape).ravel()
-        at = part.pairs.at[own[pairs.outer], own[pairs.inner]]
-        feasible, size = feasible & part.feasible[at], size * part.size[own]
-        passed, kept = passed * part.passed[at], kept * part.kept[at]
-        carried = {dim: old * part.carried.get(dim, part.kept)[at] for dim, old in carried.items()}
-    return Overlaps(pairs, feasible, size, passed, kept, carried)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowModel:
     """All index groups of a window tensor together, per pair (T, X).
@@ -386,23 +265,6 @@ class WindowModel:
         """Return the flat index of a tile (of these dims and others)."""
         exponents = self.pairs.lattice.index(tile)
         return sum(one * stride for one, stride in zip(exponents, _strides(self.pairs.lattice), strict=True))
-
-
-@lru_cache(maxsize=48)
-def window_model(
-    groups: tuple[IndexGroup, ...],
-    extents: tuple[tuple[str, int], ...],
-    crossings: tuple[tuple[Crossing, ...], ...],
-) -> WindowModel:
-    """Return the model of window `groups`; extents and crossings per dim of all groups, in that order."""
-    of_dim = dict(zip((dim for dim, _ in extents), crossings, strict=True))
-    temporal = dict(extents)
-    parts = [
-        group_overlaps(group, tuple(temporal[d] for d in group.dims), tuple(of_dim[d] for d in group.dims))
-        for group in groups
-    ]
-    overlaps = _joint_overlaps(pairs_of(extents), parts)
-    return WindowModel(overlaps, *_least_paths(overlaps))
 
 
 def _least_paths(overlaps: Overlaps) -> tuple[NDArray[np.bool_], IntArray, IntArray]:
@@ -434,7 +296,6 @@ def _least_paths(overlaps: Overlaps) -> tuple[NDArray[np.bool_], IntArray, IntAr
     return reached[:total], loads[:total], again[:total]
 
 
-@lru_cache(maxsize=1024)
 def least_loads(model: WindowModel, outer: int) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
     """Return (loads, again, feasible) per tile T under loops that reach the tile `outer` (flat index).
 
@@ -446,7 +307,6 @@ def least_loads(model: WindowModel, outer: int) -> tuple[IntArray, IntArray, NDA
     return np.where(feasible, model.loads[row], 0), np.where(feasible, model.again[row], 0), feasible
 
 
-@lru_cache(maxsize=4096)
 def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: int) -> IntArray:
     """Return, per tile T dividing `inner`, the most loads that overlaps save in loops from `inner` to `outer`.
 
@@ -481,3 +341,166 @@ def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: i
     total = np.zeros(len(overlaps.size), dtype=kind)
     total[rows] = best[outer, len(repeats) - 1]
     return total
+
+
+class WindowCounts:
+    """What tensors that are read through windows load, keep and share, remembered as long as the caches live."""
+
+    def __init__(self, caches: SearchCaches) -> None:
+        self.dim_view = caches.memo(dim_view, 100_000)
+        self.least_messages = caches.memo(self._least_messages, 100_000)
+        self.least_union = caches.memo(self._least_union, 200_000)
+        self.messages_below = caches.memo(self._messages_below)
+        self.window_model = caches.memo(self._window_model, 48)
+        self.least_loads = caches.memo(least_loads, 1024)
+        self.most_saved = caches.memo(most_saved)
+        self._dim_views = caches.memo(dim_views, 200_000)
+        self._form_set = caches.memo(form_set, 100_000)
+        self._sum_size = caches.memo(_sum_size, 100_000)
+        self._kept_size = caches.memo(self._kept_size_of, 400_000)
+        self._group_overlaps = caches.memo(self._overlaps_of, 2048)
+        self._pairs_of = caches.memo(pairs_of, 256)
+        self._tile_index = caches.memo(_tile_index, 1024)
+        self._lattice_below = caches.memo(lattice_below)
+
+    def tile_counts(
+        self, coefficients: tuple[int, ...], views: tuple[DimView, ...], *, united: bool = True
+    ) -> tuple[int, int, list[int]]:
+        """Return (elements of a tile, elements that need no new message across a loop outside the group, and across a
+        loop over each dim of the group).
+
+        united: of the union P = A + O of siblings whose loads become one message; across a loop, what is not reached
+        by the new parts: P without Q, Q = (A without the tile before) + O. Else of one instance.
+        """
+        elements = self._form_set(coefficients, tuple(view.indices for view in views))
+        offsets = self._form_set(coefficients, tuple(view.united for view in views)) if united else 1
+        back = [c * view.reach for c, view in zip(coefficients, views, strict=True)]
+        moves = [-sum(back)]
+        moves.extend(
+            c * view.carried - (sum(back) - own) for c, view, own in zip(coefficients, views, back, strict=True)
+        )
+        kept = [self._kept_size(elements, offsets, move) for move in moves]
+        return self._sum_size(elements, offsets), kept[0], kept[1:]
+
+    def tile_messages(self, coefficients: tuple[int, ...], views: tuple[DimView, ...]) -> int:
+        """Return the number of different loads among the siblings that share a message where it is equal."""
+        return self._form_set(coefficients, tuple(view.distinct for view in views)).bit_count()
+
+    def _least_messages(
+        self,
+        coefficients: tuple[int, ...],
+        extents: tuple[int, ...],
+        tile: tuple[int, ...],
+        crossings: tuple[tuple[Crossing, ...], ...],
+    ) -> int:
+        """Return the fewest different loads along a group, over all places of the spatial loops."""
+        options = [self._dim_views(e, t, t, crossing) for e, t, crossing in zip(extents, tile, crossings, strict=True)]
+        return min((self.tile_messages(coefficients, views) for views in product(*options)), default=1)
+
+    def _least_union(
+        self,
+        coefficients: tuple[int, ...],
+        extents: tuple[int, ...],
+        passed: tuple[int, ...],
+        crossings: tuple[tuple[Crossing, ...], ...],
+    ) -> int:
+        """Return the fewest elements that all tiles of loops up to `passed` may have together, over all places of the
+        spatial loops (passed = 1, ..., 1: of one message of single elements)."""
+        options = [
+            self._dim_views(e, 1, x, crossing) for e, x, crossing in zip(extents, passed, crossings, strict=True)
+        ]
+        return min((self._passed_size(coefficients, views) for views in product(*options)), default=1)
+
+    def _messages_below(
+        self,
+        coefficients: tuple[int, ...],
+        extents: tuple[int, ...],
+        inner: tuple[tuple[str, int], ...],
+        crossings: tuple[tuple[Crossing, ...], ...],
+    ) -> IntArray:
+        """Return the fewest different loads along a group at every tile of the lattice below `inner`, flat."""
+        lattice = self._lattice_below(inner)
+        points = [tuple(lattice.point(index).values()) for index in np.ndindex(lattice.shape)]
+        return np.array([self.least_messages(coefficients, extents, one, crossings) for one in points], dtype=np.int64)
+
+    def tile_index(self, lattice: Lattice, inner: Lattice) -> IntArray:
+        """Return, at every point of a lattice, the flat index of its tile in one of some of its dims; broadcastable."""
+        return self._tile_index(lattice.axes, lattice.shape, tuple(zip(inner.axes, _strides(inner), strict=True)))
+
+    def _window_model(
+        self,
+        groups: tuple[IndexGroup, ...],
+        extents: tuple[tuple[str, int], ...],
+        crossings: tuple[tuple[Crossing, ...], ...],
+    ) -> WindowModel:
+        """Return the model of window `groups`; extents and crossings per dim of all groups, in that order."""
+        of_dim = dict(zip((dim for dim, _ in extents), crossings, strict=True))
+        temporal = dict(extents)
+        parts = [
+            self._group_overlaps(group, tuple(temporal[d] for d in group.dims), tuple(of_dim[d] for d in group.dims))
+            for group in groups
+        ]
+        overlaps = self._joint_overlaps(self._pairs_of(extents), parts)
+        return WindowModel(overlaps, *_least_paths(overlaps))
+
+    def _overlaps_of(
+        self, group: IndexGroup, extents: tuple[int, ...], crossings: tuple[tuple[Crossing, ...], ...]
+    ) -> Overlaps:
+        """Return the overlaps of a group; `extents` are the temporal extents of its dims, `crossings` per dim."""
+        pairs = self._pairs_of(tuple(zip(group.dims, extents, strict=True)))
+        total = len(pairs.outer)
+        points = [tuple(int(tile) for tile in point) for point in pairs.tiles]
+        sizes: list[int | None] = [None] * len(points)
+        unions: list[int | None] = [None] * total
+        kept, carried = [0] * total, [[0] * total for _ in group.dims]
+        for number in range(total):
+            x, t = int(pairs.outer[number]), int(pairs.inner[number])
+            options = [self._dim_views(*one) for one in zip(extents, points[t], points[x], crossings, strict=True)]
+            for views in product(*options):
+                elements, outside, own = self.tile_counts(group.coefficients, views)
+                size, union = sizes[t], unions[number]
+                passed = self._passed_size(group.coefficients, views)
+                sizes[t] = elements if size is None else min(size, elements)
+                unions[number] = passed if union is None else min(union, passed)
+                kept[number] = max(kept[number], outside)
+                for position, one in enumerate(own):
+                    carried[position][number] = max(carried[position][number], one)
+        return Overlaps(
+            pairs,
+            np.array([union is not None for union in unions], dtype=np.bool_),
+            np.array([size or 0 for size in sizes], dtype=np.int64),
+            np.array([union or 0 for union in unions], dtype=np.int64),
+            np.array(kept, dtype=np.int64),
+            {dim: np.array(own, dtype=np.int64) for dim, own in zip(group.dims, carried, strict=True)},
+        )
+
+    def _joint_overlaps(self, pairs: Pairs, parts: list[Overlaps]) -> Overlaps:
+        """Return the overlaps of several groups together: products of those of each."""
+        ones: IntArray = np.ones(len(pairs.outer), dtype=np.int64)
+        feasible, size = ones > 0, np.ones(len(pairs.tiles), dtype=np.int64)
+        passed, kept, carried = ones, ones, {dim: ones for dim, _ in pairs.lattice.extents}
+        shape = pairs.lattice.shape
+        for part in parts:
+            own = np.broadcast_to(self.tile_index(pairs.lattice, part.pairs.lattice), shape).ravel()
+            at = part.pairs.at[own[pairs.outer], own[pairs.inner]]
+            feasible, size = feasible & part.feasible[at], size * part.size[own]
+            passed, kept = passed * part.passed[at], kept * part.kept[at]
+            carried = {dim: old * part.carried.get(dim, part.kept)[at] for dim, old in carried.items()}
+        return Overlaps(pairs, feasible, size, passed, kept, carried)
+
+    def _passed_size(self, coefficients: tuple[int, ...], views: tuple[DimView, ...]) -> int:
+        """Return how many elements all tiles of a pass have together, of siblings whose loads become one message."""
+        elements = self._form_set(coefficients, tuple(view.passed for view in views))
+        return self._sum_size(elements, self._form_set(coefficients, tuple(view.united for view in views)))
+
+    def _kept_size_of(self, elements: int, offsets: int, move: int) -> int:
+        """Return how many elements of `elements` + `offsets` no new part reaches when the tile has moved by `move`."""
+        before = elements >> move if move >= 0 else elements << -move
+        if offsets == 1:
+            return (elements & before).bit_count()
+        return self._sum_size(elements, offsets) - self._sum_size(elements & ~before, offsets)
+
+
+def window_counts(caches: SearchCaches) -> WindowCounts:
+    """Return the counts that these caches remember."""
+    return caches.memo(WindowCounts)(caches)

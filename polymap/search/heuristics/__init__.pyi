@@ -1,3 +1,4 @@
+from polymap.search.heuristics.climb import TreeClimber as TreeClimber
 from polymap.search.heuristics.methods import draw_by_annealing as draw_by_annealing
 from polymap.search.heuristics.polish import (
     Annealer as Annealer,

@@ -11,7 +11,6 @@ from polymap.search.objective.float_bounds import (
 )
 from polymap.search.objective.floors import floor_of as floor_of
 from polymap.search.objective.measure import (
-    INFEASIBLE as INFEASIBLE,
     Component as Component,
     Measure as Measure,
     measure_of as measure_of,

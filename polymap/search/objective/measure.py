@@ -27,30 +27,6 @@ from polymap.search.problem import (
 )
 
 
-class _Infeasible(int):
-    """What compares as above every number, however long, and equals only itself."""
-
-    def __lt__(self, other: int) -> bool:
-        return False
-
-    def __le__(self, other: int) -> bool:
-        return self is other
-
-    def __gt__(self, other: int) -> bool:
-        return self is not other
-
-    def __ge__(self, other: int) -> bool:
-        return True
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    __hash__ = int.__hash__
-
-
-INFEASIBLE = _Infeasible()  # the value of what breaks a limit
-
-
 def packed_value(values: tuple[int, ...], digit: int) -> int:
     """Return the values as one integer whose order is the lexicographic one (values below 0 count as 0).
 
@@ -94,7 +70,7 @@ class Measure:
 
     energy_scale: component 0 of what energy enters is energy x energy_scale, without `fixed_energy` (compute, scaled);
     the same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted
-    sum (then values are x energy_scale), an order or a front. limits: what breaks one is INFEASIBLE. digit: bits of
+    sum (then values are x energy_scale), an order or a front. limits: what `value_within_limits` asks. digit: bits of
     each part's value in one of an order or a front.
     """
 
@@ -125,12 +101,10 @@ class Measure:
 
     def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
         """Return the objective, scaled: WEIGHTED by energy_scale, energy^a * latency^b by energy_scale^a, others by 1;
-        of an order or a front the values of its parts, packed_value; INFEASIBLE where a limit is broken.
+        of an order or a front the values of its parts, packed_value. Limits are not asked.
 
         Monotone in every part, hence a valid bound when each part is a bound of its own.
         """
-        if any(limit.share.value(parts, compute_cycles) > limit.most for limit in self.limits):
-            return INFEASIBLE
         if self.shares:
             values = tuple(share.value(parts, compute_cycles) for share in self.shares)
             if self.goal is Goal.WEIGHTED:
@@ -147,9 +121,15 @@ class Measure:
             product *= max(parts[0] + self.fixed_energy + self.leak * cycles, 0) ** powers.energy
         return product
 
+    def value_within_limits(self, parts: tuple[int, ...], compute_cycles: int) -> int | None:
+        """Return the objective, scaled; None where a limit is broken, as it then is by all larger parts."""
+        if any(limit.share.value(parts, compute_cycles) > limit.most for limit in self.limits):
+            return None
+        return self.value(parts, compute_cycles)
+
     @property
     def is_linear(self) -> bool:
-        """Return whether the objective is component 0 plus a constant (and INFEASIBLE where a limit is broken)."""
+        """Return whether the objective, limits aside, is component 0 plus a constant."""
         if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
             return True
         return not self.shares and (self.goal is Goal.WEIGHTED or (self.goal is Goal.ENERGY and not self.leak))

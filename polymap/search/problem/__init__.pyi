@@ -52,6 +52,7 @@ from polymap.search.problem.rules import (
     StructureRule as StructureRule,
     Utilization as Utilization,
     figure as figure,
+    least_parallel as least_parallel,
     narrowed as narrowed,
     rule_text as rule_text,
 )

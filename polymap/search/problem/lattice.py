@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
     return split(number)[0]
 
 
-@lru_cache(maxsize=4096)
 def divisors(number: int) -> tuple[int, ...]:
     """Return the divisors of a positive integer, ascending."""
     found = [1]
@@ -71,7 +69,6 @@ class Lattice:
         return tuple(length - 1 for length in self.shape)
 
 
-@lru_cache(maxsize=4096)
 def lattice_below(extents: tuple[tuple[str, int], ...]) -> Lattice:
     """Return the divisor lattice of the temporal extents."""
     # Long axes last: running minima along them then touch memory in order.

@@ -12,11 +12,36 @@ from polymap.search.problem.rules import Rules, narrowed
 
 Classes = tuple[tuple[int, ...], ...]  # [fan-out class][dim], the product of the dim's factors over the class
 
-MOST_REACH = 1 << 20  # of a window, which is kept as a bit per element
-MOST_WINDOWED = 1 << 48  # points of all window dims together, so that what is counted of them stays below UNREACHED
-MOST_AXES = 60  # of a table: numpy allows 64
-MOST_CELLS = 1 << 28  # of the tables of all states: 2 GiB of int64
-MOST_LONG_CELLS = 1 << 22  # where they are Python's integers
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What the lattice search takes on, and how its structures are listed: memory and time, never what is true.
+
+    "limits.py" is benchmarks/limits.py: seconds past a time limit. Where it is not named a number follows from memory
+    or from numpy and was not swept.
+    """
+
+    most_reach: int = 1 << 20
+    """Elements that a window spans, at most: it is kept as one bit per element."""
+    most_windowed: int = 1 << 48
+    """Points of all window dims together, at most, so that what is counted of them fits int64."""
+    most_axes: int = 60
+    """Axes of a table, at most: numpy allows 64."""
+    most_cells: int = 1 << 28
+    """Entries of the tables of all states, at most: 2 GiB of int64;"""
+    most_long_cells: int = 1 << 22
+    """the same where they are Python's integers."""
+    structures_at_once: int = 4096
+    """Structures that are listed between two looks at the clock (limits.py)."""
+    products_at_once: int = 1 << 20
+    """Products of rows of factors that are formed together."""
+    symmetric_dims: int = 8
+    """Dims up to which permutations of them are tried."""
+    model_seconds: float = 10.0
+    """Deterministic seconds of CP-SAT after which it is not known whether there is a structure."""
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +166,14 @@ def _too_large(workload: Workload, arch: Architecture, terms: tuple[TensorTerm, 
     groups = [group for term in terms for group in term.groups if group.is_window]
     for group in groups:
         reach = sum(abs(c) * (extents[dim] - 1) for c, dim in zip(group.coefficients, group.dims, strict=True))
-        if reach > MOST_REACH:
+        if reach > TUNING.most_reach:
             return "a window is too long"
-    if prod(extents[dim] for group in groups for dim in group.dims) > MOST_WINDOWED:
+    if prod(extents[dim] for group in groups for dim in group.dims) > TUNING.most_windowed:
         return "the windows are too large together"
     axes = [exponent for extent in extents.values() for _, exponent in split(extent)[0]]
     states = prod(2 ** len(arch.levels) if term.is_output else len(arch.levels) for term in terms)
-    most = MOST_CELLS if count_type(most_counted(workload)) == INT64 else MOST_LONG_CELLS
-    if len(axes) > MOST_AXES or states * prod(exponent + 1 for exponent in axes) > most:
+    most = TUNING.most_cells if count_type(most_counted(workload)) == INT64 else TUNING.most_long_cells
+    if len(axes) > TUNING.most_axes or states * prod(exponent + 1 for exponent in axes) > most:
         return "there are too many choices of tiles for one table"
     return None
 

@@ -1,4 +1,4 @@
-"""Constraints as the user writes them (a table, from Python or JSON) read into rules, every mistake at once."""
+"""Parse constraints (a table from Python or JSON) into rules; all mistakes are reported together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.inputs import Fields, is_list, is_table, shown
-from polymap.ir import Architecture, Mistake, OptionError, Workload, did_you_mean
+from polymap.ir import Architecture, Mistake, OptionError, Role, Workload, did_you_mean
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.rules import (
     AtMost,
@@ -22,17 +22,25 @@ from polymap.search.problem.rules import (
     Utilization,
 )
 
-FIELDS = ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization", "limits")
+FIELDS = ("dataflow", "order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization", "limits")
+
+
+_STATIONARY = {
+    "weight-stationary": Role.WEIGHT,
+    "input-stationary": Role.INPUT,
+    "output-stationary": Role.OUTPUT,
+}
 
 
 def rules_from_document(document: object, workload: Workload, arch: Architecture) -> Rules:
-    """Return the rules that a table of constraints says, in a fixed order.
+    """Return the rules of a table of constraints, in a fixed order.
 
     order: dims outermost first, or several such lists: all loops over one stand outside all loops over the next.
     outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
     {level: {must: tensors, never: tensors}} (roles too: @weight). intrinsic: {dim: size}. min_utilization: a share.
-    limits: {objective: most}. Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and
-    what contradicts itself).
+    dataflow: "weight-stationary", "input-stationary" or "output-stationary": the innermost level below all fan-outs
+    holds that operand, and all loops over dims that index it stand outside all others. limits: {objective: most}.
+    Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and contradictions).
     """
     mistakes: list[Mistake] = []
     reader = _Reader(workload, arch, Fields.of(document, "constraints", mistakes, known=FIELDS), mistakes)
@@ -51,7 +59,7 @@ class _Reader:
     mistakes: list[Mistake]
 
     def rules(self) -> Rules:
-        found: list[Rule] = [*self._orders(), *self._ends(), *self._fanouts(), *self._stores()]
+        found: list[Rule] = [*self._dataflow(), *self._orders(), *self._ends(), *self._fanouts(), *self._stores()]
         sizes = self._table("intrinsic")
         found += [Intrinsic(dim, size) for dim, size in self._sizes(sizes, "intrinsic") if size > 1]
         least = self.fields.number("min_utilization", Fraction(0))
@@ -60,6 +68,30 @@ class _Reader:
         elif least > 0:
             found.append(Utilization(least))
         return tuple(dict.fromkeys((*found, *self._limits())))
+
+    def _dataflow(self) -> list[Rule]:
+        name = self.fields.table.get("dataflow")
+        if name is None:
+            return []
+        role = _STATIONARY.get(name) if isinstance(name, str) else None
+        if role is None:
+            self._is_known("PM546", f"constraints: there is no dataflow {shown(name)}", name, list(_STATIONARY))
+            return []
+        private = [
+            each.name for each in self.arch.levels[1:] if self.arch.fanouts_above(each.name) == self.arch.fanouts
+        ]
+        still = {tensor.name for tensor in self.workload.tensors if tensor.role is role}
+        found: list[Rule] = [Held(private[-1], each, must=True) for each in sorted(still) if private]
+        used = {
+            dim
+            for statement in self.workload.statements
+            for access in (statement.target, *statement.reads)
+            if access.tensor in still
+            for index in access.index
+            for dim in index.dims
+        }
+        dims = [dim.name for dim in self.workload.dims if dim.extent > 1]
+        return found + [Outside(a, b) for a in dims if a in used for b in dims if b not in used]
 
     def _orders(self) -> list[Rule]:
         lists = self.fields.items("order")
@@ -112,7 +144,7 @@ class _Reader:
         return found
 
     def _tensors(self, item: object, where: str) -> list[str]:
-        """Return the tensors that a name or role says."""
+        """Return the tensors with this name or role (such as @input)."""
         known = {t.name: [t.name] for t in self.workload.tensors}
         for t in self.workload.tensors:
             known.setdefault(t.role.word, []).append(t.name)
@@ -174,7 +206,7 @@ class _Reader:
 
 
 def _contradictions(rules: Rules) -> list[Mistake]:
-    """Return what no mapping could be asked to meet at once, as far as the words alone show it."""
+    """Return the contradictions between rules that follow from their text alone, whatever the workload and machine."""
     found: list[Mistake] = []
 
     def clash(what: str, hint: str) -> None:
@@ -203,7 +235,8 @@ def _contradictions(rules: Rules) -> list[Mistake]:
 
 
 def _circle(pairs: Mapping[Outside, None]) -> list[str]:
-    """Return dims of which each must be outside the next, the first again at the end; [] where there are none."""
+    """Return a cycle of order rules: each dim must be outside the next, and the last repeats the first; [] if
+    there is none."""
     inner: dict[str, list[str]] = {}
     for pair in pairs:
         inner.setdefault(pair.outer, []).append(pair.inner)

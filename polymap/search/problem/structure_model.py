@@ -23,7 +23,7 @@ from ortools.sat.python import cp_model
 from polymap.ir import Mistake, SolverError
 from polymap.search.problem.goals import Goal
 from polymap.search.problem.lattice import prime_factors
-from polymap.search.problem.problem import Classes, Problem, TensorTerm
+from polymap.search.problem.problem import TUNING, Classes, Problem, TensorTerm
 from polymap.search.problem.rules import (
     AtMost,
     Factor,
@@ -41,7 +41,6 @@ from polymap.search.problem.rules import (
 # Of a binary logarithm as an integer: with at most 60 prime factors, products below 10^8 are compared exactly, and
 # larger ones are never refused for the rounding.
 _SCALE = 1 << 36
-_MOST_TIME = 10.0  # of CP-SAT's deterministic seconds, after which it is not known whether there is a structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class _Model:
         self.model.add_assumptions([literal for _, literal in assumed])
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = _MOST_TIME
+        solver.parameters.max_deterministic_time = TUNING.model_seconds
         # An interrupt is Python's: the solver would end as if nothing had happened.
         solver.parameters.catch_sigint_signal = False
         status = solver.solve(self.model)

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
 from polymap.search.problem.lattice import IntArray, divisors, prime_factors
-from polymap.search.problem.problem import Classes, FanoutClass, Problem
+from polymap.search.problem.problem import TUNING, Classes, FanoutClass, Problem
 from polymap.search.problem.rules import Factor, Intrinsic, Rules, StructureRule, least_parallel
 
 Vector = tuple[int, ...]
 Factors = tuple[Vector, ...]
-BETWEEN_LOOKS = 4096  # structures between two looks at the clock
-_CHUNK = 1 << 20  # products of rows looked at together
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def _structures(
     order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
     found: list[Structure] = []
     for count, numbers in enumerate(chosen):
-        if count % BETWEEN_LOOKS == BETWEEN_LOOKS - 1 and out_of_time():
+        if count % TUNING.structures_at_once == TUNING.structures_at_once - 1 and out_of_time():
             break
         factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors[n]]
         classes = tuple(own[n] for own, n in zip(rows, numbers, strict=True))
@@ -126,7 +124,7 @@ def _joined(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bo
 
 def _dividing(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tuple[int, IntArray, IntArray]]:
     """Yield (first, rows of left after it, rows of right), in order: all pairs whose products divide the extents."""
-    size = max(1, _CHUNK // max(1, len(right)))
+    size = max(1, TUNING.products_at_once // max(1, len(right)))
     for first in range(0, len(left), size):
         ok: NDArray[np.bool_] = np.ones((min(size, len(left) - first), len(right)), dtype=np.bool_)
         for d, extent in enumerate(extents):

@@ -1,27 +1,27 @@
-"""Renamings of dims that change nothing: p <-> q with r <-> s in a square convolution."""
+"""Symmetries of a problem: permutations of dims that leave it as it is, such as p <-> q with r <-> s in a square
+convolution."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import permutations
 
-from polymap.search.problem.problem import Problem
+from polymap.search.problem.problem import TUNING, Problem
 from polymap.search.problem.rules import dims_named
-from polymap.search.problem.structures import BETWEEN_LOOKS, Structure
-
-MOST_DIMS = 8
+from polymap.search.problem.structures import Structure
 
 
 def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """Return the permutations of dims, other than the identity, that map every tensor's index groups to themselves.
+    """Return the permutations of dims, other than the identity, that map each tensor's index groups onto themselves.
 
-    Dims keep their extent and what fan-outs allow them. Beyond MOST_DIMS dims none are looked for.
+    Only dims of equal extent that the same fan-outs may spread, and that no rule names, are exchanged. No symmetries
+    are looked for in problems with more than `symmetric_dims` dims.
     """
     count = len(problem.dims)
-    if count > MOST_DIMS:
+    if count > TUNING.symmetric_dims:
         return ()
     named = dims_named(problem.rules)
-    # A dim that a rule names is like no other.
+    # A dim that a rule names has a kind of its own.
     kinds = [
         (problem.extents[d], _allowed(problem, d), dim if dim in named else "") for d, dim in enumerate(problem.dims)
     ]
@@ -53,13 +53,13 @@ def _keeps_groups(problem: Problem, image: tuple[int, ...]) -> bool:
 def distinct_structures(
     problem: Problem, structures: tuple[Structure, ...], out_of_time: Callable[[], bool]
 ) -> tuple[tuple[Structure, ...], bool]:
-    """Return one structure of every class of structures that symmetries map to one another, and whether these are all
-    (where time ends they are not)."""
+    """Return one representative per orbit of structures under the symmetries, and whether the list is complete (False
+    if time ran out)."""
     images = symmetries(problem)
     kept: list[Structure] = []
     seen: set[tuple[tuple[int, ...], ...]] = set()
     for count, structure in enumerate(structures if images else ()):
-        if count % BETWEEN_LOOKS == BETWEEN_LOOKS - 1 and out_of_time():
+        if count % TUNING.structures_at_once == TUNING.structures_at_once - 1 and out_of_time():
             return tuple(kept), False
         if structure.classes not in seen:
             kept.append(structure)

@@ -1,12 +1,14 @@
 from polymap.search.run.answer import best_so_far as best_so_far
 from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
-from polymap.search.run.options import check_options as check_options
+from polymap.search.run.options import Options as Options
 from polymap.search.run.result import Progress as Progress, SearchResult as SearchResult
 from polymap.search.run.stages import (
     anneal_near_mappings as anneal_near_mappings,
     bound_regions as bound_regions,
+    bound_structures as bound_structures,
     enumerate_few_trees as enumerate_few_trees,
     read_question as read_question,
+    refine_structures as refine_structures,
     refuse_clashing_words as refuse_clashing_words,
     refute_rules as refute_rules,
     sample_programs as sample_programs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,6 +14,7 @@ from polymap.checker import (
     FORMAT,
     OutOfTime,
     Places,
+    Prices,
     Problem,
     Prover,
     Refused,
@@ -21,6 +22,7 @@ from polymap.checker import (
     cost,
     digest,
     label,
+    least,
     parsed,
 )
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
@@ -34,11 +36,13 @@ from polymap.search.run.certificate_head import (
     objective_line,
     workload_table,
 )
+from polymap.search.run.options import TUNING
 
-Multipliers = tuple[int, ...]
+Vector = tuple[int, ...]  # a unit, the prices of bits held per level, those of the parts after the first
 Images = tuple[tuple[int, ...], ...]
-MOST_NODES = 200_000
+
 UNIT = 1 << 10
+NO_MAPPING = "this answer has no certificate: there is no mapping"
 
 
 def check_certifiable(workload: Workload, arch: Architecture, objective: str, rules: Rules = ()) -> None:
@@ -81,30 +85,58 @@ def certificate(
     Structures that are not refuted after `seconds` of CPU time are marked as the solver's word. Raises OptionError:
     PM515 for problems outside the class that is certified, PM517 where the mapping is not the best or breaks a rule.
     """
+    problem, images = _problem(workload, arch, objective, rules), symmetries(analyse(workload, arch, rules))
+    lines, value = _begun(workload, arch, objective, mapping, rules)
+    with _deadline(seconds):
+        proofs = _proofs(problem, value, images)
+    lines += (f"symmetry {','.join(problem.dims[d] for d in image)}" for image in images)
+    return _finished([*lines, *proofs])
+
+
+def bound_certificate(
+    workload: Workload, arch: Architecture, objective: str, mappings: Sequence[Mapping | None], rules: Rules = ()
+) -> str:
+    """Return the certificate's text of what no mapping of any tile sizes costs less than, and of what the first of
+    `mappings` costs whose tiles divide.
+
+    Raises OptionError: PM515 for problems outside the class that is certified, PM517 where there is no such mapping.
+    """
+    problem, refused = _problem(workload, arch, objective, rules), OptionError(Mistake("PM517", NO_MAPPING))
+    for mapping in filter(None, mappings):
+        try:
+            lines, _ = _begun(workload, arch, objective, mapping, rules)
+        except OptionError as refusal:
+            refused = refusal
+            continue
+        try:
+            count, bound = least(problem)
+        except Refused as refusal:
+            raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
+        return _finished([*lines, f"bound {Fraction(bound, problem.scale)}", f"structures {count}"])
+    raise refused
+
+
+def _begun(
+    workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules
+) -> tuple[list[str], int]:
+    """Return a certificate's lines up to the mapping, and what that costs, scaled; OptionError PM517 where the checker
+    does not take it."""
     head = [
         f"workload {canonical(workload_table(workload))}",
         f"machine {canonical(machine_table(arch))}",
         f"constraints {canonical(constraints_table(rules))}",
         f"objective {objective_line(arch, objective)}",
     ]
-    nodes = mapping_to_document(mapping)["nodes"]
-    problem = _problem(workload, arch, objective, rules)
+    nodes, problem = mapping_to_document(mapping)["nodes"], _problem(workload, arch, objective, rules)
     try:
         value = cost(problem, nodes)
     except Refused as refusal:
         raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
-    images = symmetries(analyse(workload, arch, rules))
-    with _deadline(seconds):
-        proofs = _proofs(problem, value, images)
-    lines = [
-        FORMAT,
-        *head,
-        f"sha256 {digest(head)}",
-        f"value {Fraction(value, problem.scale)}",
-        f"mapping {canonical(nodes)}",
-        *(f"symmetry {','.join(problem.dims[d] for d in image)}" for image in images),
-        *proofs,
-    ]
+    about = [f"value {Fraction(value, problem.scale)}", f"mapping {canonical(nodes)}"]
+    return [FORMAT, *head, f"sha256 {digest(head)}", *about], value
+
+
+def _finished(lines: list[str]) -> str:
     return "\n".join((*lines, f"end {digest(lines)}", ""))
 
 
@@ -193,13 +225,13 @@ class _Writer:
             else:
                 self.found[first] = self._cases(first, prices, best)
 
-    def _note(self, rows: Rows, prices: Multipliers, bound: int | None) -> bool:
-        proof = _refuted(prices, bound, self.prover.value)
+    def _note(self, rows: Rows, prices: Prices, bound: int | None) -> bool:
+        proof = self._refuted(prices, bound)
         if proof is not None:
             self.found[rows] = [proof]
         return proof is not None
 
-    def _cases(self, rows: Rows, prices: Multipliers, best: int) -> list[str]:
+    def _cases(self, rows: Rows, prices: Prices, best: int) -> list[str]:
         """Return the proof of a structure by the places of its spatial loops, or by a search."""
         choices = self.prover.places(rows)
         if len(choices) < 2:
@@ -207,80 +239,124 @@ class _Writer:
         lines = [f"places {len(choices)}"]
         bounds = self.prover.joints([(rows, one) for one in choices], ())
         for one, bound in zip(choices, bounds, strict=True):
-            proof, used = _refuted((), bound, self.prover.value), ()
+            proof, used = self._refuted((), bound), Prices()
             if proof is None:
                 least, used = self._priced(rows, one, bound or 0)
-                proof = _refuted(used, least, self.prover.value) or self._searched(rows, one, used, least)
+                proof = self._refuted(used, least) or self._searched(rows, one, used, least)
             lines.append(f"  {','.join(str(y) for _, y in one)} {proof}")
         return lines
 
-    def _searched(self, rows: Rows, places: Places, prices: Multipliers, best: int) -> str:
+    def _searched(self, rows: Rows, places: Places, prices: Prices, best: int) -> str:
         """Return the proof of a structure by a search; where that meets a mapping that costs less, there is no
         certificate at all."""
         prover = self.prover
         try:
-            nodes = prover.descend(rows, places, prices, MOST_NODES)
-            return f"search {_prices_text(prices)} {best} {nodes}"
+            nodes = prover.descend(rows, places, prices, TUNING.most_nodes)
+            return f"search {self._text(prices)} {best} {nodes}"
         except OutOfTime:
             raise
         except Refused:
-            if prover.meets_better(rows, places, MOST_NODES):
+            if prover.meets_better(rows, places, TUNING.most_nodes):
                 what = f"this answer has no certificate: a mapping of structure {label(rows)} costs less"
                 raise OptionError(Mistake("PM517", what, "This is a bug of the search: please report it.")) from None
         return f"word {prover.apart(rows)}"
 
-    def _priced(self, rows: Rows, places: Places, best: int) -> tuple[int, Multipliers]:
+    def _priced(self, rows: Rows, places: Places, best: int) -> tuple[int, Prices]:
         """Return the best bound of all tensors together above `best`, the one without prices, and its prices."""
-        problem, value = self.prover.problem, self.prover.value
-        levels = [level for level, room in enumerate(problem.room) if self._is_shared(level, room)]
-        if not problem.measures[0].linear or not levels:
-            return best, ()
-        unit = UNIT
-        while unit > 1 and unit * problem.reach >= FITS > problem.reach:
+        prices = _PriceSearch(self.prover, rows, places).best()
+        least = (self.prover.joint(rows, places, prices) or 0) if prices else best
+        return (least, prices) if least > best else (best, ())
+
+    def _refuted(self, prices: Prices, bound: int | None) -> str | None:
+        """Return the proof by a bound of all tensors together; None where it is too low."""
+        if bound is None:
+            return "empty"
+        return f"joint {self._text(prices)} {bound}" if bound >= self.prover.value else None
+
+    def _text(self, prices: Prices) -> str:
+        """Return prices as certificates write them."""
+        levels, each = len(self.prover.problem.room), list[str]()
+        for unit, *others in prices:
+            lists = [others[:levels], others[levels:]]
+            each.append(":".join((str(unit), *(",".join(map(str, one)) for one in lists if one))))
+        return ";".join(each) or "-"
+
+
+@dataclass(slots=True)
+class _PriceSearch:
+    """Looks for prices of bits held and, where cycles count, of bits passed, at which a structure's bound is high.
+
+    Each vector of prices gives a line: energy is at least a - b x cycles (b is 0 where cycles do not count). lines:
+    (a, b) of the vectors tried."""
+
+    prover: Prover
+    rows: Rows
+    places: Places
+    lines: dict[Vector, tuple[Fraction, Fraction]] = field(default_factory=dict[Vector, tuple[Fraction, Fraction]])
+
+    def best(self) -> Prices:
+        """Return the prices: those whose line is highest at the least cycles, then where the lines so far leave the
+        least value."""
+        problem, found, tables = self.prover.problem, list[Vector](), self.prover.tables(self.rows, self.places, ())
+        linear, steps, [plain] = problem.measures[0].linear, tables.structure.steps, tables.least()
+        for _ in range(1 if linear else TUNING.most_lines):
+            lines = [self._line(vector) for vector in found]
+            least, cycles = problem.weakest(plain, steps, lines=lines)
+            vector = self._highest(cycles) if least < self.prover.value else None
+            if vector is None or vector in found:
+                break
+            found.append(vector)
+        return tuple(found)
+
+    def _line(self, vector: Vector) -> tuple[Fraction, Fraction]:
+        problem, linear = self.prover.problem, self.prover.problem.measures[0].linear
+        if vector not in self.lines:
+            tables = self.prover.tables(self.rows, self.places, (vector,))
+            [totals] = tables.least()
+            parts, lines = problem.bounded(totals, (vector,), tables.structure.steps)
+            self.lines[vector] = (Fraction(parts[0]), Fraction(0)) if linear else lines[0]
+        return self.lines[vector]
+
+    def _highest(self, cycles: int) -> Vector | None:
+        """Return the prices whose line is highest at so many cycles, or high enough (None: nothing has a price)."""
+        problem, unit, value = self.prover.problem, UNIT, self.prover.value
+        measure, levels = problem.measures[0], len(problem.room)
+        while unit > 1 and unit * problem.reach >= FITS // 4:
             unit //= 2
-        start: Multipliers = (unit, *(0 for _ in problem.room))
-        tried: dict[Multipliers, int] = {start: best}
-
-        def bound(one: Multipliers) -> int:
-            if one not in tried:
-                tried[one] = self.prover.joint(rows, places, one) or 0
-            return tried[one]
-
-        prices = start
-        for _ in range(2):
-            for level in levels:
-                prices = self._climbed(bound, prices, level)
-                if bound(prices) >= value:
-                    return bound(prices), prices
-        return (bound(prices), prices) if bound(prices) > best else (best, ())
+        wanted = Fraction(value, max(1, cycles) ** measure.power) - measure.fixed - measure.slope * cycles
+        slots = {1 + i: 50 * (room or 1) for i, room in enumerate(problem.room) if self._is_shared(i, room)}
+        for i, part in enumerate(problem.parts[1:], start=1 + levels):
+            if part.band and i - levels in measure.own:
+                slots[i] = 4 * int(part.band * cycles + 1)
+        vector: Vector = (unit, *(0 for _ in range(levels + (len(problem.parts) - 1) * (not measure.linear))))
+        for slot, amount in list(slots.items()) * 2:
+            start = vector[slot] or max(1, int(abs(wanted) * unit) // amount)
+            vector = self._climbed(vector, slot, start, cycles, wanted)
+            if self._height(vector, cycles) >= wanted:
+                break
+        return vector if any(vector[1:]) else None
 
     def _is_shared(self, level: int, room: int | None) -> bool:
         return bool(room) and sum(level in tensor.may for tensor in self.prover.problem.tensors) > 1
 
-    def _climbed(self, bound: Callable[[Multipliers], int], prices: Multipliers, level: int) -> Multipliers:
-        """Return prices with the level's one moved to where the bound is highest, within a tenth (it is concave)."""
-        room = self.prover.problem.room[level] or 1
-        start = prices[level + 1] or max(1, abs(self.prover.value) * prices[0] // (50 * room))
+    def _height(self, vector: Vector, cycles: int) -> Fraction:
+        first, slope = self._line(vector)
+        return first - slope * cycles
 
-        def priced(amount: int) -> Multipliers:
-            return (*prices[: level + 1], amount, *prices[level + 2 :])
+    def _climbed(self, vector: Vector, slot: int, start: int, cycles: int, wanted: Fraction) -> Vector:
+        """Return the vector with one price moved to where its line is highest, within a tenth (it is concave)."""
 
-        best = max((prices, priced(start)), key=bound)
+        def priced(amount: int) -> Vector:
+            return (*vector[:slot], amount, *vector[slot + 1 :])
+
+        def height(one: Vector) -> Fraction:
+            return self._height(one, cycles)
+
+        best = max((vector, priced(start)), key=height)
         for numerator, denominator in ((4, 1), (1, 4), (2, 1), (1, 2), (4, 3), (3, 4), (11, 10), (10, 11)):
-            while bound(best) < self.prover.value:
-                new = priced(best[level + 1] * numerator // denominator)
-                if new == best or bound(new) <= bound(best):
+            while height(best) < wanted:
+                new = priced(best[slot] * numerator // denominator)
+                if new == best or height(new) <= height(best):
                     break
                 best = new
         return best
-
-
-def _refuted(prices: Multipliers, bound: int | None, value: int) -> str | None:
-    """Return the proof by a bound of all tensors together; None where it is too low."""
-    if bound is None:
-        return "empty"
-    return f"joint {_prices_text(prices)} {bound}" if bound >= value else None
-
-
-def _prices_text(prices: Multipliers) -> str:
-    return f"{prices[0]}:{','.join(map(str, prices[1:]))}" if prices else "-"

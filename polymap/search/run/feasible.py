@@ -1,4 +1,7 @@
-"""Whether some mapping meets rules, and how good one can be: over tiles that divide, or over tiles of any size."""
+"""Feasibility of a set of rules, and the best values under it: over dividing tiles, or over tiles of any size.
+
+Which rules clash is found by asking these questions of subsets of the rules (rule_clashes.py).
+"""
 
 from __future__ import annotations
 
@@ -27,52 +30,49 @@ from polymap.search.problem import (
     narrowed,
 )
 from polymap.search.resources import Stop
+from polymap.search.run.options import TUNING
 from polymap.search.run.programs import program_order
 from polymap.search.run.refuted import is_refuted, most_busy
 
-FEW_TREES = 300_000  # walked one by one: some 100,000 per second
-MOST_ASKED = 10_000  # trees that are counted to find one that meets rules
-ANNEALED = 600  # mappings scored in search of one that meets rules
-MOST_SPREADS = 20_000  # ways to spread all dims over fan-outs of any size, up to which they are tried
-
 
 class Feasible(Protocol):
-    """What is known of the mappings of a workload that meet rules on a machine."""
+    """Questions about the mappings of one workload that meet a set of rules on a machine."""
 
     def refutes(self, arch: Architecture, rules: Rules) -> bool:
-        """Return whether it is known at once that there is none."""
+        """Return whether a proof that needs no search shows that there is no such mapping."""
         ...
 
     def structural_clash(self, arch: Architecture, rules: Rules) -> Rules:
-        """Return rules that the discrete structure of no mapping meets together; () where none are known."""
+        """Return rules that no assignment of dims to fan-outs and tensors to levels meets together; () where none are
+        known."""
         ...
 
     def exists(self, arch: Architecture, rules: Rules) -> bool | None:
-        """Return whether there is one; None where that was not found out."""
+        """Return whether there is such a mapping; None: undecided within the limits."""
         ...
 
     def least(self, arch: Architecture, objective: Objective, rules: Rules) -> Fraction | None:
-        """Return the least value that one has; None where there is none, or that was not found out."""
+        """Return the least value among such mappings; None: there is none, or undecided."""
         ...
 
     def most_busy(self, arch: Architecture, rules: Rules) -> Fraction | None:
-        """Return the highest utilization that one has; None where there is none, or that was not found out."""
+        """Return the highest utilization among such mappings; None: there is none, or undecided."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Dividing:
-    """Mappings in which every tile divides the enclosing one: the lattice search answers."""
+    """Mappings in which every tile divides the enclosing one. The lattice search answers."""
 
     workload: Workload
     stop: Stop
 
     def refutes(self, arch: Architecture, rules: Rules) -> bool:
-        """Return whether a level cannot hold what it must."""
+        """Return whether some level has no room for the tensors that it must hold."""
         return bool(clashes(self.workload, arch, rules))
 
     def structural_clash(self, arch: Architecture, rules: Rules) -> Rules:
-        """Return what CP-SAT names; it knows capacities and limits only in part."""
+        """Return the rules that CP-SAT proves infeasible together. Its model leaves out most capacities and limits."""
         if not any(isinstance(rule, StructureRule) for rule in rules):
             return ()
         from polymap.search.problem import Clash, decide  # CP-SAT takes half a second to load
@@ -81,7 +81,7 @@ class Dividing:
         return found.rules if isinstance(found, Clash) else ()
 
     def exists(self, arch: Architecture, rules: Rules) -> bool | None:
-        """Return whether there is a mapping; the search ends at the first."""
+        """Return whether there is a mapping; the search stops at the first one."""
         if self.refutes(arch, rules):
             return False
         if self._is_wide(arch):
@@ -102,9 +102,9 @@ class Dividing:
         return None if outcome.left is None or outcome.left else False
 
     def _is_wide(self, arch: Architecture) -> bool:
-        """Return whether fan-outs of any size leave more ways to spread the dims than are tried."""
+        """Return whether the fan-outs are so large that there are too many structures to list."""
         free = sum(fanout.size >= prod(dim.extent for dim in self.workload.dims) > 1 for fanout in arch.fanouts)
-        return prod(len(divisors(dim.extent)) for dim in self.workload.dims) ** free > MOST_SPREADS
+        return prod(len(divisors(dim.extent)) for dim in self.workload.dims) ** free > TUNING.most_spreads
 
     def least(self, arch: Architecture, objective: Objective, rules: Rules) -> Fraction | None:
         """Return the optimum, where it is proven."""
@@ -118,7 +118,7 @@ class Dividing:
         return objective_value(self.workload, arch, objective, evaluate(self.workload, arch, best))
 
     def most_busy(self, arch: Architecture, rules: Rules) -> Fraction | None:
-        """Return the share of the most parallel structure, if some mapping is found to reach it."""
+        """Return the utilization of the most parallel structure, if a mapping with it is found."""
         from polymap.search.problem import most_parallel  # CP-SAT takes half a second to load
 
         problem = analyse(self.workload, arch)
@@ -133,22 +133,25 @@ class Dividing:
 
 @dataclass(frozen=True, slots=True)
 class AnySize:
-    """All mappings: a proof that needs no search refutes, a mapping that divides (or the program as it is written)
-    shows that there is one, and where there are few trees a walk over all of them answers."""
+    """Mappings with tiles of any size.
+
+    Infeasibility is shown by a proof without a search, feasibility by an example (the program as written, a dividing or
+    an annealed mapping); where there are few trees, all of them are enumerated.
+    """
 
     workload: Workload
     stop: Stop
 
     def refutes(self, arch: Architecture, rules: Rules) -> bool:
-        """Return whether rules are refuted for tiles of every size."""
+        """Return whether the rules are proven infeasible for all tile sizes."""
         return is_refuted(self.workload, arch, rules)
 
     def structural_clash(self, arch: Architecture, rules: Rules) -> Rules:
-        """Return (): CP-SAT is asked about tiles that divide."""
+        """Return (): the model of CP-SAT covers dividing tiles only."""
         return ()
 
     def exists(self, arch: Architecture, rules: Rules) -> bool | None:
-        """Return whether there is a mapping."""
+        """Return whether there is a mapping; None: no example was found, and there are too many trees."""
         if self.refutes(arch, rules):
             return False
         if self._is_met_as_written(arch, rules):
@@ -167,7 +170,7 @@ class AnySize:
             return False
 
     def _is_met_near(self, arch: Architecture, rules: Rules) -> bool:
-        """Return whether a walk towards mappings that break fewer rules comes to one that breaks none."""
+        """Return whether simulated annealing over the number of broken rules finds a mapping that breaks none."""
         energy = Objective(Goal.ENERGY, None, "energy")
         if not can_be_annealed(self.workload, energy):
             return False
@@ -177,18 +180,18 @@ class AnySize:
 
         machine = narrowed(self.workload, arch, rules)
         annealer = Annealer(self.workload, machine, energy, breaks, divide=False, seed=0)
-        annealer.walk(ANNEALED, lambda: annealer.best is not None or self.stop())
+        annealer.walk(TUNING.annealed, lambda: annealer.best is not None or self.stop())
         return annealer.best is not None
 
     def least(self, arch: Architecture, objective: Objective, rules: Rules) -> Fraction | None:
-        """Return the optimum, where all trees can be walked."""
+        """Return the optimum, where all trees can be enumerated."""
         if self.refutes(arch, rules) or analyse(self.workload, arch, rules).reason is not None:
             return None
         found = walk(self.workload, arch, objective, rules, self.stop)
         return None if found is None else found.value
 
     def most_busy(self, arch: Architecture, rules: Rules) -> Fraction | None:
-        """Return what no mapping exceeds, if some mapping is found to reach it."""
+        """Return the upper bound of the utilization, if a mapping that attains it is found."""
         statements = self.workload.statements
         if len(statements) != 1 or not is_box(statements[0]):
             return None
@@ -201,11 +204,11 @@ def _any_value(arch: Architecture) -> Objective:
 
 
 def some_tree(workload: Workload, arch: Architecture, rules: Rules, stop: Stop) -> bool | None:
-    """Return whether some tree meets the rules, looking at one after the other; None where there are too many."""
+    """Return whether some tree meets the rules, testing tree by tree; None: none did before a limit was reached."""
     asked: list[bool] = []
 
     def is_over() -> bool:
-        return asked[-1:] == [True] or len(asked) > MOST_ASKED or stop()
+        return asked[-1:] == [True] or len(asked) > TUNING.most_asked or stop()
 
     found = walk(workload, arch, _any_value(arch), rules, is_over, asked.append)
     if asked[-1:] == [True]:
@@ -221,12 +224,12 @@ def walk(
     stop: Stop,
     see: Callable[[bool], None] | None = None,
 ) -> ExhaustiveResult | None:
-    """Return the best of all trees that meet the rules; None where there are too many, or the time is up.
+    """Return the best of all trees that meet the rules; None: there are too many trees, or a limit was reached.
 
-    see: told, of each that would be better than those before, whether it meets them.
+    see: called for every tree that is better than the best so far, with whether it meets the rules.
     """
     walking = walk_begun(workload, arch, objective, rules, see, count_distinct=False)
-    return walking.go_on(lambda: walking.legal > FEW_TREES or stop())
+    return walking.go_on(lambda: walking.legal > TUNING.few_trees or stop())
 
 
 def walk_begun(
@@ -238,7 +241,7 @@ def walk_begun(
     *,
     count_distinct: bool,
 ) -> Walking:
-    """Return a walk over all trees, of which nothing is done yet (see: as of walk)."""
+    """Return a walk over all trees, not yet started. see: as in `walk`."""
     meets = partial(_meets, workload, arch, rules, see)
     machine = narrowed(workload, arch, rules)
     asked = meets if rules or see is not None else None
@@ -248,7 +251,7 @@ def walk_begun(
 def _meets(
     workload: Workload, arch: Architecture, rules: Rules, see: Callable[[bool], None] | None, mapping: Mapping
 ) -> bool:
-    """Return whether a mapping meets the rules, having told `see`."""
+    """Return whether a mapping meets the rules; `see` is called with the answer."""
     met = not refusals(workload, arch, rules, mapping, evaluate(workload, arch, mapping))
     if see is not None:
         see(met)

@@ -1,37 +1,96 @@
-"""Options of a search that are numbers or words: every mistake in them at once."""
+"""What is asked of a search besides the workload and the machine, and how much its stages try."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
 from polymap.ir import Mistake, OptionError
+from polymap.search.run.result import Progress
+
+OnProgress = Callable[[Progress], None]
 
 
-def check_limits(time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> None:
-    """Raise OptionError for limits of a search that goes on which are no positive numbers."""
-    check_options("any", time_limit_s, 1, 0, memory_limit_mb, work_limit)
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The parameters of `explore`, which documents them; clock: what the time limit is measured by, in seconds."""
+
+    objective: str = "energy"
+    tiles: str = "any"
+    time_limit_s: float = 60
+    workers: int = 1
+    seed: int = 0
+    on_progress: OnProgress | None = None
+    constraints: object = None
+    memory_limit_mb: int | None = None
+    work_limit: int | None = None
+    clock: Callable[[], float] = monotonic
+
+    def check(self) -> None:
+        """Raise OptionError for an unknown tile rule, and numbers that are not positive (a seed may be 0)."""
+        mistakes: list[Mistake] = []
+        if self.work_limit is not None and (isinstance(self.work_limit, bool) or self.work_limit < 1):
+            mistakes.append(Mistake("PM549", f"work_limit is {self.work_limit!r}", "Use an integer of at least 1."))
+        if self.memory_limit_mb is not None and (isinstance(self.memory_limit_mb, bool) or self.memory_limit_mb < 1):
+            what = f"memory_limit_mb is {self.memory_limit_mb!r}"
+            mistakes.append(Mistake("PM548", what, "Use an integer of at least 1 (2^20 bytes each)."))
+        if self.tiles not in ("any", "divide"):
+            mistakes.append(Mistake("PM503", f"tiles is {self.tiles!r}", "Use 'any' or 'divide'."))
+        if isinstance(self.time_limit_s, bool) or not self.time_limit_s > 0:
+            what = f"time_limit_s is {self.time_limit_s!r}"
+            mistakes.append(Mistake("PM504", what, "Use a positive number of seconds."))
+        if isinstance(self.workers, bool) or self.workers < 1:
+            mistakes.append(Mistake("PM505", f"workers is {self.workers!r}", "Use an integer of at least 1."))
+        if isinstance(self.seed, bool) or self.seed < 0:
+            mistakes.append(Mistake("PM506", f"seed is {self.seed!r}", "Use an integer of at least 0."))
+        if mistakes:
+            raise OptionError(mistakes)
 
 
-def check_options(
-    tiles: str,
-    time_limit_s: float,
-    workers: int,
-    seed: int,
-    memory_limit_mb: int | None = None,
-    work_limit: int | None = None,
-) -> None:
-    """Raise OptionError for an unknown tile rule, and numbers that are not positive (a seed may be 0)."""
-    mistakes: list[Mistake] = []
-    if work_limit is not None and (isinstance(work_limit, bool) or work_limit < 1):
-        mistakes.append(Mistake("PM549", f"work_limit is {work_limit!r}", "Use an integer of at least 1."))
-    if memory_limit_mb is not None and (isinstance(memory_limit_mb, bool) or memory_limit_mb < 1):
-        what = f"memory_limit_mb is {memory_limit_mb!r}"
-        mistakes.append(Mistake("PM548", what, "Use an integer of at least 1 (2^20 bytes each)."))
-    if tiles not in ("any", "divide"):
-        mistakes.append(Mistake("PM503", f"tiles is {tiles!r}", "Use 'any' or 'divide'."))
-    if isinstance(time_limit_s, bool) or not time_limit_s > 0:
-        mistakes.append(Mistake("PM504", f"time_limit_s is {time_limit_s!r}", "Use a positive number of seconds."))
-    if isinstance(workers, bool) or workers < 1:
-        mistakes.append(Mistake("PM505", f"workers is {workers!r}", "Use an integer of at least 1."))
-    if isinstance(seed, bool) or seed < 0:
-        mistakes.append(Mistake("PM506", f"seed is {seed!r}", "Use an integer of at least 0."))
-    if mistakes:
-        raise OptionError(mistakes)
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How much each stage tries: numbers that change speed and how good an unproven answer is, never what is true.
+
+    "limits.py" is benchmarks/limits.py: seconds past a time limit. "certificates.py" is benchmarks/certificates.py.
+    Where neither is named a number was not swept.
+    """
+
+    counting_share: float = 0.1
+    """Of the time limit, for the count of the space before a search over tiles of any size (limits.py)."""
+    first_structures_share: float = 0.1
+    """Of the time limit, for what structures of siblings prove at once (limits.py)."""
+    structures_share: float = 0.3
+    """And for structures one by one, and mappings looked for there, where there are other bounds besides."""
+    products_share: float = 0.7
+    """Of what is left of the limit, for problems without windows before regions of tiles."""
+    clashing_share: float = 0.2
+    """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
+    drawn_first: int = 80
+    """Mappings that are scored before the structures of a large program are listed (limits.py)."""
+    quickly_counted: int = 1_000_000
+    """Statement instances up to which the space is counted whatever the clock says."""
+
+    few_trees: int = 300_000
+    """Trees that are all walked, some 100,000 per second."""
+    most_asked: int = 10_000
+    """Trees that are counted to find one that meets the rules."""
+    annealed: int = 600
+    """Mappings that are scored to find one that meets the rules."""
+    most_spreads: int = 20_000
+    """Ways to spread all dims over fan-outs of any size, up to which each is tried."""
+    most_shares: int = 20_000
+    """Ways to share dims among siblings that are told apart when rules are refuted."""
+
+    tries: int = 200
+    """Random mappings of a program of one statement that the lattice search does not cover."""
+    tries_of_programs: int = 40
+    """The same of several statements, which take longer to count."""
+
+    most_nodes: int = 200_000
+    """Nodes below a structure that a certificate may ask its checker to visit (certificates.py)."""
+    most_lines: int = 3
+    """Prices of energy against latency per bound of a certificate."""
+
+
+TUNING = Tuning()

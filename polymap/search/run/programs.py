@@ -1,4 +1,5 @@
-"""For programs that the lattice search does not cover: the program order, and random trees, scored one by one."""
+"""Mappings without a proof, for programs that the lattice search does not cover: the program as written, random trees,
+and simulated annealing from the best of them."""
 
 from __future__ import annotations
 
@@ -29,18 +30,15 @@ from polymap.search.heuristics import Annealer
 from polymap.search.objective import objective_values, refusals
 from polymap.search.problem import Objective, Rules, divisors
 from polymap.search.resources import Work
+from polymap.search.run.options import TUNING
 from polymap.workload import shared_dims
-
-TRIES = 200
-TRIES_OF_PROGRAMS = 40  # each takes longer to count
-
 
 Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Mappings that meet the rules, best first, and how many were scored to find them."""
+    """The mappings found that meet the rules, best first, and the number of mappings scored."""
 
     found: tuple[Sampled, ...]
     tried: int
@@ -59,9 +57,10 @@ def sampled(
     work: Work,
     report: Callable[[Mapping, Fraction], None],
 ) -> Drawn:
-    """Return the mappings that meet the rules among the program order, random trees and what annealing makes of them.
+    """Return the mappings that meet the rules among the program as written, random trees and annealed ones.
 
-    Where none of the first will do, only a limit ends the search for one. before: what is known, to go on from.
+    If no tree drawn at first meets the rules, annealing goes on until one does or a limit is reached. before: the
+    result of an earlier call, to continue from.
     """
     if before is None:
         scored, tried = _drawn(workload, arch, objective, seed, stop)
@@ -83,9 +82,9 @@ def sampled(
 def _drawn(
     workload: Workload, arch: Architecture, objective: Objective, seed: int, out_of_time: Callable[[], bool]
 ) -> tuple[list[Sampled], int]:
-    """Return the legal mappings among the program order and random trees, best first, and how many were scored.
+    """Return the legal mappings among the program as written and random trees, best first, and how many were scored.
 
-    Trees that differ in loops of one iteration are the same.
+    Of trees that differ only in loops over dims of extent 1, the first is kept.
     """
     found: dict[Mapping, Sampled] = {}
     ones = frozenset(dim.name for dim in workload.dims if dim.extent == 1)
@@ -116,16 +115,16 @@ def _without(dims: frozenset[str], nodes: tuple[MappingNode, ...]) -> tuple[Mapp
 def _candidates(workload: Workload, arch: Architecture, rng: Random) -> Iterator[Mapping]:
     yield program_order(workload, arch)
     if len(workload.statements) == 1:
-        for _ in range(TRIES):
+        for _ in range(TUNING.tries):
             yield _random_tree(workload, arch, rng)
         return
-    for _ in range(TRIES_OF_PROGRAMS):
+    for _ in range(TUNING.tries_of_programs):
         yield _program_tree(workload, _random_places(workload, arch, rng))
 
 
 def program_order(workload: Workload, arch: Architecture) -> Mapping:
-    """Return the program as it was written: no tiling, nothing parallel, everything required held as far inside as one
-    node can serve all statements that use it."""
+    """Return the program as written: no tiling, no spatial loops, and one storage node per tensor that a level must
+    hold, inside all loops that the statements using the tensor share."""
     deepest = _deepest(workload)
     places = {
         (level.name, tensor.name): deepest[tensor.name]
@@ -140,7 +139,8 @@ Places = dict[tuple[str, str], int]  # (level, tensor) -> how many loops stand a
 
 
 def _random_places(workload: Workload, arch: Architecture, rng: Random) -> Places:
-    """Return storage nodes anywhere on the way to where a tensor is used, a tensor's levels in the machine's order."""
+    """Return random depths of storage nodes, at most at the innermost loop shared by all uses of the tensor; inner
+    levels stand no higher than outer ones."""
     places: Places = {}
     for tensor in workload.tensors:
         deepest = _deepest(workload)[tensor.name]
@@ -155,7 +155,7 @@ def _users(workload: Workload, tensor: str) -> list[Statement]:
 
 
 def _deepest(workload: Workload) -> dict[str, int]:
-    """Return tensor -> the number of loops that all statements share that use it."""
+    """Return per tensor the number of loops shared by all statements that use it."""
     found: dict[str, int] = {}
     for tensor in workload.tensors:
         users = _users(workload, tensor.name)
@@ -165,11 +165,11 @@ def _deepest(workload: Workload) -> dict[str, int]:
 
 
 def _program_tree(workload: Workload, places: Places) -> Mapping:
-    """Return the program's own loops, each of tile 1, with these storage nodes among them."""
+    """Return the loops of the program as written, each with tile 1, with storage nodes at the given depths."""
     used = {tensor.name: {each.name for each in _users(workload, tensor.name)} for tensor in workload.tensors}
 
     def stored(depth: int, inside: set[str], parts: list[set[str]]) -> tuple[Storage, ...]:
-        """Return the nodes of tensors that are used inside, but not in one part alone."""
+        """Return the storage nodes at a depth for tensors used only by `inside`, but by more than one of `parts`."""
         return tuple(
             Storage(level, (tensor,))
             for (level, tensor), place in places.items()
@@ -196,7 +196,8 @@ def _program_tree(workload: Workload, places: Places) -> Mapping:
 
 
 def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping:
-    """Return a random tree: random loop order split once at random tiles, storage nodes where levels allow."""
+    """Return a random tree: every dim split once at a random tile, random loop orders, and between the outer and the
+    inner loops random storage nodes that the levels allow."""
     statement = workload.statements[0]
     extents = workload.extents()
     outer = [dim for dim in statement.dims if extents[dim] > 1]
@@ -214,5 +215,6 @@ def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping
 
 
 def _is_drawn(tensor: Tensor, level: MemoryLevel, rng: Random) -> bool:
-    """Whether a random tree stores the tensor in the level: always where it must, half the time where it may."""
+    """Return whether a random tree stores the tensor in the level: always if required, else if allowed with probability
+    1/2."""
     return level.requires(tensor) or (level.may_hold(tensor) and rng.random() < 0.5)

@@ -14,7 +14,7 @@ from polymap.search.objective import measure_under, objective_values
 from polymap.search.problem import Objective, Rules, analyse, clashes, parse_single, rules_from_document
 from polymap.search.resources import Work
 from polymap.search.run.answer import Question, check_answer
-from polymap.search.run.options import check_options
+from polymap.search.run.options import Options
 from polymap.search.run.programs import sampled
 
 
@@ -32,7 +32,7 @@ def candidates(
     change nothing, symmetric dims, fan-outs that are alike) are given once. Where the lattice search does not apply, or
     the time limit ends it, they are the best of those looked at.
     """
-    check_options("divide", time_limit_s, 1, 0)
+    Options(tiles="divide", time_limit_s=time_limit_s).check()
     if isinstance(limit, bool) or limit < 1:
         raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
     goal = parse_single(objective, arch, ranked=True)

@@ -1,6 +1,6 @@
-"""Rules that no mapping meets, whatever the sizes of its tiles: what is decided without a search.
+"""Proofs, without a search, that no mapping with tiles of any size meets a set of rules.
 
-A rule that is not refuted here may still be one that no mapping meets.
+The test is sufficient, not necessary: rules that pass it may still be infeasible.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from math import prod
 from polymap.ir import Access, Architecture, MemoryLevel, Tensor, Workload, accesses_of, is_box
 from polymap.search.objective import floor_of
 from polymap.search.problem import AtMost, Factor, Goal, Intrinsic, Rules, Utilization, clashes, narrowed
-
-MOST_SHARES = 20_000  # ways to share dims among siblings that are told apart
+from polymap.search.run.options import TUNING
 
 
 def is_refuted(workload: Workload, arch: Architecture, rules: Rules) -> bool:
@@ -34,7 +33,8 @@ def is_refuted(workload: Workload, arch: Architecture, rules: Rules) -> bool:
 
 
 def most_busy(workload: Workload, arch: Architecture, rules: Rules) -> Fraction | None:
-    """Return a utilization that no mapping of a program of one box exceeds; None where none meets the rules."""
+    """Return an upper bound of the utilization of a single-statement program over a box; None: no mapping meets the
+    rules."""
     cycles = _least_cycles(workload, narrowed(workload, arch, rules), rules)
     if cycles is None:
         return None
@@ -42,7 +42,8 @@ def most_busy(workload: Workload, arch: Architecture, rules: Rules) -> Fraction 
 
 
 def _is_too_slow(workload: Workload, machine: Architecture, rules: Rules) -> bool:
-    """Return whether the fan-outs cannot be used as the rules say, or leave too many cycles."""
+    """Return whether the rules about fan-outs are infeasible, or force more compute cycles than utilization and latency
+    allow."""
     cycles = _least_cycles(workload, machine, rules)
     if cycles is None:
         return True
@@ -60,17 +61,17 @@ def _instances(workload: Workload) -> int:
 
 
 def _least_cycles(workload: Workload, machine: Architecture, rules: Rules) -> int | None:
-    """Return a lower bound of the compute cycles; None where no use of the fan-outs meets the rules about them.
+    """Return a lower bound of the compute cycles; None: the rules about fan-outs are infeasible.
 
-    c siblings along a dim of n indices leave ceil(n / c) steps, and c after c' siblings what c c' leave; trees where
-    some siblings have no work need as many instances and no fewer steps.
+    Spreading n indices over c instances leaves ceil(n / c) steps to each, and spreading over c' and then c instances
+    leaves ceil(n / (c c')). Mappings in which some instances are idle use as many instances and take no fewer steps.
     """
     names = [dim.name for dim in workload.dims]
     bounds = {(rule.fanout, rule.dim): rule for rule in rules if isinstance(rule, Factor)}
     for dim in workload.dims:
-        wanted = [rule.least for rule in bounds.values() if rule.dim == dim.name]
-        # A loop of two or more iterations leaves a smaller tile: at most n - 1 of them, with 2^(n - 1) siblings.
-        if dim.extent <= 64 and prod(wanted) > 2 ** (dim.extent - 1):
+        required = [rule.least for rule in bounds.values() if rule.dim == dim.name]
+        # Each loop of two or more iterations shrinks the tile: at most n - 1 such loops, over 2^(n - 1) instances.
+        if dim.extent <= 64 and prod(required) > 2 ** (dim.extent - 1):
             return None
     shares = {tuple(dim.extent for dim in workload.dims)}
     for fanout in machine.fanouts:
@@ -90,7 +91,10 @@ def _least_cycles(workload: Workload, machine: Architecture, rules: Rules) -> in
 
 
 def _spread(shares: set[tuple[int, ...]], size: int, least: list[int], tops: list[int]) -> set[tuple[int, ...]] | None:
-    """Return what siblings of one more fan-out leave of every dim; None where these are too many."""
+    """Return the possible extents per dim of one instance below one more fan-out; None: there are too many.
+
+    shares: the possible extents above it. size: instances of the fan-out. least, tops: bounds of the factor per dim.
+    """
     known = {(share, prod(least)) for share in shares}
     for place, (low, top) in enumerate(zip(least, tops, strict=True)):
         known = {
@@ -98,13 +102,14 @@ def _spread(shares: set[tuple[int, ...]], size: int, least: list[int], tops: lis
             for share, taken in known
             for siblings, left in _ways(share[place], min(top, size * low // taken))
         }
-        if len(known) > MOST_SHARES:
+        if len(known) > TUNING.most_shares:
             return None
     return {share for share, _ in known}
 
 
 def _ways(extent: int, top: int) -> list[tuple[int, int]]:
-    """Return (siblings, indices left to each) of at most so many siblings: the fewest that leave so many."""
+    """Return (instances, indices of each) for spreading `extent` indices over at most `top` instances: per number of
+    indices the fewest instances that give it."""
     found: list[tuple[int, int]] = []
     siblings = 1
     while siblings <= min(extent, top):
@@ -117,13 +122,14 @@ def _ways(extent: int, top: int) -> list[tuple[int, int]]:
 
 
 def _is_cut(workload: Workload, machine: Architecture, rules: Rules) -> bool:
-    """Return whether a level must hold tensors of which it has no tile that is a multiple of what the rules say."""
+    """Return whether some level must hold tensors but has no room for tiles of the intrinsic sizes that the rules ask
+    for."""
     sizes = {rule.dim: rule.size for rule in rules if isinstance(rule, Intrinsic)}
     for level in machine.levels[1:]:
         held = [tensor for tensor in workload.tensors if level.requires(tensor)]
         if not held or not sizes:
             continue
-        # Tiles part the whole extent: where all are multiples it is one.
+        # Tiles partition the extent: if each is a multiple of the size, so is the extent.
         if any(dim.extent % sizes.get(dim.name, 1) for dim in workload.dims):
             return True
         if _is_overfull(workload, level, held, sizes):
@@ -137,7 +143,7 @@ def _is_overfull(workload: Workload, level: MemoryLevel, held: list[Tensor], siz
 
 
 def _least_elements(workload: Workload, tensor: Tensor, sizes: dict[str, int]) -> int:
-    """Return a lower bound of a tensor's elements in a tile of so many indices per dim, wherever these lie."""
+    """Return a lower bound of the elements of a tensor that a tile of these sizes per dim touches, wherever it lies."""
     accesses = accesses_of(workload.statements[0], tensor.name)
     return max((_least_of(access, sizes) for access in accesses), default=0)
 
@@ -148,7 +154,7 @@ def _least_of(access: Access, sizes: dict[str, int]) -> int:
     for axis in access.index:
         atoms = [atom for _, atom in axis.terms]
         own = [atom for atom in atoms if isinstance(atom, str)]
-        # Sums of a and b numbers have at least a + b - 1 values.
+        # The sumset of sets of a and b numbers has at least a + b - 1 elements.
         lengths.append(1 + sum(sizes.get(dim, 1) - 1 for dim in own) if len(own) == len(atoms) else 1)
         dims += own
     return prod(lengths) if len(set(dims)) == len(dims) else max(lengths, default=1)

@@ -99,8 +99,9 @@ class SearchResult(Shown):
     arch: Architecture | None = field(default=None, repr=False)
 
     def certificate(self) -> str:
-        """Return the text that proves the answer, which `verify` checks (docs/certificate.md). It takes about as long
-        as the search. Raises OptionError where nothing is proven, or the problem is none of those that are certified.
+        """Return the text that proves the answer, which `verify` checks (docs/certificate.md): of an optimum over
+        dividing tiles, which takes about as long as the search, or of a bound over tiles of any size. Raises
+        OptionError where nothing is proven, or the problem is none of those that are certified.
         """
         if self.proof is None:
             what = f"this {self.status} answer has no certificate"

@@ -14,55 +14,40 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
-from polymap.search.heuristics import DividingPolish, can_be_annealed, draw_by_annealing
+from polymap.search.heuristics import DividingPolish, TreeClimber, can_be_annealed, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
 from polymap.search.product_bounds import ProductAnswer, solve_products
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.certificate import certificate
-from polymap.search.run.feasible import FEW_TREES, AnySize, Dividing, walk_begun
-from polymap.search.run.options import check_options
+from polymap.search.run.feasible import AnySize, Dividing, walk_begun
+from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
-from polymap.search.run.state import QUICKLY_COUNTED, Asked, Divided, OnProgress, Search, counted_space
+from polymap.search.run.state import Asked, Divided, Search, counted_space
+from polymap.search.sibling_bounds import SiblingSearch, climb_structures
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
-COUNTING_SHARE = 0.1  # of the limit, for the count before a search over tiles of any size
-PRODUCTS_SHARE = 0.7  # of what is left of the limit, for problems without windows before regions of tiles
-CLASHING_SHARE = 0.2  # of the limit, for which rules clash, before tiles of any size are looked at
-DRAWN_FIRST = 80  # mappings that are scored before the structures of a large program are listed
 
-
-def read_question(
-    workload: Workload,
-    arch: Architecture,
-    objective: str,
-    tiles: str,
-    time_limit_s: float,
-    workers: int,
-    seed: int,
-    on_progress: OnProgress | None,
-    clock: Callable[[], float],
-    constraints: object,
-    memory_limit_mb: int | None,
-    work_limit: int | None,
-) -> Search:
+def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
     """Return the search of what is asked, of which nothing is done yet.
 
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """
-    check_options(tiles, time_limit_s, workers, seed, memory_limit_mb, work_limit)
-    goal = parse_objective(objective, arch)
-    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    processes = Processes(workers)
-    limits = Limits(clock, time_limit_s, Memory(memory_limit_mb, processes.pids), work_limit)
-    return Search(Asked(workload, arch, goal, tiles, rules, seed), limits, processes, on_progress)
+    options.check()
+    goal = parse_objective(options.objective, arch)
+    rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
+    processes = Processes(options.workers)
+    memory = Memory(options.memory_limit_mb, processes.pids)
+    limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
+    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed)
+    return Search(asked, limits, processes, options.on_progress)
 
 
 def refuse_clashing_words(search: Search) -> SearchResult | None:
@@ -116,7 +101,7 @@ def search_dividing_tiles(search: Search) -> SearchResult | None:
 
 def enumerate_few_trees(search: Search) -> SearchResult | None:
     """Answer with the best of all trees where they are few: the optimum over tiles of any size."""
-    search.size = search.space_size(search.limits.until(search.limits.share() + COUNTING_SHARE))
+    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
     done = _walked(search, search.size)
     if done is None:
         return None
@@ -126,6 +111,43 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
     if search.rules:
         return search.infeasible(_clashing(search, AnySize))
     return search.infeasible((f"none of the {done.evaluated:,} legal loop trees is within the capacities",))
+
+
+def bound_structures(search: Search) -> SearchResult | None:
+    """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
+    if not search.divides:
+        for place, one in enumerate(_siblings(search)):
+            found = one.go_on(
+                None, search.limits.until(TUNING.first_structures_share), search.limits.work, refined=False
+            )
+            search.raise_floor(place, found)
+    return None
+
+
+def refine_structures(search: Search) -> SearchResult | None:
+    """Raise the floors structure by structure, best first, and look for mappings there; answer where they meet."""
+    assert search.divided is not None
+    best = _best_known(search, search.divided)
+    share = min(1, search.limits.share() + TUNING.structures_share)
+    stop, first = search.limits if _is_last(search) else search.limits.until(share), _siblings(search)[0]
+    if len(search.siblings) > 1:
+        for place, one in enumerate(search.siblings):
+            search.raise_floor(place, one.go_on(best[1] if best and not place else None, stop, search.limits.work))
+        return None
+    best = climb_structures(first, _climber(search, best), best, stop, search.limits.work, search.report)
+    search.raise_floor(0, first.value)
+    if best is None and first.value is None:
+        return search.infeasible(search.divided.result.clash)
+    if best is None or search.floors[0] < best[1]:
+        return None
+    space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
+    return search.closed((best[0],), (), space)
+
+
+def _is_last(search: Search) -> bool:
+    """Return whether regions bound less than structures: along windows."""
+    has_window = any(term.is_window for term in search.problem.terms)
+    return has_window and has_region_bound(search.objective) and not search.rules
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
@@ -150,6 +172,37 @@ def bound_regions(search: Search) -> SearchResult:
     mapping = found.best or search.written()
     left = ((max(search.floors[0], found.bound or search.floors[0]),),)
     return search.closed(() if mapping is None else (mapping,), left, space)
+
+
+def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
+    """Return the structures of siblings as each part of the objective bounds them."""
+    if not search.siblings:
+        measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
+        search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
+    return search.siblings
+
+
+def _climber(search: Search, best: Known | None) -> TreeClimber | None:
+    """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
+    if best is None or search.rules or not has_region_bound(search.objective):
+        return None
+    if search.climber is None:
+        question = search.workload, search.arch, search.objective
+        search.climber = TreeClimber(*question, search.problem.classes, seed=search.asked.seed)
+    return search.climber
+
+
+def _best_known(search: Search, divided: Divided) -> Known | None:
+    """Return the best mapping that is known, with its exact value: of an order or a front its first part's."""
+    climber, regions = search.climber, search.regions
+    mappings = [divided.result.best, regions and regions.best, climber and climber.best and climber.best[0]]
+    scored = [
+        (score.value, number, mapping)
+        for number, mapping in enumerate(mappings)
+        if mapping is not None
+        and (score := exact_score(search.workload, search.arch, search.objective, mapping)) is not None
+    ]
+    return (min(scored)[2], min(scored)[0]) if scored else None
 
 
 def _report_program_order(search: Search) -> None:
@@ -181,18 +234,25 @@ def _divided(search: Search) -> Divided:
     return Divided(found, mappings, outcome)
 
 
-def _solved(search: Search, stop: Stop) -> Outcome:
+def _solved(search: Search, limit: Stop) -> Outcome:
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    met = False
+
+    def stop() -> bool:
+        return met or limit()
 
     def report(found: Found, bound: int) -> None:
+        nonlocal met
         least = measure.unscaled_values(bound) if search.divides else search.floors
         value = None if not found else measure.unscaled(found[0][0])
+        # No mapping at all is better.
+        met = value is not None and len(search.objective.singles) == 1 and value <= search.floors[0]
         front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
     polish = _dividing_polish(search)
-    if search.outcome is None and polish is not None and search.instances() > QUICKLY_COUNTED:
-        first = polish.first(DRAWN_FIRST)
+    if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
+        first = polish.first(TUNING.drawn_first)
         if first is not None:
             report((first,), 0)
             search.outcome = Outcome((first,), None, Count(), 0, None)
@@ -206,6 +266,7 @@ def _solved(search: Search, stop: Stop) -> Outcome:
         work=search.limits.work,
         polish=polish,
         draw=draw_by_annealing(search.problem, measure),
+        caches=search.caches,
     )
     return search.outcome
 
@@ -241,7 +302,7 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
     if not search.rules:
         return ("every mapping with tiles that divide was refuted: none is within the capacities",)
     alone = search.divides
-    stop = search.limits if alone else search.limits.until(search.limits.share() + CLASHING_SHARE)
+    stop = search.limits if alone else search.limits.until(search.limits.share() + TUNING.clashing_share)
     return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
@@ -249,7 +310,7 @@ def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
     does not suffice, half of it is spent on a part of them, and the regions have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > FEW_TREES or search.objective.goal is Goal.PARETO or search.limits():
+    if trees is None or trees > TUNING.few_trees or search.objective.goal is Goal.PARETO or search.limits():
         return None
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules
@@ -295,14 +356,7 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
     def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
         search.report(mapping, value, max(bound, floor))
 
-    known = [divided.result.best, None if search.regions is None else search.regions.best]
-    scored = [
-        (score.value, number, mapping)
-        for number, mapping in enumerate(known)
-        if mapping is not None
-        and (score := exact_score(search.workload, search.arch, search.objective, mapping)) is not None
-    ]
-    first = (min(scored)[2], min(scored)[0]) if scored else None
+    first = _best_known(search, divided)
     if search.regions is None and search.limits():
         return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
     measure = measure_of(search.objective, search.workload, search.arch)
@@ -320,6 +374,7 @@ def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
         report,
         search.annealer(divide=False),
         search.regions,
+        floor,
     )
     if products is not None and products.bound is not None and found.bound is not None:
         found = replace(found, bound=max(products.bound, found.bound), evaluated=found.evaluated + products.solved)
@@ -332,7 +387,7 @@ def _products(search: Search, measure: Measure, first: Known | None, report: Rep
     begun = search.limits.share()
 
     def clock() -> float:
-        return (search.limits.share() - begun) / (PRODUCTS_SHARE * max(0.0, 1 - begun) or 1)
+        return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
 
     question = search.problem, search.objective, measure
     return solve_products(*question, clock, search.limits.work, first, report, search.annealer(divide=False))

@@ -16,18 +16,17 @@ from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.any_size import AnySizeAnswer
 from polymap.search.dividing import Count, Outcome
 from polymap.search.enumeration import Walking
-from polymap.search.heuristics import Annealer, annealer_of
+from polymap.search.heuristics import Annealer, TreeClimber, annealer_of
 from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
-from polymap.search.resources import Limits, Memory, Processes, Stop
+from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
-from polymap.search.run.options import check_limits
+from polymap.search.run.certificate import bound_certificate
+from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
-
-OnProgress = Callable[[Progress], None]
-QUICKLY_COUNTED = 1_000_000  # statement instances up to which the space is counted in no time
+from polymap.search.sibling_bounds import SiblingSearch
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,8 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size.
+    drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size; siblings: bounds
+    of those, one per part of the objective. caches: what is remembered until there is an answer.
     """
 
     def __init__(
@@ -76,8 +76,11 @@ class Search:
         self.size: SpaceSize | None = None
         self.drawn: Drawn | None = None
         self.regions: AnySizeAnswer | None = None
+        self.siblings: tuple[SiblingSearch, ...] = ()
+        self.climber: TreeClimber | None = None
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
+        self.caches = SearchCaches()
         self.question = Question(self.workload, self.arch, self.objective, self.rules)
         self.floors = self.question.floors()
 
@@ -90,6 +93,7 @@ class Search:
         """Return the answer of the first stage that has one, never worse than the one before; where it is not final,
         with the way to go on from it."""
         found = self._first_answer(stages)
+        self.caches = SearchCaches()  # an answer that can be resumed does not keep them
         found = replace(found, work=self.worked + self.limits.work.done)
         found = found if before is None else not_worse(before, found)
         if found.status not in ("FEASIBLE", "TIMEOUT"):
@@ -103,7 +107,11 @@ class Search:
             return found
         if not divided.is_final:  # it is searched on where the search is resumed
             self.divided = None
-        return found if found is divided.result else replace(found, dividing=divided.result)
+        if found is divided.result:
+            return found
+        mappings = found.best, divided.result.best
+        proof = partial(bound_certificate, self.workload, self.arch, self.objective.text, mappings, self.rules)
+        return replace(found, dividing=divided.result, proof=proof if found.best else None)
 
     def renewed(self, found: SearchResult, limits: Limits) -> Search:
         """Return the search that goes on from the answer `found` under other limits."""
@@ -142,6 +150,11 @@ class Search:
             self.annealers[divide] = annealer
         return self.annealers[divide]
 
+    def raise_floor(self, place: int, bound: Fraction | None) -> None:
+        """Take a lower bound of one part of the objective over all mappings (None: none is known)."""
+        if bound is not None:
+            self.floors = (*self.floors[:place], max(bound, self.floors[place]), *self.floors[place + 1 :])
+
     def raised(self, bounds: Values) -> Values:
         return tuple(max(pair) for pair in zip(bounds, self.floors, strict=True))
 
@@ -150,7 +163,7 @@ class Search:
         if stop():
             return None
         # Small spaces are counted at once, whatever the clock says.
-        wait = stop if self.instances() > QUICKLY_COUNTED else self.limits.time_is_up
+        wait = stop if self.instances() > TUNING.quickly_counted else self.limits.time_is_up
         return space_size(self.workload, self.arch, TileRule(self.asked.tiles), wait)
 
     def instances(self) -> int:
@@ -218,7 +231,7 @@ class Resumption:
     found: SearchResult
 
     def __call__(self, time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> SearchResult:
-        check_limits(time_limit_s, memory_limit_mb, work_limit)
+        Options(time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb, work_limit=work_limit).check()
         limits = self.search.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
         return self.search.renewed(self.found, limits).answer(self.stages, self.found)
 

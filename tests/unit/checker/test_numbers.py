@@ -7,18 +7,21 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
 import pytest
 
 from polymap import Architecture, Mapping, Temporal, Workload, einsum, evaluate, explore, load_arch, matmul, verify
+from polymap.checker.any_size import Siblings, bounds, least, ranges, structures, vectors
 from polymap.checker.grids import Grid, divisors, is_prime, primes
 from polymap.checker.model import DEADLINE, OutOfTime, Problem, cost, parsed, spread, sums
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.checker.windows import axis
-from polymap.ir.machine import ComputeUnit, MemoryLevel
+from polymap.ir.machine import ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Compute, Storage
 from polymap.schedules.document import mapping_to_document
 from polymap.search.run.certificate import certificate
@@ -157,6 +160,7 @@ SLOW: dict[str, Callable[[], object]] = {
     "all tensors": lambda: prover_of(matmul(m=8, n=8, k=4), load_arch("flat3")).joint(((1, 1, 1),), (), ()),
     "a search": lambda: prover_of(matmul(m=8, n=8, k=4), load_arch("flat3")).descend(((1, 1, 1),), (), (), 10**9),
     "structures": lambda: prover_of(matmul(m=8, n=8, k=4), load_arch("flat3")).structures,
+    "any sizes": lambda: least(prover_of(matmul(m=8, n=8, k=4), load_arch("flat3")).problem),
 }
 
 
@@ -168,6 +172,78 @@ def test_whatever_can_take_long_looks_at_the_clock(what: str) -> None:
             SLOW[what]()
     finally:
         DEADLINE.reset(before)
+
+
+def test_ranges_of_sibling_counts_are_those_that_count_alike() -> None:
+    for extent in range(1, 80):
+        for most in (1, 2, 7, 80):
+            alike: dict[int, list[int]] = {}
+            for count in range(1, min(extent, most) + 1):
+                alike.setdefault(-(-extent // count), []).append(count)
+            assert ranges(extent, most) == [(min(own), max(own)) for own in alike.values()]
+
+
+def test_vectors_of_siblings_are_those_that_the_fan_outs_have() -> None:
+    rng = random.Random("vectors")
+    for _ in range(30):
+        sizes, extents = [rng.randrange(1, 9) for _ in range(rng.randrange(1, 3))], [rng.randrange(1, 9) for _ in "mnk"]
+        fans = [Fanout(f"F{i}", size, dims=tuple(rng.sample("mnk", 2))) for i, size in enumerate(sizes)]
+        nodes = load_arch("flat3").nodes
+        arch = replace(load_arch("flat3"), nodes=(nodes[0], *fans, nodes[-1]))
+        problem = prover_of(matmul(m=extents[0], n=extents[1], k=extents[2]), arch).problem
+        free = [[d in (fan.dims or ()) for d in "mnk"] for fan in fans]
+        found = {tuple(low for low, _ in row) for row in vectors(problem, problem.classes[0])}
+        assert found == _brute_rows(sizes, free, extents)
+
+
+def _brute_rows(sizes: list[int], free: list[list[bool]], extents: list[int]) -> set[tuple[int, ...]]:
+    """Return, from all factors of every fan-out, the least of the counts that are alike."""
+    each = [
+        [one for one in product(*(range(1, size + 1) if may else (1,) for may in row)) if prod(one) <= size]
+        for size, row in zip(sizes, free, strict=True)
+    ]
+    found: set[tuple[int, ...]] = set()
+    for factors in product(*each):
+        most = [prod(column) for column in zip(*factors, strict=True)]
+        counts = [[low for low, _ in ranges(n, 10**9) if low <= top] for n, top in zip(extents, most, strict=True)]
+        found |= set(product(*counts))
+    return found
+
+
+def test_bounds_over_any_sizes_in_long_numbers_are_those_in_short_ones() -> None:
+    workload, short = einsum("O[k,p] += I[c,2*p+r] * W[k,c,r]", k=4, c=3, p=7, r=3), load_arch("eyeriss_like")
+    factor = Fraction(10**40 + 7, 3**20)
+    small, large = prover_of(workload, short).problem, prover_of(workload, scaled(short, factor)).problem
+    (count, bound), (again, scaled_bound) = least(small), least(large)
+    assert count == again
+    assert Fraction(bound, small.scale) * factor == Fraction(scaled_bound, large.scale)
+
+
+def test_numbers_of_siblings_do_not_wrap() -> None:
+    """Two huge fan-outs of different classes: products of their numbers are beyond 64 bits."""
+    outer, inner, nodes = Fanout("A", 2**40), Fanout("B", 2**40, multicast=Multicast.NONE), load_arch("flat3").nodes
+    arch = replace(load_arch("flat3"), nodes=(nodes[0], outer, inner, nodes[-1]))
+    problem = prover_of(matmul(m=2**34, n=2, k=2), arch).problem
+    low = [[np.array([one], dtype=object) for one in row] for row in ((2**34 - 1, 1, 2), (2, 2, 1))]
+    siblings = Siblings(problem, low, low)
+    assert siblings.one.dtype == object
+    assert siblings.steps().tolist() == [1]
+    assert bounds(siblings)[0][0] >= 0
+
+
+@pytest.mark.parametrize("size", [2**24, 2**30, 10**30])
+def test_too_many_structures_of_any_sizes_are_refused(size: int) -> None:
+    arch = replace(load_arch("flat3"), nodes=tuple(_wide(node, size) for node in load_arch("flat3").nodes))
+    before = DEADLINE.set(time.process_time() + 2)
+    try:
+        with pytest.raises(Refused, match="too many structures|time is up"):
+            next(structures(prover_of(matmul(m=size, n=size, k=size), arch).problem))
+    finally:
+        DEADLINE.reset(before)
+
+
+def _wide(node: Node, size: int) -> Node:
+    return replace(node, size=size) if isinstance(node, Fanout) else node
 
 
 def test_grids_of_long_extents_hold_exact_tiles() -> None:

@@ -145,7 +145,6 @@ def test_the_command_line_writes_and_checks(tmp_path, capsys: pytest.CaptureFixt
     [
         (("verify",), "verify needs a FILE"),
         (("verify", "no/such/file"), "cannot read"),
-        (("explore", *SMALL, "--arch", "flat3", "--certificate", "x"), "--certificate needs --tiles divide"),
     ],
 )
 def test_bad_words_are_told(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
@@ -202,7 +201,30 @@ def test_what_is_not_certified_is_told() -> None:
     with pytest.raises(OptionError, match="PM515"):
         check_certifiable(conv2d(K=2, C=2, H=4, W=4, R=3, S=3, padding=1), load_arch("flat3"), "lex:latency,energy")
     with pytest.raises(OptionError, match="PM516"):
-        explore(matmul(m=4, n=4, k=4), load_arch("flat3")).certificate()
+        explore(matmul(m=64, n=64, k=64), load_arch("flat3"), tiles="divide", work_limit=1).certificate()
+
+
+def test_bounds_over_any_sizes_are_written_and_checked(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
+    path, question = tmp_path / "bound.txt", (*SMALL, "--arch", "flat3")
+    assert main(("explore", *question, "--certificate", str(path))) == 0
+    capsys.readouterr()
+    assert main(("verify", str(path), *question)) == 0
+    said = capsys.readouterr().out
+    assert "BOUND: no mapping of any tile sizes costs less energy than" in said
+    assert "the mapping given costs 25,856 pJ" in said
+    assert main(("verify", str(path), "--json", "-")) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["proven"]
+    assert 0 < answer["bound"] <= answer["value"] == 25_856
+
+
+def test_what_held_tensors_cost_is_in_the_bound_over_any_sizes() -> None:
+    question = matmul(m=16, n=8, k=16), load_arch("flat3")
+    demands = {"store": {"GLB": {"must": ["@output"], "never": ["@input"]}}}
+    free, held = (verify(explore(*question, constraints=one).certificate()) for one in (None, demands))
+    assert free.proven
+    assert held.proven
+    assert (free.bound or 0) < (held.bound or 0) <= (held.value or 0)
 
 
 def test_sets_as_bit_masks() -> None:

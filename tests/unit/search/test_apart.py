@@ -8,8 +8,8 @@ import pytest
 
 from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
+from polymap.search.dividing.engine import least_value
 from polymap.search.dividing.node_costs import root_context
-from polymap.search.dividing.queue_steps import least_value
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective

@@ -8,14 +8,12 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
-from math import prod
 
 import numpy as np
 import pytest
 
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
-from polymap.ir.mapping import Mapping, Spatial, Temporal
+from polymap.ir.mapping import Mapping
 from polymap.search.dividing import single_tensor_bound
 from polymap.search.dividing.bounds import first_states
 from polymap.search.dividing.branch_and_bound import (
@@ -27,80 +25,30 @@ from polymap.search.dividing.branch_and_bound import (
     bound_tables,
 )
 from polymap.search.dividing.cost_tables import Tables, build_tables
+from polymap.search.dividing.engine import Stage, least_value, places_of, step_on
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import StructureFactors, root_context, update_terms
 from polymap.search.dividing.progress import Front, Incumbent
-from polymap.search.dividing.queue_steps import Stage, least_value, places_of, step_on
 from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
-from polymap.search.enumeration.trees import ScoredTree, scored_trees
-from polymap.search.objective.measure import Measure, measure_of
+from polymap.search.dividing.window_paths import window_counts
+from polymap.search.enumeration.trees import scored_trees
+from polymap.search.objective.measure import measure_of
 from polymap.search.objective.scores import exact_score
+from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
-from polymap.search.problem.problem import Problem, analyse
-from polymap.search.problem.structures import Structure, enumerate_structures
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.structures import enumerate_structures
+from polymap.search.resources.caches import SearchCaches
 from polymap.workload.einsums import einsum
-from tests.referee.problems import random_problem
+from tests.unit.search.tree_chains import Case, Rows, random_case, rows_of
 
-Rows = tuple[tuple[int, ...], ...]
 OBJECTIVES = ("energy", "edp", "latency", "energy")
 SEEDS = range(24)
 
 
-@dataclass(frozen=True)
-class Case:
-    """A problem with all of its trees that fit, by structure."""
-
-    problem: Problem
-    measure: Measure
-    objective: str
-    structures: tuple[Structure, ...]
-    trees: dict[Rows, list[ScoredTree]]
-
-    def best(self, structure: Structure) -> Fraction | None:
-        """Return the least value among the structure's trees."""
-        return min((tree.value for tree in self.trees.get(structure.classes, [])), default=None)
-
-    def scaled(self, bound: int) -> Fraction:
-        """Return a bound in the unit of the objective."""
-        return self.measure.unscaled(bound)
-
-
-def rows_of(problem: Problem, mapping: Mapping) -> Rows:
-    """Return how far each class of fan-outs spreads each dim in a tree."""
-    factors: dict[tuple[str, str], int] = {}
-    inner = dict(problem.workload.extents())
-    for node in mapping.nodes:  # from outside: a loop's trips are what is left over its tile
-        if isinstance(node, Spatial):
-            key = (node.fanout, node.dim)
-            factors[key] = factors.get(key, 1) * (inner[node.dim] // node.tile)
-        if isinstance(node, (Spatial, Temporal)):
-            inner[node.dim] = node.tile
-    names = [fanout.name for fanout in problem.arch.fanouts]
-    return tuple(
-        tuple(prod(factors.get((names[f], dim), 1) for f in one.fanouts) for dim in problem.dims)
-        for one in problem.classes
-    )
-
-
-@cache
 def case(seed: int) -> Case:
     """Return a small problem; every second one reads a tensor through windows."""
-    rng = random.Random(f"dividing bounds {seed}")
-    while True:
-        asked = random_problem(rng, most=1200, tiles="divide")
-        problem = analyse(asked.workload, asked.arch)
-        if problem.reason is None and any(term.is_window for term in problem.terms) == bool(seed % 2):
-            break
-    objective = OBJECTIVES[seed // 2 % 4]
-    measure = measure_of(parse_objective(objective, asked.arch), asked.workload, asked.arch)
-    trees: dict[Rows, list[ScoredTree]] = {}
-    for tree in scored_trees(asked.workload, asked.arch, objective, "divide"):
-        if tree.fits:
-            trees.setdefault(rows_of(problem, tree.mapping), []).append(tree)
-    structures, complete = enumerate_structures(problem, lambda: False)
-    assert complete
-    assert set(trees) <= {structure.classes for structure in structures}
-    return Case(problem, measure, objective, structures, trees)
+    return random_case(f"dividing bounds {seed}", OBJECTIVES[seed // 2 % 4], windows=bool(seed % 2))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -214,11 +162,17 @@ def energy_of(arch: Architecture, component_rows: tuple[Rows, Rows], index: int,
     )
 
 
+def batch_of(one: Case, component: Component) -> StructureBatch:
+    """Return the structures of a case side by side."""
+    arithmetic = single_tensor_bound.plain_arithmetic(one.problem, component)
+    return StructureBatch(one.problem, one.structures, arithmetic, window_counts(SearchCaches()))
+
+
 @pytest.mark.parametrize("seed", [seed for seed in SEEDS if OBJECTIVES[seed // 2 % 4] != "latency"])
 def test_the_bound_of_one_tensor_is_at_most_what_it_costs_in_every_tree(seed: int) -> None:
     one = case(seed)
     component = one.measure.components[0]
-    batch = StructureBatch(one.problem, one.structures, single_tensor_bound.plain_arithmetic(one.problem, component))
+    batch = batch_of(one, component)
     tight = 0
     for term in one.problem.terms:
         bounds = single_tensor_bound.tensor_cost(batch, term, component)
@@ -237,7 +191,7 @@ def test_the_bound_of_one_tensor_is_at_most_what_it_costs_in_every_tree(seed: in
 def test_many_structures_side_by_side_have_the_factors_and_terms_of_each(seed: int) -> None:
     one = case(seed)
     problem, component = one.problem, one.measure.components[-1]
-    batch = StructureBatch(problem, one.structures, single_tensor_bound.plain_arithmetic(problem, component))
+    batch = batch_of(one, component)
     levels = range(problem.level_count + 1)
     visits = np.arange(1, len(one.structures) + 1) * 3600
     for parent, level in ((a, b) for a in levels for b in levels if a < b):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -24,6 +25,7 @@ from polymap.search.problem.problem import analyse
 from polymap.search.resources.limits import Limits
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.run import stages as run
+from polymap.search.run.options import TUNING
 from polymap.search.run.result import Progress
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
@@ -110,7 +112,7 @@ def test_constraints_that_dividing_tiles_cannot_meet_are_met_by_others() -> None
 def test_where_trees_are_too_many_to_walk_one_that_meets_the_constraints_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run, "FEW_TREES", 0)
+    monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     wanted: dict[str, object] = {"fanouts": {"X": {"require": ["m"]}}}
     found = explore(OUTER, PAIR, constraints=wanted, work_limit=20_000)
     assert found.status == "FEASIBLE"
@@ -131,7 +133,7 @@ def test_a_clash_over_all_sizes_is_found_by_walking_them_and_its_least_value_is_
 
 
 def test_what_is_not_exhausted_is_called_a_time_out_only_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "FEW_TREES", 0)
+    monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     floor = floor_of(OUTER, PAIR, parse_objective("energy", PAIR))
     wanted = {"limits": {"energy": floor}}  # no tree has so little; only a walk over all of them shows that
     found = explore(OUTER, PAIR, constraints=wanted, work_limit=500)

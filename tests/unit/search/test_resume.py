@@ -18,6 +18,7 @@ from polymap.search.any_size.regions import first_region
 from polymap.search.problem.problem import analyse
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.run import stages as run
+from polymap.search.run.options import TUNING
 from polymap.search.run.result import SearchResult
 from polymap.search.run.state import Search, Stages
 from tests.unit.search.machines import two_levels
@@ -81,7 +82,7 @@ def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
         seen.append((self.best, queue))
         return RegionOutcome(self.best, None, 7, 2)
 
-    monkeypatch.setattr(run, "FEW_TREES", 0)
+    monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     monkeypatch.setattr(RegionSearch, "run", begun)
     monkeypatch.setattr(RegionSearch, "go_on", gone_on)
     first = search(GEMM, TWO, "energy", "any", time_limit_s=60)

@@ -69,7 +69,16 @@ def sampled_answers_meet_all() -> int:
     for _ in range(10):
         workload = rng.choice(SAMPLED)
         table = random_demands(rng, workload, arch)
-        found = search(workload, arch, "energy", "divide", 40, 1, rng.randrange(100), None, Ticks(), table)
+        found = search(
+            workload,
+            arch,
+            "energy",
+            "divide",
+            time_limit_s=40,
+            seed=rng.randrange(100),
+            clock=Ticks(),
+            constraints=table,
+        )
         for mapping in filter(None, [found.best]):
             answers += 1
             assert meets(table, workload, arch, mapping, steps_of(workload, arch, mapping)), (table, mapping)

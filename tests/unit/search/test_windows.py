@@ -9,9 +9,10 @@ from math import prod
 
 import pytest
 
-from polymap.search.dividing.window_paths import Crossing, WindowModel, least_loads, most_saved, window_model
+from polymap.search.dividing.window_paths import Crossing, WindowModel, least_loads, most_saved, window_counts
 from polymap.search.problem.lattice import divisors, prime_factors
 from polymap.search.problem.problem import IndexGroup
+from polymap.search.resources.caches import SearchCaches
 
 Loops = tuple[tuple[str, int], ...]  # (dim, trips), innermost first; "" for a dim that the tensor lacks
 
@@ -92,7 +93,7 @@ def points_of(model: WindowModel) -> list[dict[str, int]]:
 
 def model_of(group: IndexGroup, extents: dict[str, int], crossings: dict[str, Crossing]) -> WindowModel:
     through = tuple((crossings[dim],) if dim in crossings else () for dim in group.dims)
-    return window_model((group,), tuple(extents.items()), through)
+    return window_counts(SearchCaches()).window_model((group,), tuple(extents.items()), through)
 
 
 WINDOWS = [

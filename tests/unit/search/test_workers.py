@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from multiprocessing import active_children
 
@@ -14,6 +15,7 @@ from polymap import conv2d, evaluate, explore, matmul
 from polymap.explore import search
 from polymap.ir.loopnest import Workload
 from polymap.search.dividing import engine
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.resources import worker_pool
 from polymap.search.run.result import Progress, SearchResult
 from tests.unit.search.machines import two_levels
@@ -35,8 +37,7 @@ CASES = [
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let several processes take part from the first step on, and that step come soon."""
-    monkeypatch.setattr(engine, "STEPS_ALONE", 0)
-    monkeypatch.setattr(engine, "DRAWN", 50)
+    monkeypatch.setattr(engine, "TUNING", replace(TUNING, steps_alone=0, drawn=50))
 
 
 def told(found: SearchResult) -> object:
@@ -74,9 +75,10 @@ def test_a_limit_leaves_a_valid_bound_and_work_to_go_on_with(objective: str, mon
     whole = explore(GEMM, TWO, objective, tiles="divide")
     monkeypatch.setattr(worker_pool, "can_start", lambda: False)
     clock = Ticks()
-    search(GEMM, TWO, objective, "divide", 10**9, 2, clock=clock)
+    search(GEMM, TWO, objective, "divide", time_limit_s=10**9, workers=2, clock=clock)
     ended = (
-        search(GEMM, TWO, objective, "divide", most, 2, clock=Ticks()) for most in range(clock.now * 3 // 4, 1, -1)
+        search(GEMM, TWO, objective, "divide", time_limit_s=most, workers=2, clock=Ticks())
+        for most in range(clock.now * 3 // 4, 1, -1)
     )
     answers = [next(found for found in ended if found.status == "FEASIBLE")]
     while answers[-1].status == "FEASIBLE" and len(answers) < 9:
@@ -131,6 +133,6 @@ def test_an_error_of_the_callback_ends_all_processes(started: Started) -> None:
 
 
 def test_short_searches_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "STEPS_ALONE", 64)
+    monkeypatch.setattr(engine, "TUNING", replace(TUNING, drawn=50))
     monkeypatch.setattr(worker_pool._Worker, "start", lambda _self: pytest.fail("started a process"))
     assert explore(GEMM, TWO, tiles="divide", workers=2).status == "OPTIMAL"

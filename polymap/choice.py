@@ -11,7 +11,7 @@ from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.dividing import Found, solve
 from polymap.search.objective import measure_of
 from polymap.search.problem import Goal, analyse, parse_objective
-from polymap.search.run import check_options
+from polymap.search.run import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def choose_tiles(
     OptionError for unknown objectives, orders and fronts, workloads that the search over structures does not cover
     (several statements, ...), and a limit that is no positive number.
     """
-    check_options("divide", time_limit_s, 1, 0)
+    Options(objective=objective, tiles="divide", time_limit_s=time_limit_s).check()
     goal = parse_objective(objective, arch)
     problem = analyse(workload, arch)
     refused = problem.reason or ("an order or a front has no one value" if _is_joined(goal.goal) else None)

@@ -1,0 +1,212 @@
+"""Families of mappings side by side: the best mapping of each named dataflow, and what two mappings do differently."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.costmodel import Cost, evaluate
+from polymap.costmodel.analysis import dataflow as dataflow_of
+from polymap.explore import search
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean
+from polymap.sampling import Sample, neighbours, sample_mappings
+from polymap.search.dividing import solve
+from polymap.search.objective import measure_under, objective_values
+from polymap.search.problem import Objective, analyse, parse_single
+
+OPTIMUM = "optimum"
+_SHORT = {"WS": "weight-stationary", "OS": "output-stationary", "IS": "input-stationary", "RS": "row-stationary"}
+_TABLES = ("weight-stationary", "output-stationary", "input-stationary")
+_NAMES = ("weight-stationary", "output-stationary", "input-stationary", "row-stationary")
+_LISTED = 50  # best mappings that are looked through for members of the families
+_DRAWN = 4000  # mappings drawn for families that have none among these
+_NAMED = 400  # the best of those drawn, which are named
+_STEPS = 60  # from the best known member of a family to a better neighbour
+
+Scored = tuple[Mapping, Cost]
+
+
+def order(dims: str) -> dict[str, object]:
+    """Return a table for `constraints=`: all loops over a dim stand outside all loops over the next ("m r s p q")."""
+    return {"order": dims.replace(",", " ").split()}
+
+
+def dataflow(name: str) -> dict[str, object]:
+    """Return a table for `constraints=`: the textbook's form of a dataflow. The innermost private level holds the
+    operand that stays, and all loops over dims that index it stand outside all others.
+
+    Other mappings may be called so too: `compare` looks for the best of all that are. Raises OptionError for an unknown
+    name, and for row-stationary, which no order of loops says.
+    """
+    full = _SHORT.get(name.upper(), name)
+    if full not in _TABLES:
+        hint = did_you_mean(full, _TABLES) or f"Expected {', '.join(_TABLES)}."
+        raise OptionError(Mistake("PM528", f"no table says '{name}'", hint))
+    return {"dataflow": full}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The best known mapping of a family. value, bound: of the objective; no member of the family beats the bound.
+
+    status: "OPTIMAL" where the two meet, "FEASIBLE", or "TIMEOUT" where no member was found (mapping None).
+    """
+
+    family: str
+    status: str
+    mapping: Mapping | None
+    cost: Cost | None
+    value: float | None
+    bound: float
+
+    @property
+    def gap(self) -> float | None:
+        """(value - bound) / value; None without a value."""
+        return None if self.value is None else float((self.value - self.bound) / self.value) if self.value else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Shown):
+    """The best of each family, in the order asked for. optimum: value of the best mapping of all."""
+
+    workload: Workload
+    arch: Architecture
+    objective: str
+    members: tuple[Member, ...]
+    optimum: float | None
+
+    def __getitem__(self, family: str) -> Member:
+        return next(each for each in self.members if each.family == _SHORT.get(family.upper(), family))
+
+
+def compare(
+    workload: Workload,
+    arch: Architecture,
+    families: Sequence[str] = (*_NAMES, OPTIMUM),
+    objective: str = "energy",
+    *,
+    time_limit_s: float = 60,
+    seed: int = 0,
+) -> Comparison:
+    """Return the best mapping, with dividing tiles, of each family: "optimum" is the family of all legal mappings within
+    capacity, a dataflow's that of all which the recognition of dataflows (docs/glossary.md) gives this name.
+
+    The 50 mappings of least cost are listed first, with the proof that none is missing. The first of them in a family
+    is its best one. A family without one among them is bounded by the last of the list; its best known mapping is then
+    the best of a search under the dataflow's table and of a sample, followed downhill from neighbour to neighbour. Trees that differ in nothing that is counted
+    are listed once. Raises OptionError for unknown families and objectives that are not one number.
+    """
+    names = [_known(name) for name in families]
+    goal = parse_single(objective, arch, ranked=True)
+    end = time.monotonic() + time_limit_s
+    listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
+    if not is_complete:
+        result = search(workload, arch, objective, "divide", max(0.1, (end - time.monotonic()) / 2), 1, seed)
+        listed += [(result.best, result.cost)] if result.best is not None and result.cost is not None else []
+        listed.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
+        bound = Fraction(result.bound or 0)
+    values = [objective_values(workload, arch, goal, cost)[0] for _, cost in listed]
+    floor = values[-1] if is_complete and values else bound
+    best: dict[str, Scored] = {}
+    for mapping, cost in reversed(listed):
+        best[dataflow_of(workload, arch, mapping, cost).value] = (mapping, cost)
+        best[OPTIMUM] = (mapping, cost)
+    proven = set(best) if is_complete else set[str]()
+    missing = [] if not values else [name for name in names if name not in best]
+    if missing:
+        left = max(0.5, end - time.monotonic())
+        for name, found in _looked_for(workload, arch, goal, objective, missing, left, seed).items():
+            best[name] = found
+    members: list[Member] = []
+    for name in names:
+        lower = bound if name == OPTIMUM else floor
+        members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven))
+    return Comparison(workload, arch, objective, tuple(members), float(values[0]) if values else None)
+
+
+def _known(name: str) -> str:
+    full = _SHORT.get(name.upper(), name)
+    if full not in (*_NAMES, OPTIMUM):
+        hint = did_you_mean(full, (*_NAMES, OPTIMUM)) or f"Expected {', '.join(_NAMES)} or {OPTIMUM}."
+        raise OptionError(Mistake("PM528", f"there is no family '{name}'", hint))
+    return full
+
+
+def _listed(
+    workload: Workload, arch: Architecture, goal: Objective, out_of_time: Callable[[], bool]
+) -> tuple[list[Scored], Fraction, bool]:
+    """Return the mappings of least cost, best first, what no mapping beats, and whether none is missing among them."""
+    problem = analyse(workload, arch, ())
+    if problem.reason is not None:
+        return [], Fraction(0), False
+    measure = measure_under(goal, workload, arch, ())
+    outcome = solve(problem, measure, out_of_time, lambda _found, _bound: None, keep=_LISTED)
+    scored = [(leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found]
+    scored.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
+    is_complete = outcome.left == () and not outcome.is_late
+    best = objective_values(workload, arch, goal, scored[0][1])[0] if scored and is_complete else Fraction(0)
+    return scored, best, is_complete
+
+
+def _looked_for(
+    workload: Workload,
+    arch: Architecture,
+    goal: Objective,
+    objective: str,
+    names: Sequence[str],
+    time_limit_s: float,
+    seed: int,
+) -> dict[str, Scored]:
+    """Return the best member that is found of each family, without proof."""
+    found: dict[str, tuple[Fraction, Scored]] = {}
+
+    def offer(mapping: Mapping, cost: Cost) -> None:
+        name = dataflow_of(workload, arch, mapping, cost).value
+        value = objective_values(workload, arch, goal, cost)[0]
+        if name in names and cost.legal and (name not in found or value < found[name][0]):
+            found[name] = (value, (mapping, cost))
+
+    for name in (each for each in names if each in _TABLES):
+        share = time_limit_s / 2 / len(names)
+        result = search(workload, arch, objective, "divide", share, 1, seed, constraints=dataflow(name))
+        if result.best is not None and result.cost is not None:
+            offer(result.best, result.cost)
+    sample = sample_mappings(workload, arch, _DRAWN, seed, within_capacity=True)
+    for number in best_first(sample, objective)[:_NAMED]:
+        offer(sample[number], evaluate(workload, arch, sample[number]))
+    for name in list(found):
+        for _ in range(_STEPS):
+            before, (mapping, _) = found[name]
+            for near in neighbours(workload, arch, mapping):
+                offer(near, evaluate(workload, arch, near))
+            if found[name][0] == before:
+                break
+    return {name: scored for name, (_, scored) in found.items()}
+
+
+def best_first(sample: Sample, objective: str) -> list[int]:
+    """Return the numbers of a sample's mappings by rising energy, latency or edp (others: energy)."""
+    scores = sample.scores()
+    column = {"latency": scores.latency_cycles, "edp": scores.edp}.get(objective, scores.energy_pj)
+    return column.argsort(kind="stable").tolist()
+
+
+def _member(
+    workload: Workload,
+    arch: Architecture,
+    goal: Objective,
+    name: str,
+    found: Scored | None,
+    bound: Fraction,
+    *,
+    is_proven: bool,
+) -> Member:
+    if found is None:
+        return Member(name, "TIMEOUT", None, None, None, float(bound))
+    value = objective_values(workload, arch, goal, found[1])[0]
+    is_proven = is_proven or value <= bound
+    return Member(
+        name, "OPTIMAL" if is_proven else "FEASIBLE", *found, float(value), float(value if is_proven else bound)
+    )

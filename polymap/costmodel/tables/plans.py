@@ -1,0 +1,172 @@
+"""The counts of partial tiles as plans: which factors of which dims and windows make up a count of a tree.
+
+docs/closed_form.md derives the sums. A plan depends on the tree's shape only; the tiles of its nest are the numbers of
+the loops' columns, and its pins those of runs of digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from polymap.costmodel.closed_form import (
+    Ask,
+    Axes,
+    Carry,
+    Chain,
+    Clock,
+    Cut,
+    Cuts,
+    History,
+    Judge,
+    Loop,
+    LoopNestView,
+    Loops,
+    MachineModel,
+    Node,
+    Part,
+    PartialCounts,
+    Pins,
+    Siblings,
+    TensorModel,
+    always,
+    none_moves,
+    none_starts,
+    none_stops,
+    times_of,
+)
+from polymap.costmodel.tables.digits import first_back
+from polymap.costmodel.tables.factors import (
+    FirstTile,
+    Judged,
+    Kept,
+    Places,
+    WindowAll,
+    WindowDistinct,
+    WindowFirst,
+    WindowKept,
+    WindowSum,
+)
+from polymap.costmodel.tables.loops import Shape
+from polymap.costmodel.tables.planned_sums import Factor, Numbering, Terms
+from polymap.costmodel.tables.shared_windows import WindowStays, WindowWhole
+
+Value = Factor | int
+
+
+def nest_of_columns(extents: tuple[int, ...], shape: Shape) -> LoopNestView:
+    """Return the nest of a shape, the number of its column in place of each loop's tile."""
+    loops = tuple(Loop(place.dim, place.column, 0, place.fanout, place.position) for place in shape.loops)
+    chains = tuple(tuple(loop for loop in loops if loop.dim == dim) for dim in range(len(extents)))
+    return LoopNestView(extents, loops, chains, (False,) * len(extents), shape.holders)
+
+
+class PlannedFactors:
+    """The factors of a plan. doubts: sums that must be 0 where the plan is to hold."""
+
+    def __init__(self) -> None:
+        self.numbering = Numbering()
+        self.doubts: list[Terms] = []
+
+    def kept(self, extent: int, chain: Chain, outside: int, clock: Clock) -> Value:
+        if outside >= times_of(chain):
+            if all(part is not Part.PINNED for _, part, _ in chain):
+                return extent
+            clock = Clock.OWN  # no loop is inside
+        return Kept(extent, chain, min(outside, times_of(chain)), clock)
+
+    def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> Value:
+        counted = timed = 0
+        for number, (_, part, _) in enumerate(chain):
+            timed += part is Part.TIME
+            if part in (Part.EACH, Part.PINNED) or (part is Part.TIME and timed <= cut + moving):
+                counted = number + 1  # digit 0 is always there: what it leaves counts no more
+        if not counted:
+            return 0 if moving else 1
+        return Places(extent, chain[:counted], min(cut, times_of(chain)), moving)
+
+    def judged(self, extent: int, chain: Chain, cut: Cut, judge: Judge, history: History | None) -> Value:
+        return Judged(extent, chain, cut, judge, history)
+
+    def first_indices(self, extent: int, chain: Chain) -> Value:
+        return FirstTile(extent, chain) if chain else extent
+
+    def first_tile(self, axes: Axes) -> Value:
+        return WindowFirst(axes)
+
+    def all_elements(self, axes: Axes) -> Value:
+        return WindowAll(axes)
+
+    def distinct_elements(self, axes: Axes) -> Value:
+        return WindowDistinct(axes)
+
+    def kept_elements(self, axes: Axes, cuts: Cuts, clock: Clock) -> Value:
+        return WindowKept(axes, cuts, clock)
+
+    def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> Value:
+        return WindowWhole(axes, loops, carries)
+
+    def staying(
+        self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask
+    ) -> Value:
+        return WindowStays(axes, loops, carries, carry, cuts, ask)
+
+    def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Terms:
+        kept = list(kept)
+        if len(windows) > 1:
+            for axes, cut in zip(windows, cuts, strict=True):
+                self.doubt(self.product([*kept, WindowSum(axes, cut, "mixed")]))
+        return self.total(
+            self.product([sign, *kept, *unread]) for sign, unread in self._unread_of_windows(windows, cuts)
+        )
+
+    def _unread_of_windows(
+        self, windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]
+    ) -> Iterator[tuple[int, list[Factor]]]:
+        """Yield what siblings do not read of distinct tiles, as `window_sums.elements_not_read` has it."""
+        if len(windows) < 2:
+            yield 1, [WindowSum(axes, cut, "unread") for axes, cut in zip(windows, cuts, strict=True)]
+            return
+        for kinds in product((False, True), repeat=len(windows)):
+            chosen = list(zip(windows, cuts, kinds, strict=True))
+            whole: list[Factor] = [WindowSum(axes, cut, "kept") for axes, cut, part in chosen if not part]
+            parts = [(axes, cut) for axes, cut, part in chosen if part]
+            names = [(1, "part"), (-1, "tiles"), (1, "rest")] if len(parts) > 1 else [(1, "part"), (-1, "news")]
+            for sign, name in names if parts else [(1, "")]:
+                yield sign, [*whole, *(WindowSum(axes, cut, name) for axes, cut in parts)]
+
+    def product(self, parts: Iterable[Value]) -> Terms:
+        return Terms([self.numbering.term(parts)])
+
+    def total(self, terms: Iterable[Terms]) -> Terms:
+        return Terms(term for each in terms for term in each.each)
+
+    def doubt(self, amount: Terms) -> None:
+        self.doubts.append(amount)
+
+
+class Plans(PartialCounts[Value, Terms]):
+    """What `Counter` counts, as sums of products of factors."""
+
+    def __init__(self, extents: tuple[int, ...], machine: MachineModel, shape: Shape) -> None:
+        self.planned = PlannedFactors()
+        super().__init__(self.planned, machine, nest_of_columns(extents, shape))
+
+    def first_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Terms:
+        """Return how often elements come back to the sibling that has its run of digits in one loop only, of loops over
+        dims that the tensor lacks, as the first of those that come back.
+
+        The first of all that come back differs from the first sibling along one dim only; along a loop that stands
+        before this one in the order of instances, it comes after it.
+        """
+        idle = self.idle_siblings(tensor, parent, node)
+        moved = [loop for loop in idle if pins[loop.position]]
+        if len(moved) > 1:
+            return Terms()
+        (own,) = moved
+        at = idle.index(own)
+        judges: dict[int, Judge] = {loop.dim: always if idle.index(loop) < at else none_starts for loop in idle}
+        judges[own.dim] = first_back
+        unmoved: dict[Judge, Judge] = {always: none_stops, none_starts: none_moves, first_back: first_back}
+        view = self.node(tensor, (parent, node), Siblings.MERGED, pins).pinned(own, pins[own.position])
+        return self.approved(view, judges, {dim: unmoved[judge] for dim, judge in judges.items()})

@@ -1,0 +1,1 @@
+"""Figures of the mapping space: data first, then one picture of each."""

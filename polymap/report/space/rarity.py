@@ -1,0 +1,87 @@
+"""How rare good mappings are: a histogram of costs over the sampled space, and the share that is at most so bad."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log10
+
+from polymap.report import percent, short
+from polymap.report.figures import (
+    BOUND,
+    FOUND,
+    GREY,
+    INK,
+    Frame,
+    Picture,
+    head,
+    line,
+    picture,
+    polyline,
+    rect,
+    text,
+    tint,
+)
+from polymap.report.space.axes import grid, log_word, round_axis
+
+FRAME = Frame(left=86, right=640, top=96, bottom=380)
+_BINS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class RarityFigure:
+    """What is drawn: (from, to, share) of the costs over the optimum, equally wide in logarithms; (times the optimum,
+    share of the space at most so bad); how many mappings were sampled."""
+
+    title: str
+    bins: tuple[tuple[float, float, float], ...]
+    cumulative: tuple[tuple[float, float], ...]
+    sampled: int
+
+    def share_within(self, times: float) -> float:
+        """Return the share of the sampled mappings that cost at most so many times the optimum."""
+        place = bisect_right([each for each, _ in self.cumulative], times)
+        return self.cumulative[place - 1][1] if place else 0.0
+
+
+def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityFigure:
+    """Return the figure of sampled costs; optimum: the least cost of all (> 0)."""
+    ratios = sorted(cost / optimum for cost in costs)
+    high = log10(max(ratios[-1] * 1.0001, 10.0))
+    edges = [10 ** (high * step / _BINS) for step in range(_BINS + 1)]
+    counts = [bisect_right(ratios, after) - bisect_right(ratios, before) for before, after in zip(edges, edges[1:])]
+    bins = tuple((a, b, n / len(ratios)) for a, b, n in zip(edges, edges[1:], counts, strict=False))
+    steps = tuple((ratio, (number + 1) / len(ratios)) for number, ratio in enumerate(ratios))
+    return RarityFigure(title, bins, steps, len(ratios))
+
+
+def rarity_svg(figure: RarityFigure) -> Picture:
+    """Return bars, and the cumulative share as a line over the same logarithmic axis."""
+    x = round_axis([1.0, figure.bins[-1][1]], FRAME.left, FRAME.right, logarithmic=True)
+    top = max(share for _, _, share in figure.bins)
+    y = round_axis([0.0, 1.0], FRAME.bottom, FRAME.top)
+    shapes = [*head("How rare is a good mapping?", figure.title), *grid(FRAME, x, y, lambda v: f"{v:g}x", percent)]
+    for low, high, share in figure.bins:
+        left, above = x.place(low), FRAME.bottom - (FRAME.bottom - FRAME.top) * share / top
+        width = max(0.5, x.place(high) - left - 1)
+        shapes.append(rect(left, above, width, FRAME.bottom - above, fill=tint(FOUND, 0.45)))
+    every = max(1, len(figure.cumulative) // 600)
+    shapes.append(polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2))
+    shapes.append(line(x.place(1), FRAME.top, x.place(1), FRAME.bottom, stroke=INK, width=1.5))
+    shapes += [FRAME.across(log_word("cost over the optimum", x)), FRAME.up("share of the space")]
+    shapes += [
+        *FRAME.key(0, tint(FOUND, 0.45), f"per bin (highest {percent(top)})"),
+        *FRAME.key(1, BOUND, "at most so bad"),
+    ]
+    best = figure.cumulative[0][0]
+    words = [
+        (f"within {times:g}x", percent(share) if (share := figure.share_within(times)) else "none")
+        for times in (1.1, 1.5, 2, 5)
+    ]
+    words += [("best sampled", f"{best:.2f}x"), ("sampled", short(figure.sampled))]
+    for row, (what, number) in enumerate(words):
+        base = FRAME.top + 80 + 22 * row
+        shapes.append(text(FRAME.right + 24, base, what, size=12, fill=GREY))
+        shapes.append(text(FRAME.right + 190, base, number, size=12, anchor="end"))
+    return picture(870, 436, f"How rare is a good mapping: {figure.title}", shapes)

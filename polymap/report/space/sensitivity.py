@@ -1,0 +1,107 @@
+"""What one change of the machine costs: the optimum for halved and doubled capacities, bandwidths and fan-outs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from polymap.explore import search
+from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
+from polymap.report import unit_of
+from polymap.report.figures import BOUND, FOUND, GREY, INK, Axis, Frame, Picture, head, line, picture, rect, text
+from polymap.report.space.axes import Shapes, round_axis, ticks_of, unit_text
+
+_ROW = 26.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of the machine. value: of the objective with it, None where nothing fits; is_proven: it is optimal."""
+
+    what: str
+    factor: float
+    value: float | None
+    is_proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityFigure:
+    """value: of the machine as it is; changes in the order of the machine, halves before doubles."""
+
+    title: str
+    objective: str
+    value: float
+    changes: tuple[Change, ...]
+
+
+def sensitivity_figure(
+    workload: Workload, arch: Architecture, objective: str = "energy", *, time_limit_s: float = 60
+) -> SensitivityFigure:
+    """Return the optimum (dividing tiles) of the machine, and with each capacity, bandwidth and fan-out size halved and
+    doubled, one at a time (assert: something fits the machine)."""
+    machines = [(what, factor, machine) for factor in (0.5, 2.0) for what, machine in _changed(arch, factor)]
+    share = time_limit_s / (len(machines) + 1)
+    base = search(workload, arch, objective, "divide", share)
+    assert base.value is not None
+    changes: list[Change] = []
+    for what, factor, machine in machines:
+        result = search(workload, machine, objective, "divide", share)
+        value = None if result.value is None else float(result.value)
+        changes.append(Change(what, factor, value, is_proven=result.status in ("OPTIMAL", "INFEASIBLE")))
+    names = list(dict.fromkeys(change.what for change in changes))
+    changes.sort(key=lambda change: (names.index(change.what), change.factor))
+    return SensitivityFigure(f"{workload.name} on {arch.name}", objective, float(base.value), tuple(changes))
+
+
+def _changed(arch: Architecture, factor: float) -> list[tuple[str, Architecture]]:
+    found: list[tuple[str, Architecture]] = []
+
+    def add(what: str, place: int, node: Node) -> None:
+        found.append((what, replace(arch, nodes=(*arch.nodes[:place], node, *arch.nodes[place + 1 :]))))
+
+    for place, node in enumerate(arch.nodes):
+        if isinstance(node, MemoryLevel):
+            if node.capacity_bits is not None:
+                add(f"{node.name} capacity", place, replace(node, capacity_bits=int(node.capacity_bits * factor)))
+            band = node.bandwidth_bits_per_cycle
+            if band is not None:
+                changed = band * 2 if factor > 1 else band / 2
+                add(f"{node.name} bandwidth", place, replace(node, bandwidth_bits_per_cycle=changed))
+        elif isinstance(node, Fanout) and int(node.size * factor) >= 1:
+            add(f"{node.name} size", place, replace(node, size=int(node.size * factor)))
+    return found
+
+
+def sensitivity_svg(figure: SensitivityFigure) -> Picture:
+    """Return a row per resource: the change of the optimum when it is halved (above) and doubled (below)."""
+    names = list(dict.fromkeys(change.what for change in figure.changes))
+    frame = Frame(left=150, right=600, top=96, bottom=96 + 2 * _ROW * len(names))
+    shares = [change.value / figure.value - 1 for change in figure.changes if change.value is not None]
+    x = round_axis([min([*shares, -0.05]) * 100, max([*shares, 0.05]) * 100], frame.left, frame.right)
+    unit = unit_text(figure.objective)
+    told = f"{figure.title}: {figure.objective} {unit(figure.value)}{'' if figure.objective == 'energy' else unit_of(figure.objective)}"
+    shapes: Shapes = head("What one change of the machine costs", told)
+    for tick in ticks_of(x):
+        shapes += frame.upright(x.place(tick), f"{tick:+g} %" if tick else "0")
+    for change in figure.changes:
+        top = frame.top + 2 * _ROW * names.index(change.what) + (_ROW if change.factor > 1 else 0)
+        shapes += _bar(x.place(0), x, top, change, figure.value)
+    for row, name in enumerate(names):
+        base = frame.top + 2 * _ROW * row
+        shapes.append(text(frame.left - 12, base + _ROW + 4, name, size=12, anchor="end"))
+        shapes.append(line(28, base, frame.right, base, stroke="#eef0f3"))
+    shapes.append(line(x.place(0), frame.top, x.place(0), frame.bottom, stroke=INK, width=1.5))
+    shapes.append(frame.across(f"change of the best {figure.objective}"))
+    shapes += [*frame.key(0, BOUND, "halved (upper bar)"), *frame.key(1, FOUND, "doubled (lower bar)")]
+    return picture(800, frame.bottom + 62, f"Sensitivity: {figure.title}", shapes)
+
+
+def _bar(zero: float, x: Axis, top: float, change: Change, value: float) -> Shapes:
+
+    colour = FOUND if change.factor > 1 else BOUND
+    if change.value is None:
+        return [text(zero + 6, top + 17, "nothing fits", size=11, fill=colour)]
+    share = 100 * (change.value / value - 1)
+    end = x.place(share)
+    words = ("no change" if abs(share) < 0.005 else f"{share:+.3g} %") + ("" if change.is_proven else " (not proven)")
+    bar = rect(min(zero, end), top + 5, abs(end - zero), _ROW - 9, fill=colour, round_by=2)
+    return [bar, text(max(zero, end) + 6, top + 17, words, size=11, fill=GREY)]

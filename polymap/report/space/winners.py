@@ -1,0 +1,105 @@
+"""Which dataflow the best mapping has, over the sizes of two buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from polymap.costmodel.analysis import dataflow
+from polymap.explore import search
+from polymap.ir import Architecture, MemoryLevel, Workload
+from polymap.report import energy, size
+from polymap.report.figures import GREY, INK, RULE, Picture, head, picture, rect, text, tint
+from polymap.report.space.axes import FORMS, OTHER, Shapes, mark
+
+_SIDE, _LEFT, _TOP = 64.0, 110.0, 108.0
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The best mapping for one pair of sizes: its dataflow, its energy in pJ, whether that is proven. None: nothing
+    fits."""
+
+    dataflow: str | None
+    energy_pj: float
+    is_proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WinnerFigure:
+    """across, up: (level, sizes in bits); winners: [up][across]."""
+
+    title: str
+    across: tuple[str, tuple[int, ...]]
+    up: tuple[str, tuple[int, ...]]
+    winners: tuple[tuple[Winner, ...], ...]
+
+
+def with_capacity(arch: Architecture, level: str, bits: int) -> Architecture:
+    """Return the machine with another size of one level."""
+    nodes = (
+        replace(node, capacity_bits=bits) if isinstance(node, MemoryLevel) and node.name == level else node
+        for node in arch.nodes
+    )
+    return replace(arch, nodes=tuple(nodes))
+
+
+def winner_figure(
+    workload: Workload,
+    arch: Architecture,
+    across: tuple[str, Sequence[int]],
+    up: tuple[str, Sequence[int]],
+    *,
+    time_limit_s: float = 60,
+) -> WinnerFigure:
+    """Return the dataflow of the mapping of least energy (dividing tiles) for each pair of sizes: (level, bits)."""
+    rows: list[tuple[Winner, ...]] = []
+    share = time_limit_s / max(1, len(across[1]) * len(up[1]))
+    for tall in up[1]:
+        row: list[Winner] = []
+        for wide in across[1]:
+            machine = with_capacity(with_capacity(arch, across[0], wide), up[0], tall)
+            result = search(workload, machine, "energy", "divide", share)
+            if result.best is None or result.cost is None:
+                row.append(Winner(None, 0.0, is_proven=result.status == "INFEASIBLE"))
+                continue
+            name = dataflow(workload, machine, result.best, result.cost).value
+            row.append(Winner(name, result.cost.energy_pj, is_proven=result.status == "OPTIMAL"))
+        rows.append(tuple(row))
+    title = f"{workload.name} on {arch.name}: the mapping of least energy"
+    return WinnerFigure(title, (across[0], tuple(across[1])), (up[0], tuple(up[1])), tuple(rows))
+
+
+def winner_svg(figure: WinnerFigure) -> Picture:
+    """Return the map: colour and form say the dataflow; an open question mark that the winner is not proven."""
+    shapes: Shapes = head("Which dataflow wins", figure.title)
+    bottom = _TOP + _SIDE * len(figure.winners)
+    for i, row in enumerate(figure.winners):
+        top = bottom - _SIDE * (i + 1)
+        name = size(figure.up[1][i])
+        shapes.append(text(_LEFT - 10, top + _SIDE / 2 + 4, name, size=11, fill=GREY, anchor="end"))
+        for j, winner in enumerate(row):
+            shapes += _cell(_LEFT + _SIDE * j, top, winner)
+    for j, bits in enumerate(figure.across[1]):
+        shapes.append(text(_LEFT + _SIDE * (j + 0.5), bottom + 18, size(bits), size=11, fill=GREY, anchor="middle"))
+    shapes.append(text(_LEFT, bottom + 40, f"size of {figure.across[0]}", size=11.5, fill=GREY))
+    shapes.append(text(_LEFT, _TOP - 14, f"size of {figure.up[0]}", size=11.5, fill=GREY))
+    right = _LEFT + _SIDE * len(figure.across[1]) + 32
+    names = dict.fromkeys(winner.dataflow or "nothing fits" for row in figure.winners for winner in row)
+    for place, name in enumerate(names):
+        form, colour = FORMS.get(name, OTHER)
+        shapes += mark(form, right + 6, _TOP + 6 + 26 * place, colour)
+        shapes.append(text(right + 22, _TOP + 10 + 26 * place, name, size=12))
+    if any(not winner.is_proven for row in figure.winners for winner in row):
+        shapes.append(text(right, _TOP + 10 + 26 * len(names), "?  best found, not proven", size=12, fill=GREY))
+    return picture(right + 190, max(bottom + 60, _TOP + 200), f"Which dataflow wins: {figure.title}", shapes)
+
+
+def _cell(left: float, top: float, winner: Winner) -> Shapes:
+    form, colour = FORMS.get(winner.dataflow or "", OTHER)
+    shapes = [rect(left, top, _SIDE - 2, _SIDE - 2, fill=tint(colour, 0.25), stroke=RULE, round_by=3)]
+    if winner.dataflow is None:
+        return [*shapes, text(left + _SIDE / 2, top + _SIDE / 2 + 4, "no fit", size=10, anchor="middle", fill=GREY)]
+    shapes += mark(form, left + _SIDE / 2 - 1, top + 22, colour, 8)
+    told = energy(winner.energy_pj) + ("" if winner.is_proven else " ?")
+    return [*shapes, text(left + _SIDE / 2 - 1, top + 50, told, size=10, anchor="middle", fill=INK)]

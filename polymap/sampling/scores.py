@@ -1,0 +1,461 @@
+"""Energy, latency and occupancy of many mappings of different shapes.
+
+What a tensor moves depends on the loops and on its own storage nodes alone. So each mapping is seen from each tensor:
+the loops between its nodes, those next to each other that no count tells apart joined. Mappings that look alike from a
+tensor are one table of tiles for `evaluate_many`, in a tree in which every loop that some of them have has a place; the
+others have a loop of one iteration there. All of this is exact where all tiles divide; other mappings are evaluated one
+by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import count
+from math import lcm, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.costmodel import evaluate
+from polymap.costmodel.tables import evaluate_many
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Compute,
+    Fanout,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+    is_box,
+    written_tensors,
+)
+from polymap.schedules.space import any_order_is_legal
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """One entry per mapping. fits: within all capacities. occupancy_bits: (level, bits that its fullest
+    instance holds, before buffering), per level below the outermost. moved_bits: (level, bits read and written)."""
+
+    energy_pj: Floats
+    latency_cycles: Ints
+    fits: Booleans
+    occupancy_bits: tuple[tuple[str, Ints], ...]
+    moved_bits: tuple[tuple[str, Ints], ...]
+
+    @property
+    def edp(self) -> Floats:
+        """Energy x latency, pJ x cycle."""
+        return self.energy_pj * self.latency_cycles
+
+
+def scores(workload: Workload, arch: Architecture, mappings: Sequence[Mapping]) -> Scores:
+    """Return what `evaluate` says of each mapping, some ten times as fast where there are thousands and all tiles
+    divide. Their shapes may differ; all must be legal but for capacity, as those of `sample_mappings` are."""
+    totals = _Totals(workload, arch, len(mappings))
+    views = _Views(workload, arch)
+    left: list[int] = []
+    for number, mapping in enumerate(mappings):
+        if not views.add(number, mapping):
+            left.append(number)
+    views.count(totals)
+    found = totals.scores()
+    for number in left:
+        _set(found, number, workload, arch, mappings[number])
+    return found
+
+
+def _set(found: Scores, number: int, workload: Workload, arch: Architecture, mapping: Mapping) -> None:
+    """Fill in one entry by the cost of the mapping."""
+    cost = evaluate(workload, arch, mapping)
+    bits = {tensor.name: tensor.bits for tensor in workload.tensors}
+    found.energy_pj[number] = cost.energy_pj
+    found.latency_cycles[number] = cost.latency_cycles
+    found.fits[number] = cost.legal
+    for (_, column), (_, value) in zip(found.occupancy_bits, cost.occupancy_bits, strict=True):
+        column[number] = value
+    for level, column in found.moved_bits:
+        rows = [row for row in cost.traffic if row.level == level]
+        column[number] = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
+
+
+class _Totals:
+    """Bits per level and mapping, summed over tensors. instances: of each level (the compute unit last) that run."""
+
+    def __init__(self, workload: Workload, arch: Architecture, count: int) -> None:
+        self.workload, self.arch = workload, arch
+        shape = (len(arch.levels), count)
+        self.read, self.written = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        self.held = np.zeros(shape, dtype=np.int64)
+        self.instances = np.ones((len(arch.levels) + 1, count), dtype=np.int64)
+
+    def scores(self) -> Scores:
+        """Return the figures of all mappings."""
+        arch = self.arch
+        compute = -(-(prod(self.workload.extents().values()) // self.instances[-1]) // arch.compute.per_cycle)
+        latency = self._latency(compute)
+        fits = np.ones(len(latency), dtype=np.bool_)
+        for number, level in enumerate(arch.levels[1:], start=1):
+            if level.usable_bits is not None:
+                fits &= self.held[number] <= level.usable_bits
+        names = [level.name for level in arch.levels]
+        moved = tuple(zip(names, self.read + self.written, strict=True))
+        return Scores(self._energy(latency), latency, fits, tuple(zip(names[1:], self.held[1:], strict=True)), moved)
+
+    def _latency(self, compute: Ints) -> Ints:
+        """Return the cycles of the runs: all instances of a level move the same, as all tiles divide."""
+        levels = self.arch.levels
+        bands = [(level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle) for level in levels]
+        unit = lcm(*(band.numerator for pair in bands for band in pair if band is not None), 1)
+        unit = lcm(
+            unit,
+            *(
+                level.write_bandwidth_bits_per_cycle.numerator
+                for level in levels
+                if level.write_bandwidth_bits_per_cycle is not None
+            ),
+        )
+        total = compute * unit
+        for number, level in enumerate(levels):
+            read, written = self.read[number] // self.instances[number], self.written[number] // self.instances[number]
+            share = np.zeros_like(total)
+            for bits, band in (
+                (read + written, level.bandwidth_bits_per_cycle),
+                (read, level.read_bandwidth_bits_per_cycle),
+                (written, level.write_bandwidth_bits_per_cycle),
+            ):
+                if band is not None:
+                    share = np.maximum(share, bits * (band.denominator * (unit // band.numerator)))
+            total = np.maximum(total, share) if self.arch.overlap else total + share
+        return -(-total // unit)
+
+    def _energy(self, latency: Ints) -> Floats:
+        """Return the energies in pJ, sums of integers divided once."""
+        arch = self.arch
+        prices = [(level.read_pj / level.word_bits, level.write_pj / level.word_bits) for level in arch.levels]
+        leaks = [level.leak_pj_per_cycle for level in arch.levels]
+        unit = lcm(*(price.denominator for pair in prices for price in pair), *(leak.denominator for leak in leaks))
+        unit = lcm(unit, arch.compute.pj.denominator)
+        work = prod(self.workload.extents().values()) * arch.compute.pj * unit
+        most = (
+            float(work)
+            + sum(
+                float(unit * price) * float(bits[number].max(initial=0))
+                for number, pair in enumerate(prices)
+                for price, bits in zip(pair, (self.read, self.written), strict=True)
+            )
+            + float(sum(leaks) * unit) * float(latency.max(initial=0))
+        )
+        kind = np.int64 if most < 2**62 else np.object_
+        total = np.full(len(latency), int(work), dtype=kind)
+        for number, (read, write) in enumerate(prices):
+            total = total + self.read[number].astype(kind) * _whole(read * unit)
+            total = total + self.written[number].astype(kind) * _whole(write * unit)
+            total = total + latency.astype(kind) * _whole(leaks[number] * unit)
+        return np.asarray(total / unit, dtype=np.float64)
+
+
+def _whole(value: Fraction) -> int:
+    return value.numerator // value.denominator
+
+
+# What ends a segment of temporal loops: a storage node's level, or (fan-out, dim) of spatial loops side by side.
+Mark = str | tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How mappings look from one tensor: what ends each segment of temporal loops but the last, outermost first, and
+    how often the dims may recur in a segment."""
+
+    marks: tuple[Mark, ...]
+    repeats: int
+
+
+@dataclass(slots=True)
+class _View:
+    """One mapping seen from one tensor. temporal: (segment, repeat, dim, tile); spatial: (mark, fan-out, dim, tile)."""
+
+    marks: list[Mark]
+    repeats: list[int]
+    temporal: list[tuple[int, int, str, int]]
+    spatial: list[tuple[int, int, str, int]]
+
+
+class _Views:
+    """Mappings by tensor and look."""
+
+    def __init__(self, workload: Workload, arch: Architecture) -> None:
+        self._workload, self._arch = workload, arch
+        self._reachable = any_order_is_legal(workload) and is_box(workload.statements[0])
+        self._classes = [_classes_of(workload, tensor.name) for tensor in workload.tensors]
+        self._windows = [_windows_of(workload, tensor.name) for tensor in workload.tensors]
+        self._numbers = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
+        self._written = written_tensors(workload)
+        self._metered = max(
+            len(arch.fanouts_above(level.name))
+            for level in arch.levels
+            if level.has_bandwidth or level is arch.levels[0]
+        )
+        self._beside = _groups_of_fanouts(arch)
+        self._extents = workload.extents()
+        self._found: dict[tuple[int, _Look], tuple[list[int], list[_View]]] = {}
+        self._spread: list[tuple[int, int, int]] = []  # mapping, fan-out, trips
+
+    def add(self, number: int, mapping: Mapping) -> bool:
+        """Take a mapping in; return whether it is one whose tiles divide, in reach."""
+        spread = self._spatial_trips(mapping) if self._reachable else None
+        if spread is None:
+            return False
+        seen = [self._seen(mapping, place, tensor.name) for place, tensor in enumerate(self._workload.tensors)]
+        if not all(map(self._is_simple, seen, self._windows)) or not all(map(self._is_alike, seen, count())):
+            return False
+        self._spread += [(number, fanout, trips) for fanout, trips in spread]
+        for place, view in enumerate(seen):
+            look = _Look(tuple(view.marks), max(2, 1 << (max(view.repeats) - 1).bit_length()))
+            numbers, views = self._found.setdefault((place, look), ([], []))
+            numbers.append(number)
+            views.append(view)
+        return True
+
+    def _spatial_trips(self, mapping: Mapping) -> list[tuple[int, int]] | None:
+        """Return (fan-out, trips) of all spatial loops; None where a tile does not divide, a tree branches, or spatial
+        loops side by side stand in another order than the machine's."""
+        tiles = dict(self._extents)
+        found: list[tuple[int, int]] = []
+        last = -1
+        for node in mapping.nodes:
+            if isinstance(node, Temporal | Spatial):
+                enclosing, tile = tiles[node.dim], node.tile
+                if tile < 1 or enclosing % tile:
+                    return None
+                tiles[node.dim] = tile
+                if isinstance(node, Spatial):
+                    fanout = self._numbers[node.fanout]
+                    if fanout < last:
+                        return None
+                    last = fanout
+                    found.append((fanout, enclosing // tile))
+                    continue
+            elif isinstance(node, Branch):
+                return None
+            last = -1
+        return found
+
+    def _is_simple(self, view: _View, windows: tuple[tuple[str, ...], ...]) -> bool:
+        """Return whether arrays can count a window's tiles: of its dims only one is spread, or each once, and no tile
+        is cut by a temporal loop inside a spatial one that spans it."""
+        for window in windows:
+            own = [(mark, dim) for mark, _, dim, _ in view.spatial if dim in window]
+            if len({dim for _, dim in own}) > 1 and len(own) > 2:
+                return False
+            for mark, dim in own:
+                last = _last_spanned(self._arch, view.marks, mark)
+                if any(mark < segment <= last and dim == each for segment, _, each, _ in view.temporal):
+                    return False
+        return True
+
+    def _is_alike(self, view: _View, place: int) -> bool:
+        """Return whether all instances of a level with a bandwidth move the same: where siblings add to one element of
+        a written tensor, the first of them starts it without a read."""
+        if self._workload.tensors[place].name not in self._written:
+            return True
+        return not any(
+            self._classes[place][dim] == 0
+            and (fanout < self._metered or _last_spanned(self._arch, view.marks, mark) >= 0)
+            for mark, fanout, dim, _ in view.spatial
+        )
+
+    def _seen(self, mapping: Mapping, place: int, tensor: str) -> _View:
+        """Return how a mapping looks from a tensor."""
+        classes, view = self._classes[place], _View([], [0], [], [])
+        run: list[tuple[int, str]] = []
+        last = 0
+        for node in mapping.nodes:
+            if isinstance(node, Spatial):
+                fanout = self._numbers[node.fanout]
+                run.append((fanout, node.dim))
+                view.spatial.append((len(view.marks), fanout, node.dim, node.tile))
+                continue
+            if run:
+                view.marks.append(self._mark(place, run))
+                view.repeats.append(0)
+                run, last = [], 0
+            if isinstance(node, Temporal):
+                own = classes[node.dim]
+                if own < last or not view.repeats[-1]:
+                    view.repeats[-1] += 1
+                last = own
+                view.temporal.append((len(view.marks), view.repeats[-1] - 1, node.dim, node.tile))
+            elif isinstance(node, Storage) and tensor in node.tensors:
+                view.marks.append(node.level)
+                view.repeats.append(0)
+                last = 0
+        return view
+
+    def _mark(self, place: int, run: list[tuple[int, str]]) -> Mark:
+        """Return the spatial loops for which there is room beside these, so that few kinds of trees are told apart."""
+        fanouts = sorted({each for fanout, _ in run for each in self._beside[fanout]})
+        windowed = {dim for window in self._windows[place] for dim in window}
+        free = [(fanout, dim) for fanout in fanouts for dim in self._classes[place] if dim not in windowed]
+        for window in self._windows[place]:
+            own = [item for item in run if item[1] in window]
+            if len({dim for _, dim in own}) == 1:
+                own = [(fanout, own[0][1]) for fanout in fanouts]
+            free += own
+        return tuple(sorted(free))
+
+    def count(self, totals: _Totals) -> None:
+        """Add what all mappings move and hold to the totals."""
+        depths = [len(self._arch.fanouts_above(level.name)) for level in self._arch.levels]
+        for number, fanout, trips in self._spread:
+            for level, above in enumerate((*depths, len(self._arch.fanouts))):
+                if fanout < above:
+                    totals.instances[level, number] *= trips
+        for (place, look), (numbers, views) in self._found.items():
+            self._count_look(totals, place, look, np.array(numbers), views)
+
+    def _count_look(self, totals: _Totals, place: int, look: _Look, numbers: Ints, views: Sequence[_View]) -> None:
+        tensor = self._workload.tensors[place]
+        layout = _layout(self._workload, self._arch, self._classes[place], look, tensor.name)
+        alone = _without_windows(self._workload, tensor.name)
+        tiles = layout.table(views, self._extents)
+        if not tiles.size:
+            tiles = np.zeros((len(views), 0), dtype=np.int64)
+        arrays = evaluate_many(alone, self._arch, layout.tree, tiles)
+        for row in arrays.traffic:
+            if row.tensor == tensor.name:
+                level = self._arch.level_index(row.level)
+                totals.read[level, numbers] += row.reads * tensor.bits
+                totals.written[level, numbers] += row.writes * tensor.bits
+        for level, (_, bits) in enumerate(arrays.occupancy_bits, start=1):
+            totals.held[level, numbers] += bits
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A tree with room for all loops of a look, and where they stand. temporal: (segment, repeat, dim) -> column;
+    spatial: (mark, fan-out, dim) -> column; dims: of each column."""
+
+    tree: Mapping
+    temporal: dict[tuple[int, int, str], int]
+    spatial: dict[tuple[int, int, str], int]
+    dims: tuple[str, ...]
+
+    def table(self, views: Sequence[_View], extents: dict[str, int]) -> Ints:
+        """Return [mapping, loop] -> tile; a loop that a mapping lacks has the enclosing tile."""
+        rows = [row for row, view in enumerate(views) for _ in range(len(view.temporal) + len(view.spatial))]
+        columns: list[int] = []
+        values: list[int] = []
+        for view in views:
+            columns += [self.temporal[segment, repeat, dim] for segment, repeat, dim, _ in view.temporal]
+            columns += [self.spatial[mark, fanout, dim] for mark, fanout, dim, _ in view.spatial]
+            values += [step[3] for step in view.temporal]
+            values += [step[3] for step in view.spatial]
+        tiles = np.zeros((len(views), len(self.dims)), dtype=np.int64)
+        tiles[rows, columns] = values  # of loops that are joined the last one, the innermost, stays
+        enclosing = {dim: np.full(len(views), extent, dtype=np.int64) for dim, extent in extents.items()}
+        for column, dim in enumerate(self.dims):
+            tiles[:, column] = np.where(tiles[:, column] > 0, tiles[:, column], enclosing[dim])
+            enclosing[dim] = tiles[:, column]
+        return tiles
+
+
+def _groups_of_fanouts(arch: Architecture) -> tuple[tuple[int, ...], ...]:
+    """Return per fan-out the numbers of those that no level separates from it, itself included."""
+    groups: list[list[int]] = [[]]
+    numbers = count()
+    for node in arch.nodes:
+        if isinstance(node, Fanout):
+            groups[-1].append(next(numbers))
+        else:
+            groups.append([])
+    return tuple(tuple(group) for group in groups for _ in group)
+
+
+def _last_spanned(arch: Architecture, marks: Sequence[Mark], place: int) -> int:
+    """Return the last segment above a storage node that the spatial loops of a mark span: of a level above them."""
+    run = marks[place]
+    assert not isinstance(run, str)
+    first = min(fanout for fanout, _ in run)
+    levels = [(number, mark) for number, mark in enumerate(marks) if isinstance(mark, str) and number > place]
+    return max((number for number, mark in levels if len(arch.fanouts_above(mark)) <= first), default=-1)
+
+
+def _layout(workload: Workload, arch: Architecture, classes: dict[str, int], look: _Look, tensor: str) -> _Layout:
+    """Return the layout of a look of a tensor."""
+    order = sorted(classes, key=lambda dim: classes[dim])
+    nodes: list[MappingNode] = []
+    dims: list[str] = []
+    temporal: dict[tuple[int, int, str], int] = {}
+    spatial: dict[tuple[int, int, str], int] = {}
+    for segment in range(len(look.marks) + 1):
+        cut = {
+            dim
+            for place, mark in enumerate(look.marks[:segment])
+            if not isinstance(mark, str) and segment <= _last_spanned(arch, look.marks, place)
+            for _, dim in mark
+            if classes.get(dim, 0) > 1
+        }
+        for repeat in range(look.repeats):
+            for dim in order:
+                if dim in cut:
+                    continue
+                temporal[segment, repeat, dim] = len(dims)
+                dims.append(dim)
+                nodes.append(Temporal(dim, 1))
+        mark = look.marks[segment] if segment < len(look.marks) else ()
+        if isinstance(mark, str):
+            nodes.append(Storage(mark, (tensor,)))
+            continue
+        for fanout, dim in mark:
+            spatial[segment, fanout, dim] = len(dims)
+            dims.append(dim)
+            nodes.append(Spatial(dim, 1, arch.fanouts[fanout].name))
+    tree = Mapping((*nodes, Compute(workload.statements[0].name)))
+    return _Layout(tree, temporal, spatial, tuple(dims))
+
+
+def _without_windows(workload: Workload, tensor: str) -> Workload:
+    """Return the workload with every other tensor that is only read a scalar: they do not matter, and windows that do
+    not matter would hinder."""
+    (statement,) = workload.statements
+    dropped = {access.tensor for access in statement.reads} - {statement.target.tensor, tensor}
+    reads = tuple(replace(access, index=()) if access.tensor in dropped else access for access in statement.reads)
+    tensors = tuple(replace(each, shape=(), origin=()) if each.name in dropped else each for each in workload.tensors)
+    return replace(workload, tensors=tensors, statements=(replace(statement, reads=reads),))
+
+
+def _classes_of(workload: Workload, tensor: str) -> dict[str, int]:
+    """Return per dim of extent above 1 its class: loops of one class that stand next to each other commute, and those
+    over one dim join. 0: the tensor lacks the dim; 1: dims that index it alone; one each for those of its windows."""
+    windows = [dim for window in _windows_of(workload, tensor) for dim in window]
+    (statement,) = workload.statements
+    used = {dim for access in accesses_of(statement, tensor) for index in access.index for dim in index.dims}
+    return {
+        dim.name: 2 + windows.index(dim.name) if dim.name in windows else int(dim.name in used)
+        for dim in workload.dims
+        if dim.extent > 1
+    }
+
+
+def _windows_of(workload: Workload, tensor: str) -> tuple[tuple[str, ...], ...]:
+    """Return the dims of each index of a tensor that adds several dims of extent above 1."""
+    (statement,) = workload.statements
+    extents = workload.extents()
+    found = [
+        tuple(dim for dim in index.dims if extents[dim] > 1)
+        for access in accesses_of(statement, tensor)
+        for index in access.index
+    ]
+    return tuple(dims for dims in dict.fromkeys(found) if len(dims) > 1)

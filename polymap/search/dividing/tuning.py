@@ -1,0 +1,47 @@
+"""How much the search over dividing tiles tries: numbers that change its speed, never its answer with a proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of one search.
+
+    "search.py" is benchmarks/search.py: CPU seconds of whole searches. "limits.py" is benchmarks/limits.py: seconds
+    past a time limit. Thresholds that one of them chose were chosen together, not swept one by one.
+    """
+
+    # Multipliers of capacities: a subgradient step per round. Chosen by search.py.
+    rounds: int = 10
+    """Multipliers that are tried per structure, at most."""
+    first_rounds: int = 3
+    """After these, multipliers that have closed less than a third of the way to the limit are not improved."""
+    least_gain: int = 20
+    """A round that gains less than one part in so many of what is missing is idle,"""
+    idle_rounds: int = 3
+    """and after so many in a row no more are tried."""
+    tradeoffs: int = 3
+    """Multipliers of energy against latency per structure, at most."""
+    float_bits: int = 900
+    """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
+
+    # The queue of structures.
+    bounded_at_once: int = 4096
+    """Structures bounded between two looks at the clock (limits.py)."""
+    long_table: int = 1 << 14
+    """Entries of tables from which on the clock is looked at between them (limits.py)."""
+    steps_alone: int = 64
+    """Steps of a search before it is worth starting processes, which takes half a second (not swept)."""
+    steps_ahead: int = 16
+    """Steps that processes have before them at any time (not swept)."""
+
+    # Where no chain of least cost fits. Chosen by search.py.
+    drawn: int = 1500
+    """Mappings scored without proof, at most."""
+    worthwhile: int = 300
+    """A search with fewer choices of tiles is over sooner than drawing mappings."""
+
+
+TUNING = Tuning()

@@ -1,0 +1,167 @@
+"""What a window of two dims loads at least over all nests of loops: once, and per further pass of loops that it lacks.
+
+A tile of t_p x t_r indices moves over x_p x x_r of them; elements are {c_p p + c_r r}. Let the outermost loop cut the
+box into blocks of y indices along one dim: the blocks' loads add up, less what the last tile of a block has in common
+with the first tile of the next one. That tile starts at index 0; the last one ends with the block and, where there are
+several, does not start before index t. The least over all loops and sizes is what no nest goes below, partial tiles
+included.
+
+Loops over other dims may repeat the window's loops, anywhere outside of the innermost of these (over dim j, from more
+than t_j indices to t_j; loops further in leave the tile as it is). With V the loads of one pass, a pass repeated
+around a box x costs V(x) less what the first tile has in common with the last one, but nothing where the box (a rest)
+has no more than t_j indices; around blocks of x it costs their sum. Hence m passes load at least V + (m - 1) R, R the
+least of these, by induction over the loops from inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import FloatArray
+
+_Length = int | NDArray[np.int64]
+_Box = tuple[_Length, _Length]
+
+_MOST_WORK = 3e7  # array elements that one window's tables may take
+
+
+def pass_tables(extents: tuple[int, int], coefficients: tuple[int, int]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the least loads per tile [t_p - 1, t_r - 1]: of one pass, and per further pass where the innermost loop is
+    over the first or the second dim [2, t_p - 1, t_r - 1]. None: the tables would be too large."""
+    n, m = extents
+    if float(n * m) ** 2 * (n + m) > _MOST_WORK:
+        return None
+    passes = _filled(extents, coefficients)
+    return passes.once[n, m], passes.again[:, n, m]
+
+
+def ordered_passes(
+    extents: tuple[int, int], coefficients: tuple[int, int], axis: int, above: int, most: int
+) -> FloatArray:
+    """Return the least loads of one pass per tile, over the nests that cut the dim `axis` for the first time when more
+    than `above` and at most `most` indices of the other one are left (as pass_tables where they do not cut it)."""
+    passes = _filled(extents, coefficients)
+    found = np.full_like(passes.once[-1, -1], np.inf)
+    for left in range(above + 1, min(most, extents[1 - axis]) + 1):
+        np.minimum(found, _passes_by(extents, coefficients, axis, left), out=found)
+    whole = passes.tiles[axis] == extents[axis]
+    return np.asarray(np.where(whole, passes.once[-1, -1], found), dtype=np.float64)
+
+
+@cache
+def _passes_by(extents: tuple[int, int], coefficients: tuple[int, int], axis: int, left: int) -> FloatArray:
+    """Return the loads per tile where the other dim is cut down to `left` indices before the dim `axis` is cut (inf
+    where a tile has more of them)."""
+    passes = _filled(extents, coefficients)
+    known: list[FloatArray] = [np.zeros_like(passes.once[-1, -1])]
+    n, other = extents[axis], 1 - axis
+    for length in range(1, extents[other] + 1):
+        box = (n, length) if axis == 0 else (length, n)
+        if length <= left:
+            known.append(passes.first[axis][box])
+            continue
+        y = np.arange(left, length)
+        below = np.stack(known)
+        counts, short = (length // y)[:, None, None], (length % y)[:, None, None]
+        sizes = y[:, None, None]
+        block, after = ((n, sizes), (n, short)) if axis == 0 else ((sizes, n), (short, n))
+        total = counts * below[y] - (counts - 1) * passes.shared(block, block, other, sizes)
+        rest = below[length % y] - passes.shared(block, after, other, sizes)
+        total = total + np.where(short > 0, rest, 0.0)
+        known.append(total.min(axis=0))
+    return np.where(passes.tiles[other] <= left, known[-1], np.inf)
+
+
+@cache
+def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
+    passes = _Passes(extents, coefficients)
+    for x in range(1, extents[0] + 1):
+        for z in range(1, extents[1] + 1):
+            passes.fill(x, z)
+    return passes
+
+
+class _Passes:
+    """The recursion for all tiles at once. once[x, z], again[j, x, z]: per tile, of a box of x times z indices.
+
+    first[d][x, z]: of one pass whose outermost loop is over dim d.
+    """
+
+    def __init__(self, extents: tuple[int, int], coefficients: tuple[int, int]) -> None:
+        n, m = extents
+        self.coefficients = coefficients
+        self.tiles = (np.arange(1, n + 1)[:, None], np.arange(1, m + 1)[None, :])
+        self.once = np.zeros((n + 1, m + 1, n, m))
+        self.again = np.zeros((2, n + 1, m + 1, n, m))
+        self.first = np.full((2, n + 1, m + 1, n, m), np.inf)
+
+    def fill(self, x: int, z: int) -> None:
+        """Work out one box, all smaller ones known."""
+        box = (x, z)
+        elements = float(fewest_in_box(self.coefficients, box))
+        best = np.where((x <= self.tiles[0]) & (z <= self.tiles[1]), elements, np.inf)
+        again = np.full((2, *best.shape), np.inf)
+        for axis in (0, 1):
+            if box[axis] > 1:
+                blocks, once, repeated = self._cut(box, axis)
+                closed = np.where(blocks >= self.tiles[axis], once, np.inf)
+                self.first[axis, x, z] = np.maximum(closed.min(axis=0), elements)
+                np.minimum(best, self.first[axis, x, z], out=best)
+                for j in (0, 1):
+                    own = repeated[:, j]
+                    limit = self.tiles[axis] + (axis == j)
+                    np.minimum(again[j], np.where(blocks >= limit, own, np.inf).min(axis=0), out=again[j])
+        self.once[x, z] = np.maximum(best, elements)
+        around = np.maximum(self.once[x, z] - self.shared(box, box, None, 0), 0.0)
+        for j in (0, 1):
+            np.minimum(again[j], around, out=again[j])
+            self.again[j, x, z] = np.where(box[j] > self.tiles[j], again[j], 0.0)
+
+    def _cut(self, box: tuple[int, int], axis: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the blocks [y, 1, 1] into which a loop can cut one dim of the box, and per block and tile what the
+        blocks load together: in one pass, and per further pass [y, j, tile]."""
+        length = box[axis]
+        y = np.arange(1, length)
+        count, rest = length // y, length % y
+        blocks, rests = (y, rest) if axis == 0 else (box[0], box[0])
+        other, others = (box[1], box[1]) if axis == 0 else (y, rest)
+        counts, has_rest = count[:, None, None], (rest > 0)[:, None, None]
+        full, last = self.once[blocks, other], self.once[rests, others]
+        sizes = y[:, None, None]
+        block = (sizes, box[1]) if axis == 0 else (box[0], sizes)
+        short = rest[:, None, None]
+        after = (short, box[1]) if axis == 0 else (box[0], short)
+        once = counts * full - (counts - 1) * self.shared(block, block, axis, sizes)
+        once = once + np.where(has_rest, last - self.shared(block, after, axis, sizes), 0.0)
+        again = [counts * self.again[j][blocks, other] + self.again[j][rests, others] * has_rest for j in (0, 1)]
+        return sizes.astype(np.float64), once, np.stack(again, axis=1)
+
+    def shared(self, box: _Box, after: _Box, axis: int | None, step: _Length) -> FloatArray:
+        """Return how many elements the last tile of a box and the first one of the box after it share at most; that
+        one starts `step` indices further along a dim."""
+        last = [(np.maximum(n - t, np.where(n > t, t, 0)), n - 1) for n, t in zip(box, self.tiles, strict=True)]
+        starts = [step if axis == d else 0 for d in (0, 1)]
+        lengths = [np.minimum(t, n) for t, n in zip(self.tiles, after, strict=True)]
+        first = [(start, start + length - 1) for start, length in zip(starts, lengths, strict=True)]
+        (low, high), (least, most) = self._ends(last), self._ends(first)
+        overlap = np.minimum(high, most) - np.maximum(low, least) + 1
+        return np.clip(overlap, 0, lengths[0] * lengths[1]).astype(np.float64)
+
+    def _ends(self, tile: Sequence[tuple[_Length, _Length]]) -> tuple[_Length, _Length]:
+        """Return the least and the greatest element of a tile given as first and last index per dim."""
+        pairs = [(c * first, c * last) for c, (first, last) in zip(self.coefficients, tile, strict=True)]
+        low = np.minimum(*pairs[0]) + np.minimum(*pairs[1])
+        return low, np.maximum(*pairs[0]) + np.maximum(*pairs[1])
+
+
+def fewest_in_box(coefficients: tuple[int, int], box: tuple[int, int]) -> int:
+    """Return how many elements of a window intervals touch at least; exact where a coefficient is 1 or -1."""
+    least = box[0] + box[1] - 1
+    for p, r in ((0, 1), (1, 0)):
+        if abs(coefficients[r]) == 1:
+            least = max(least, (box[p] - 1) * min(abs(coefficients[p]), box[r]) + box[r])
+    return least

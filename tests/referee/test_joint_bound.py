@@ -1,0 +1,343 @@
+"""The joint bound of a structure exceeds no tree of it: its value on small problems, every formula on any trees.
+
+A formula is held to each tree's own chain (joint_laws), not to the optimum alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import pytest
+
+from polymap.arch.presets import load_arch
+from polymap.ir.mapping import Compute, Mapping, Spatial, Temporal
+from polymap.search.enumeration.trees import scored_trees
+from polymap.search.objective.measure import measure_of
+from polymap.search.problem.components import energy_component
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
+from polymap.search.sibling_bounds import joint_costs, window_passes
+from polymap.search.sibling_bounds.crossings import Crossings, sibling_ranges
+from polymap.search.sibling_bounds.joint import refine
+from polymap.search.sibling_bounds.joint_costs import NodeView
+from polymap.search.sibling_bounds.sizes import coarse_axis, full_share, group_starts
+from polymap.search.sibling_bounds.structures import sibling_counts
+from polymap.search.sibling_bounds.window_passes import pass_tables
+from polymap.workload.einsums import einsum
+from polymap.workload.layers import matmul
+from polymap.workload.networks import builtin_workload
+from tests.property.test_seeded_search_bugs import Bug, seed_bug
+from tests.referee.joint_laws import broken_laws
+from tests.referee.problems import random_problem
+from tests.referee.test_sibling_bounds import Tree, conv1_tree, large_trees, small_trees
+
+BATCHES, QUICK = 8, 1
+COEFFICIENTS = ((1, 1), (2, 1), (1, 2), (2, 3), (1, -1), (3, 2), (4, 1))
+
+
+def _marked(batch: int) -> pytest.MarkDecorator | tuple[()]:
+    return pytest.mark.soak if batch >= BATCHES else pytest.mark.slow if batch >= QUICK else ()
+
+
+BATCH_NUMBERS = [pytest.param(n, marks=_marked(n)) for n in range(20 * BATCHES)]
+
+
+@pytest.mark.parametrize("batch", BATCH_NUMBERS)
+def test_no_tree_of_a_small_problem_is_below_the_bound_of_its_structure(batch: int) -> None:
+    rng = random.Random(f"joint {batch}")
+    checked = 0
+    while checked < 5:
+        drawn = random_problem(rng, most=4_000, tiles="any")
+        objective = drawn.objective if rng.random() < 0.4 else "energy"
+        goal, problem = parse_objective(objective, drawn.arch), analyse(drawn.workload, drawn.arch)
+        if problem.reason is not None:
+            continue
+        checked += 1
+        measure = measure_of(goal, drawn.workload, drawn.arch)
+        least: dict[tuple[tuple[int, ...], ...], Fraction] = {}
+        for tree in scored_trees(drawn.workload, drawn.arch, objective, "any"):
+            if tree.fits:
+                counts = sibling_ranges(problem, sibling_counts(problem, tree.mapping))[0]
+                least[counts] = min(tree.value, least.get(counts, tree.value))
+        order = sorted(least, key=lambda counts: (least[counts], counts))
+        for counts in [*order[:3], *rng.sample(order, min(4, len(order)))]:
+            found = refine(problem, measure, counts, None, rng.choice((1, 4, 30)))
+            assert found.bound is not None, f"{counts} {drawn}"
+            assert measure.unscaled(found.bound) <= least[counts], f"{counts} {drawn}"
+
+
+def _check(trees: Iterator[Tree], rng: random.Random, *, share: float) -> int:
+    """Hold a share of the trees to the laws; return how many."""
+    count = 0
+    for tree in trees:
+        if rng.random() > share:
+            continue
+        count += 1
+        component = energy_component(tree.problem.workload, tree.problem.arch, 1)
+        broken = next(broken_laws(tree.problem, component, tree.mapping, tree.traffic, rng), None)
+        assert broken is None, f"{broken} {tree}"
+    return count
+
+
+@pytest.mark.parametrize("batch", BATCH_NUMBERS)
+def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> None:
+    rng = random.Random(batch)
+    assert _check(small_trees(f"joint {batch}", 8, 3_000), rng, share=0.05) > 50
+
+
+@pytest.mark.parametrize("batch", BATCH_NUMBERS)
+def test_no_formula_exceeds_what_a_large_tree_moves(batch: int) -> None:
+    assert _check(large_trees(f"large joint {batch}", 150), random.Random(batch), share=1) == 150
+
+
+def test_partial_tiles_of_own_dims_lengthen_stays() -> None:
+    """The tree that is below a bound which charges all elements the visits of the box of their node."""
+    tree = conv1_tree()
+    assert _check(iter((tree,)), random.Random(0), share=1) == 1
+    counts = sibling_counts(tree.problem, tree.mapping)
+    found = refine(tree.problem, tree.measure, sibling_ranges(tree.problem, counts)[0], None, 12)
+    assert found.bound is not None
+    assert tree.measure.unscaled(found.bound) <= tree.value
+
+
+Loop = tuple[int, int]  # (dim 0 or 1, tile), or (2, iterations) of a dim that the window lacks
+
+
+def _window_loads(extents: tuple[int, int], coefficients: tuple[int, int], loops: list[Loop]) -> int:
+    """Return what a nest of loops loads of a window, step by step."""
+
+    def tiles(place: int, box: tuple[range, range]) -> Iterator[tuple[range, range]]:
+        if place == len(loops):
+            yield box
+            return
+        dim, tile = loops[place]
+        if dim == 2:
+            for _ in range(tile):
+                yield from tiles(place + 1, box)
+            return
+        for first in range(box[dim].start, box[dim].stop, tile):
+            part = range(first, min(first + tile, box[dim].stop))
+            yield from tiles(place + 1, (part, box[1]) if dim == 0 else (box[0], part))
+
+    before: set[int] = set()
+    total = 0
+    for ps, rs in tiles(0, (range(extents[0]), range(extents[1]))):
+        now = {coefficients[0] * p + coefficients[1] * r for p in ps for r in rs}
+        total += len(now - before)
+        before = now
+    return total
+
+
+def test_no_nest_loads_less_of_a_window_than_its_passes_say() -> None:
+    rng = random.Random("passes")
+    met = 0
+    for _ in range(6_000):
+        extents, coefficients = (rng.randint(1, 9), rng.randint(1, 4)), rng.choice(COEFFICIENTS)
+        loops: list[Loop] = []
+        now = list(extents)
+        for _ in range(rng.randint(0, 6)):
+            dim = rng.randrange(3)
+            if dim == 2:
+                loops.append((2, rng.randint(2, 3)))
+            elif now[dim] > 1:
+                now[dim] = rng.randint(1, now[dim] - 1)
+                loops.append((dim, now[dim]))
+        tables = pass_tables(extents, coefficients)
+        assert tables is not None
+        own = [place for place, (dim, _) in enumerate(loops) if dim < 2]
+        bound = float(tables[0][now[0] - 1, now[1] - 1])
+        if own:
+            passes = 1
+            for dim, count in loops[: own[-1]]:
+                passes *= count if dim == 2 else 1
+            bound += (passes - 1) * float(tables[1][loops[own[-1]][0], now[0] - 1, now[1] - 1])
+        true = _window_loads(extents, coefficients, loops)
+        assert bound <= true, f"{extents} {coefficients} {loops}"
+        met += bound == true
+    assert met > 2_400
+
+
+def test_no_nest_leaves_fewer_indices_under_full_loops() -> None:
+    """Random nests of loops over one dim: the indices whose enclosing tile has more than t indices."""
+    rng = random.Random("shares")
+    for _ in range(2_000):
+        extent, outer = rng.randint(2, 260), rng.randint(0, 5)
+        tile = rng.randint(1, extent - 1)
+        loops = sorted((rng.randint(tile + 1, extent) for _ in range(outer)), reverse=True)
+        lengths = [extent]
+        for loop in loops:
+            parts = [[loop] * (length // loop) + [length % loop] * (length % loop > 0) for length in lengths]
+            lengths = [length for each in parts for length in each]
+        true = sum(length for length in lengths if length > tile) / extent
+        share = float(full_share(extent, coarse_axis(extent, extent).low * 0 + tile, outer)[0])
+        assert share <= true + 1e-12, f"{extent} {tile} {loops}"
+
+
+def test_the_boxes_of_instances_are_no_fewer_than_inner_sizes_say() -> None:
+    """One dim: loops above a place, then loops and siblings in any order below it. Every instance and visit counts."""
+    rng = random.Random("boxes of instances")
+    presets = [load_arch("flat3"), load_arch("simba_like"), load_arch("eyeriss_like")]
+    for _ in range(3_000):
+        arch, extent = rng.choice(presets), rng.randint(2, 40)
+        problem = analyse(einsum("s[] += A[m]", m=extent), arch)
+        groups = {one.below: [arch.fanouts[f] for f in one.fanouts] for one in problem.classes}
+        order = list(groups.values())
+        rng.shuffle(order)
+        tile, outer, inner = extent, [], []
+        for _ in range(rng.randint(0, 2)):
+            tile = rng.randint(1, tile)
+            outer.append(Temporal("m", tile))
+        place = tile
+        for fanouts in order:
+            if rng.random() < 0.6:
+                tile = rng.randint(1, tile)
+                inner.append(Temporal("m", tile))
+            for fanout in fanouts:
+                if rng.random() < 0.6:
+                    tile = rng.randint(-(-tile // fanout.size), tile)
+                    inner.append(Spatial("m", tile, fanout.name))
+        mapping = Mapping((*outer, *inner, Temporal("m", 1), Compute("S")))
+        crossings = Crossings(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0])
+        size, names = place, set[str]()
+        for group, below in enumerate(crossings.groups):
+            size = int(crossings.inner[group][0][size])
+            names |= {fanout.name for fanout in groups[below]}
+            met: set[tuple[int, ...]] = set()
+            for index in range(extent):
+                at: list[int] = []
+                left = index
+                for loop in outer:
+                    at.append(left // loop.tile)
+                    left %= loop.tile
+                for loop in inner:
+                    if isinstance(loop, Spatial) and loop.fanout in names:
+                        at.append(left // loop.tile)
+                    left %= loop.tile
+                met.add(tuple(at))
+            assert len(met) >= -(-extent // size), f"{group} {mapping}"
+
+
+def test_axes_group_sizes_of_equal_visits_and_are_cut_until_they_are_single_groups() -> None:
+    for extent in range(1, 120):
+        starts = group_starts(extent, extent)
+        assert starts == [t for t in range(1, extent + 1) if t == 1 or -(-extent // t) != -(-extent // (t - 1))]
+        axis = coarse_axis(extent, extent)
+        assert axis.starts[0] == 1
+        for in_two in (True, False):
+            now = axis
+            for _ in range(3 * extent):
+                wide = [c for c in range(len(now)) if now.ends(c)[0] < now.ends(c)[1]]
+                if not wide:
+                    break
+                now = now.cut(wide[0], extent, in_two=in_two)
+            assert now.starts == tuple(range(1, extent + 1))
+
+
+@pytest.mark.parametrize(
+    ("layer", "machine", "counts", "least"),
+    [
+        ("resnet50.conv3_x", "simba_like", ((1, 16, 1, 1, 1, 1, 1), (1, 4, 1, 1, 16, 1, 1)), "0.997"),
+        ("resnet50.conv2_x", "simba_like", ((1, 16, 1, 1, 1, 1, 1), (1, 4, 1, 1, 16, 1, 1)), "0.997"),
+    ],
+)
+def test_the_best_structures_of_convolutions_are_bounded_tightly(
+    layer: str, machine: str, counts: tuple[tuple[int, ...], ...], least: str
+) -> None:
+    """Values of mappings with these structures: 166,450,585.6 and 184,568,934.4 pJ."""
+    values = {"resnet50.conv3_x": Fraction("166450585.6"), "resnet50.conv2_x": Fraction("184568934.4")}
+    workload, arch = builtin_workload(layer), load_arch(machine)
+    problem, measure = analyse(workload, arch), measure_of(parse_objective("energy", arch), workload, arch)
+    found = refine(problem, measure, counts, None, 12)
+    assert found.bound is not None
+    assert Fraction(least) * values[layer] <= measure.unscaled(found.bound) <= values[layer]
+    names = {(problem.terms[node.tensor].tensor.name, arch.levels[node.level].name) for node in found.chain}
+    assert ("W", "WREG") in names
+
+
+def test_splits_of_bits_and_of_evenness_refine_a_product() -> None:
+    """Two tensors in one level, and sizes that no count of siblings divides: every kind of split is met, and the bound
+    only rises."""
+    workload, arch = matmul(127, 127, 127), load_arch("simba_like")
+    problem, measure = analyse(workload, arch), measure_of(parse_objective("energy", arch), workload, arch)
+    counts = ((16, 1, 1), (4, 1, 16))
+    bounds = [refine(problem, measure, counts, None, limit).bound or 0 for limit in (1, 8, 40)]
+    assert bounds == sorted(bounds)
+
+
+def _private(owner: object, name: str) -> Any:
+    return getattr(owner, name)
+
+
+_filled = _private(window_passes, "_filled")
+
+BUGS = (
+    Bug(
+        "all elements pay the visits", NodeView._total, "extra * np.where(np.isfinite(share), share, 0.0)", "extra * 1"
+    ),
+    Bug("idle siblings drop their tiles", NodeView._share, "not self.nodes.term.is_output and", "False and"),
+    Bug(
+        "every sibling is reached again",
+        _private(joint_costs, "_spread_share"),
+        "np.maximum(inner, rest) + rest",
+        "rest + tiles",
+    ),
+    Bug("siblings share nothing", NodeView._total, "self.axes[d].high * width", "self.axes[d].high * 1"),
+    Bug("cells hold their largest tiles", NodeView._least_size, "self.axes[d].low", "self.axes[d].low + 1"),
+    Bug("spread windows are intervals", NodeView.least_bits, "if self._is_unspread(group, unit) and not", "if not"),
+    Bug("windows are cut by time alone", NodeView._is_unspread, "== 1 for d", ">= 1 for d"),
+    Bug("sums return from the start", NodeView.returns, "stays - self.nodes.elements + starts", "stays + starts"),
+    Bug("sums return past shared nodes", NodeView.returns, "if not edge.returns", "if False"),
+    Bug(
+        "the short tile is full",
+        _private(Crossings, "_inner_sizes"),
+        "slope, offset = least - 1, 1",
+        "slope, offset = least, 0",
+    ),
+    Bug("two loops have one short tile", _private(Crossings, "_slope"), "(least + 1) // 2", "1"),
+    Bug("groups stand in their order", Crossings.is_spread_twice, "len(groups) > 1", "False"),
+    Bug("pieces of a share are one", _private(Crossings, "_inner_sizes"), "-(-sizes // min(least, covered))", "0"),
+    Bug("rests have full loops", full_share, "(t + 1) / (t + 1 + outer_loops * t)", "(t + 1) / (t + 1 + t)"),
+    Bug(
+        "tiles share nothing with the last one",
+        _private(window_passes, "_Passes").shared,
+        "- np.maximum(ends[0][0], ends[1][0]) + 1",
+        "- np.maximum(ends[0][0], ends[1][0])",
+    ),
+    Bug("a pass starts anew", _private(window_passes, "_Passes").fill, "self.shared(box, box, None, 0)", "0.0"),
+    Bug(
+        "rests are passed again",
+        _private(window_passes, "_Passes").fill,
+        "np.where(box[j] > self.tiles[j], again[j], 0.0)",
+        "again[j]",
+    ),
+)
+
+
+@cache
+def _trees() -> tuple[Tree, ...]:
+    rng = random.Random("some")
+    small = (tree for tree in small_trees("seeded joint", 40, 2_000) if rng.random() < 0.03)
+    return (conv1_tree(), *small, *large_trees("seeded joint", 300))
+
+
+def _check_all() -> None:
+    for seed in range(1):
+        _check(iter(_trees()), random.Random(seed), share=1)
+    test_no_nest_loads_less_of_a_window_than_its_passes_say()
+    test_no_nest_leaves_fewer_indices_under_full_loops()
+    test_the_boxes_of_instances_are_no_fewer_than_inner_sizes_say()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_seeded_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    _trees()
+    _filled.cache_clear()
+    seed_bug(monkeypatch, bug)
+    with pytest.raises(AssertionError):
+        _check_all()
+    _filled.cache_clear()

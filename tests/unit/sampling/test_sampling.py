@@ -1,0 +1,138 @@
+"""Samples are uniform, their scores are those of `evaluate`, neighbours are legal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from polymap.arch.presets import load_arch
+from polymap.costmodel.evaluation import evaluate
+from polymap.ir.errors import OptionError
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Mapping, MappingNode, Storage
+from polymap.sampling.moves import distance, features, neighbours
+from polymap.sampling.sample import sample_mappings
+from polymap.sampling.scores import scores
+from polymap.schedules.space.uniform import uniform_trees
+from polymap.workload.einsums import einsum
+from polymap.workload.layers import matmul
+from polymap.workload.networks import builtin_workload
+from tests.referee.all_trees import all_trees
+
+_TWO_FANOUTS = Architecture(
+    "small",
+    (MemoryLevel("DRAM"), Fanout("X", 2), Fanout("Y", 3), MemoryLevel("L", holds=("@output", "A")), ComputeUnit("MAC")),
+)
+_TWO_GROUPS = Architecture(
+    "groups",
+    (
+        MemoryLevel("DRAM"),
+        Fanout("X", 2),
+        MemoryLevel("L", must_hold=("@output",)),
+        Fanout("Y", 2, dims=("k",)),
+        MemoryLevel("R", holds=("A",)),
+        ComputeUnit("MAC"),
+    ),
+)
+_EACH = 40
+
+
+def one_node_per_tensor(mapping: Mapping) -> Mapping:
+    nodes: list[MappingNode] = []
+    run: list[Storage] = []
+    for node in mapping.nodes:
+        if isinstance(node, Storage):
+            run += [Storage(node.level, (tensor,)) for tensor in node.tensors]
+            continue
+        nodes += sorted(run, key=lambda s: (s.level, s.tensors))
+        run = []
+        nodes.append(node)
+    return Mapping(tuple(nodes))
+
+
+@pytest.mark.parametrize(
+    "text, sizes, arch",
+    [
+        ("C[m] += A[m,k]", {"m": 4, "k": 2}, _TWO_FANOUTS),
+        ("y[] += A[k]", {"k": 6}, _TWO_FANOUTS),
+        ("C[m] += A[m,k]", {"m": 2, "k": 2}, _TWO_GROUPS),
+        ("y[] += A[k]", {"k": 4}, _TWO_GROUPS),
+    ],
+)
+def test_every_legal_tree_is_equally_likely(text: str, sizes: dict[str, int], arch: Architecture) -> None:
+    workload = einsum(text, sizes=sizes)
+    legal = all_trees(workload, arch, "divide", legal=True)
+    drawn = Counter(map(one_node_per_tensor, islice(uniform_trees(workload, arch, 3), _EACH * len(legal))))
+    assert set(drawn) <= legal
+    chi_square = sum((drawn[tree] - _EACH) ** 2 / _EACH for tree in legal)
+    free = len(legal) - 1
+    assert abs(chi_square - free) < 4 * (2 * free) ** 0.5
+
+
+def test_the_share_that_fits_is_that_of_the_space() -> None:
+    workload = einsum("C[m] += A[m,k]", sizes={"m": 4, "k": 2})
+    level = MemoryLevel("L", capacity_bits=24, holds=("@output", "A"))
+    arch = Architecture("small", (MemoryLevel("DRAM"), Fanout("X", 2), level, ComputeUnit("MAC")))
+    legal = all_trees(workload, arch, "divide", legal=True)
+    share = sum(evaluate(workload, arch, tree).legal for tree in legal) / len(legal)
+    sample = sample_mappings(workload, arch, 4000, seed=1, within_capacity=True)
+    assert 0 < share < 1
+    assert len(sample) == 4000
+    assert all(evaluate(workload, arch, tree).legal for tree in set(sample))
+    assert abs(sample.rate - share) < 4 * (share * (1 - share) / sample.drawn) ** 0.5
+
+
+@pytest.mark.parametrize("name", ["flat3", "eyeriss_like", "simba_like", "cluster4", "tpu_like"])
+@pytest.mark.parametrize("layer", ["resnet50.conv2_x", "product"])
+def test_scores_are_the_costs(name: str, layer: str) -> None:
+    workload = matmul(m=64, n=48, k=30) if layer == "product" else builtin_workload(layer)
+    arch = load_arch(name)
+    sample = sample_mappings(workload, arch, 150, seed=5)
+    found = sample.scores()
+    for number, mapping in enumerate(sample):
+        cost = evaluate(workload, arch, mapping)
+        assert found.energy_pj[number] == cost.energy_pj
+        assert found.latency_cycles[number] == cost.latency_cycles
+        assert found.fits[number] == cost.legal
+        assert [bits[number] for _, bits in found.occupancy_bits] == [bits for _, bits in cost.occupancy_bits]
+
+
+def test_scores_of_tiles_that_do_not_divide_are_the_costs_too() -> None:
+    from random import Random
+
+    from polymap.schedules.space.sample import sample_mapping
+
+    workload, arch, rng = matmul(m=7, n=5, k=6), load_arch("flat3"), Random(2)
+    mappings = [sample_mapping(workload, arch, "any", rng) for _ in range(60)]
+    found = scores(workload, arch, mappings)
+    costs = [evaluate(workload, arch, mapping) for mapping in mappings]
+    assert found.energy_pj.tolist() == [cost.energy_pj for cost in costs]
+    assert found.latency_cycles.tolist() == [cost.latency_cycles for cost in costs]
+
+
+def test_samples_are_repeatable_and_the_seed_matters() -> None:
+    workload, arch = matmul(m=8, n=8, k=8), load_arch("flat3")
+    one, again, other = (sample_mappings(workload, arch, 20, seed=seed) for seed in (1, 1, 2))
+    assert one.mappings == again.mappings != other.mappings
+
+
+def test_neighbours_are_legal_and_neighbours_of_each_other() -> None:
+    workload, arch = matmul(m=8, n=8, k=8), load_arch("flat3")
+    (mapping,) = sample_mappings(workload, arch, 1, seed=4)
+    near = neighbours(workload, arch, mapping)
+    assert len(near) > 5
+    assert mapping not in near
+    for other in near:
+        assert {violation.kind for violation in evaluate(workload, arch, other).violations} <= {"capacity"}
+    assert distance(workload, arch, mapping, mapping) == 0
+    assert all(len(features(workload, arch, other)) == len(features(workload, arch, mapping)) for other in near)
+    assert np.median([distance(workload, arch, mapping, other) for other in near]) < 10
+
+
+@pytest.mark.parametrize(("n", "tiles", "message"), [(0, "divide", "n is 0"), (3, "any", "tiles is 'any'")])
+def test_what_cannot_be_drawn_is_said(n: int, tiles: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        sample_mappings(matmul(m=2, n=2, k=2), load_arch("flat3"), n, tiles=tiles)

@@ -1,0 +1,319 @@
+"""The least costs inside every tile, and what the search does with them, against plain recursion over single tiles."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from polymap.search.dividing.bounds import (
+    Move,
+    State,
+    costs_inside,
+    final_cost,
+    first_states,
+    graph_of,
+    least_from,
+    no_multipliers,
+    reach_from,
+    root_bound,
+)
+from polymap.search.dividing.branch_and_bound import (
+    SearchNode,
+    StructureSearch,
+    at,
+    bound_tables,
+    bounds_at,
+    root_node,
+    step,
+)
+from polymap.search.dividing.cost_tables import Tables
+from polymap.search.dividing.engine import Entry, Stage, least_value, places_of, step_on
+from polymap.search.dividing.lagrange import cheapest_chain, improve_multipliers
+from polymap.search.dividing.node_costs import Places
+from polymap.search.dividing.progress import Incumbent
+from polymap.search.objective.float_bounds import Multipliers
+from polymap.search.problem.structures import Structure
+from tests.unit.search.dividing.test_chains import Given, tables_of
+from tests.unit.search.tree_chains import Case, full_case, random_case
+
+Index = tuple[int, ...]
+Least = Callable[[State, Index], int | None]
+SEEDS = range(18)
+
+
+def asked(seed: int, name: str, objective: str = "energy") -> Iterator[tuple[Case, Structure, Places, Tables]]:
+    """Yield the tables of some structures of a small problem, whose levels may be exactly full."""
+    rng = random.Random(f"{name} {seed}")
+    one = random_case(f"{name} {seed}", objective, windows=bool(seed % 2))
+    if seed % 3:
+        one = full_case(f"{name} {seed}", objective, windows=bool(seed % 2)) or one
+    for structure in rng.sample(one.structures, min(4, len(one.structures))):
+        places = rng.choice(places_of(one.problem, structure))
+        yield one, structure, places, tables_of(one, structure, places)
+
+
+def random_multipliers(rng: random.Random, tables: Tables) -> Multipliers:
+    """Return multipliers on some levels and, of several components, on some of these."""
+    unit = rng.choice((1, 4))
+    per_level = tuple(rng.choice((0, 0, 1, 7, 300)) for _ in range(tables.problem.level_count))
+    count = len(tables.measure.components)
+    per_component = (0, *(rng.choice((0, 3)) for _ in range(count - 1))) if rng.random() < 0.5 and count > 1 else ()
+    levels = tables.problem.arch.levels
+    usable = [level.usable_bits for level in levels]
+    per_level = tuple(price if bits is not None else 0 for price, bits in zip(per_level, usable, strict=True))
+    allowance = sum(price * (bits or 0) for price, bits in zip(per_level, usable, strict=True))
+    return Multipliers(per_level, unit, allowance, per_component)
+
+
+def node_cost(tables: Tables, move: Move, index: Index, component: int, multipliers: Multipliers) -> int | None:
+    """Return what the tables say of one node: its cost x unit and what the multipliers charge; None where it may not
+    stand or does not fit alone."""
+    edge, cost = move.edge_of(tables), move.cost(tables)
+    own = [arithmetic.number(at(part, index)) for arithmetic, part in zip(tables.arithmetics, cost.costs, strict=True)]
+    bits, usable = int(at(cost.bits, index)), tables.problem.arch.levels[edge.level].usable_bits
+    if None in own or (usable is not None and bits > usable):
+        return None
+    charged = sum(price * (part or 0) for price, part in zip(multipliers.per_component, own, strict=False))
+    return (own[component] or 0) * multipliers.unit + charged + bits * multipliers.per_level[edge.level]
+
+
+def recursion(tables: Tables, component: int, multipliers: Multipliers) -> Least:
+    """Return the least cost inside a state and tile, by trying every node and tile."""
+    moves = graph_of(tables).moves
+
+    @cache
+    def least(state: State, index: Index) -> int | None:
+        ends = [final_cost(tables, state, c) for c in range(len(tables.measure.components))]
+        found: list[int] = []
+        if None not in ends:
+            charged = sum(p * (end or 0) for p, end in zip(multipliers.per_component, ends, strict=False))
+            found.append((ends[component] or 0) * multipliers.unit + charged)
+        for move in moves[state]:
+            for inner in product(*(range(top + 1) for top in index)):
+                own, rest = node_cost(tables, move, inner, component, multipliers), least(move.after, inner)
+                if own is not None and rest is not None:
+                    found.append(own + rest)
+        return min(found, default=None)
+
+    return least
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_least_costs_inside_are_those_of_plain_recursion(seed: int) -> None:
+    rng = random.Random(f"inside {seed}")
+    for one, _, _, tables in asked(seed, "inside", ("energy", "edp")[seed % 4 > 1]):
+        component = rng.randrange(len(one.measure.components))
+        multipliers = (
+            random_multipliers(rng, tables) if not component and rng.random() < 0.7 else no_multipliers(tables)
+        )
+        found = costs_inside(tables, component, multipliers)
+        least = recursion(tables, component, multipliers)
+        shape = tables.lattice.shape
+        for state, table in found.reach.items():
+            for index in np.ndindex(shape):
+                assert found.arithmetic.number(at(table, index)) == least(state, index), (state, index)
+        top = tuple(length - 1 for length in shape)
+        roots = [(least(state, top), state) for state in first_states(tables)]
+        bound, first = root_bound(tables, found)
+        assert bound == min((root for root, _ in roots if root is not None), default=None)
+        assert (bound, first) in roots
+        state = rng.choice(list(found.reach))
+        some = costs_inside(tables, component, multipliers, reach_from(tables, state))
+        assert least_from(tables, some, state) == least(state, top)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_cheapest_chain_costs_what_the_bound_says(seed: int) -> None:
+    rng = random.Random(f"cheapest {seed}")
+    for _, _, _, tables in asked(seed, "cheapest"):
+        multipliers = random_multipliers(rng, tables)
+        search = StructureSearch(tables, (), Incumbent(lambda: False))
+        inside = costs_inside(tables, 0, multipliers)
+        bound, first = root_bound(tables, inside)
+        if bound is None:
+            continue
+        node = cheapest_chain(search, inside, multipliers, first)
+        ends = [final_cost(tables, node.state, c) for c in range(len(node.parts))]
+        totals = [part + (end or 0) for part, end in zip(node.parts, ends, strict=True)]
+        spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
+        spent += sum(price * total for price, total in zip(multipliers.per_component, totals, strict=False))
+        assert totals[0] * multipliers.unit + spent == bound
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_node_branches_to_every_node_that_may_win_and_no_other(seed: int) -> None:
+    rng = random.Random(f"branches {seed}")
+    compared = 0
+    for one, _, _, tables in asked(seed, "branches"):
+        bounds = bound_tables(tables, ())
+        whole = least_value(bounds)
+        if whole is None or not one.measure.is_linear:
+            continue
+        multipliers = tuple(random_multipliers(rng, tables) for _ in range(rng.choice((0, 1))))
+        incumbent = Given(lambda: False, keep=2, limit=int(whole * rng.choice((1.05, 1.3, 3))) + 1)
+        search = StructureSearch(tables, multipliers, incumbent)
+        free = recursion(tables, 0, no_multipliers(tables))
+        priced = [recursion(tables, 0, own) for own in multipliers]
+        node = root_node(tables, rng.choice(first_states(tables)))
+        below = bounds_at(bounds, multipliers)
+        while True:
+            branches = list(search._branchings(below, node))
+            found = {(branch.number, branch.index): branch.bound for branch in branches}
+            expected = may_win(one, search, node, free, tuple(zip(multipliers, priced, strict=True)))
+            assert found == expected
+            compared += len(found)
+            if not branches:
+                break
+            branch = rng.choice(branches)
+            node = step(tables, node, branch.move, branch.index)
+    assert compared or seed not in {0, 1}
+
+
+def may_win(
+    one: Case, search: StructureSearch, node: SearchNode, free: Least, priced: tuple[tuple[Multipliers, Least], ...]
+) -> dict[tuple[int, Index], int]:
+    """Return the next nodes that fit, whose bounds are below the incumbent's value, with their bounds."""
+    tables = search.tables
+    limit = tables.lattice.index(dict(zip(tables.problem.dims, node.tile, strict=True)))
+    value, constant = search.incumbent.value or 0, one.measure.value(tables.start, tables.compute_cycles)
+    found: dict[tuple[int, Index], int] = {}
+    for number, move in enumerate(graph_of(tables).moves[node.state]):
+        level = move.edge_of(tables).level
+        usable = tables.problem.arch.levels[level].usable_bits
+        for index in product(*(range(top + 1) for top in limit)):
+            own, rest = node_cost(tables, move, index, 0, no_multipliers(tables)), free(move.after, index)
+            if own is None or rest is None:
+                continue
+            if usable is not None and node.used[level] + int(at(move.cost(tables).bits, index)) > usable:
+                continue
+            bound = node.parts[0] + own + rest + constant
+            if bound >= value or not (
+                is_first_order(node, index, limit, level, move.tensor) or is_below(tables, move, index)
+            ):
+                continue
+            for multipliers, least in priced:
+                charged, inner = node_cost(tables, move, index, 0, multipliers), least(move.after, index)
+                assert charged is not None
+                assert inner is not None
+                spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
+                total = node.parts[0] * multipliers.unit + spent + charged + inner - multipliers.allowance
+                if total >= (value - constant) * multipliers.unit:
+                    break
+            else:
+                found[number, index] = bound
+    return found
+
+
+def is_first_order(node: SearchNode, index: Index, limit: Index, level: int, tensor: int) -> bool:
+    """Return whether nodes of one tile come by level, then tensor."""
+    last = node.chain[-1] if node.chain else None
+    return index != limit or last is None or last.tile != node.tile or (last.level, last.tensor) < (level, tensor)
+
+
+def is_below(tables: Tables, move: Move, index: Index) -> bool:
+    """Return whether a node stands below spatial loops, where it costs another amount than above them."""
+    costs = [[int(at(one, index)) for one in own.costs] for own in (move.edge_of(tables).plain, move.cost(tables))]
+    return costs[0] != costs[1]
+
+
+class Asked(StructureSearch):
+    def covers(self, node: SearchNode) -> bool:
+        return self._is_dominated(node)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_node_is_dominated_where_one_before_it_was_as_good_in_everything(seed: int) -> None:
+    rng = random.Random(f"dominance {seed}")
+    one = random_case("dominance", "edp", windows=False)
+    tables = tables_of(one, one.structures[0], ())
+    search = Asked(tables, (), Incumbent(lambda: False))
+    states = list(graph_of(tables).moves)[:2]
+    before: list[SearchNode] = []
+    for _ in range(80):
+        tile = (rng.choice((1, 2)),) * len(one.problem.dims)
+        parts, used = (tuple(rng.randrange(5) for _ in range(2)) for _ in range(2))
+        node = SearchNode(rng.choice(states), tile, parts, used, parts, used, ())
+        as_good = [
+            old
+            for old in before
+            if (old.state, old.tile) == (node.state, node.tile)
+            and all(a <= b for a, b in zip((*old.parts, *old.used), (*parts, *used), strict=True))
+        ]
+        assert search.covers(node) == bool(as_good)
+        before.append(node)
+
+
+@pytest.mark.parametrize(("windows", "keep"), [(True, 1), (False, 2)])
+def test_what_differs_above_a_tile_is_kept_apart_where_it_matters(windows: bool, keep: int) -> None:
+    """Loads through windows depend on the chain above, and of several mappings each counts."""
+    one = random_case("kept apart", "energy", windows=windows)
+    tables = tables_of(one, one.structures[0], places_of(one.problem, one.structures[0])[0])
+    search = Asked(tables, (), Incumbent(lambda: False, keep=keep))
+    node = root_node(tables, first_states(tables)[0])
+    assert not search.covers(node)
+    assert not search.covers(node)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_multipliers_bound_what_fits_and_finish_only_with_the_best(seed: int) -> None:
+    rng = random.Random(f"multipliers {seed}")
+    for one, structure, places, tables in asked(seed, "multipliers"):
+        inside = costs_inside(tables, 0, no_multipliers(tables))
+        whole, _ = root_bound(tables, inside)
+        if whole is None or not one.measure.is_linear:
+            continue
+        keep = rng.choice((1, 1, 2))
+        incumbent = Incumbent(lambda: False, keep=keep)
+        search = StructureSearch(tables, (), incumbent)
+        constant = one.measure.value(tables.start, tables.compute_cycles)
+        values = sorted(set(one.least(structure).get(tuple(sorted(places)), {}).values()))
+        limit = None
+        if values and rng.random() < 0.5:
+            limit = int(rng.choice(values) / one.measure.unscaled(1)) - constant
+        _, finished, bound = improve_multipliers(search, inside, limit)
+        assert bound >= whole
+        if values:
+            assert one.scaled(bound + constant) <= values[0]
+        if finished:
+            assert keep == 1
+            assert not any(term.is_window for term in one.problem.terms)
+            assert incumbent.value is not None
+            assert one.scaled(incumbent.value) == values[0]
+        for value, completed in incumbent.found:
+            assert one.scaled(value) >= values[0], completed
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_entry_of_the_queue_has_a_bound_below_its_parents(seed: int) -> None:
+    one = random_case(f"queue {seed}", "energy", windows=True)
+    incumbent = Incumbent(lambda: False)
+    for number, structure in enumerate(one.structures):
+        own = least_value(bound_tables(tables_of(one, structure, ()), ()))
+        for parent in (0, own or 0, 10**15):
+            entry: Entry = (parent, -Stage.SINGLE_TENSORS, number, ())
+            todo: list[Entry] = [entry]
+            ends: list[Entry] = []
+            while todo:
+                before = todo.pop()
+                for after in step_on(one.problem, one.measure, structure, before, incumbent, {}):
+                    assert after[0] == max(before[0], bound_of(one, structure, after[3]))
+                    assert after[1] < before[1]
+                    assert after[2] == number
+                    (ends if -after[1] == Stage.PLACED else todo).append(after)
+            fitting = {tuple(places) for places in places_of(one.problem, structure) if fits(one, structure, places)}
+            assert {end[3] for end in ends} == fitting or not fits(one, structure, ())
+
+
+def bound_of(one: Case, structure: Structure, places: Places) -> int:
+    bound = least_value(bound_tables(tables_of(one, structure, places), ()))
+    assert bound is not None
+    return bound
+
+
+def fits(one: Case, structure: Structure, places: Places) -> bool:
+    return least_value(bound_tables(tables_of(one, structure, places), ())) is not None
