@@ -22,7 +22,7 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.any_size.monomials import compute_weight, joins_messages, node_weights
-from polymap.search.any_size.regions import CellSizes, Region, fanout_groups, mean_tile, measuring_unit, unit_count
+from polymap.search.any_size.regions import CellSizes, Region, fanout_groups, measuring_unit, unit_count
 from polymap.search.dividing import output_plans, zero_starts
 from polymap.search.objective import Component, Measure
 from polymap.search.problem import IndexGroup, Problem, TensorTerm
@@ -178,7 +178,7 @@ def _node_costs(
     loads = sizes.instances / _instances_per_load(sizes, term, level)
     joined = _joined_siblings(sizes, term, parent, level)
     # Factors are averages over siblings, one of which may do less: times what a load serves at most, not on average.
-    served = sizes.instances / _instances_per_load(sizes, term, level, visits=False)
+    served = sizes.instances / _instances_per_load(sizes, term, level)
     messages = whole if _unites_windows(sizes, term, parent, level) else None
     if messages is None:
         alone = loads if joined == 1 and not term.is_output else served / joined
@@ -260,13 +260,11 @@ def _bits_held(sizes: CellSizes, term: TensorTerm, level: int, caches: SearchCac
     return np.broadcast_to(total, sizes.shape)
 
 
-def _instances_per_load(
-    sizes: CellSizes, term: TensorTerm, level: int, seen_from: int | None = None, *, visits: bool = True
-) -> FloatArray:
+def _instances_per_load(sizes: CellSizes, term: TensorTerm, level: int, seen_from: int | None = None) -> FloatArray:
     """Return how many statement instances one load of an element serves, on average at most, per cell.
 
-    seen_from: the load of all siblings below one instance of that level together. visits: tiles of t along n indices
-    are ceil(n / t) at least, so they serve n / ceil(n / t) on average; without, t itself at most.
+    seen_from: the load of all siblings below one instance of that level together. A tile of t indices serves t, not
+    n / ceil(n / t): where another tensor's tile is partial, whole visits would be no bound (docs/any_tiles.md).
     """
     above = level if seen_from is None else seen_from
     known = sizes.sizes(above)
@@ -275,7 +273,7 @@ def _instances_per_load(
     plain = np.ones((1,) * len(known))
     for d in others:
         most = known[d][1]
-        total = total * sizes.along_axis(d, [mean_tile(sizes.problem.extents[d], t) for t in most] if visits else most)
+        total = total * sizes.along_axis(d, most)
         plain = plain * sizes.along_axis(d, [float(end) for end in sizes.ends[d]])
     own = measuring_unit(sizes.problem, above)
     if own <= sizes.unit and not sizes.region.single_tiles:

@@ -218,11 +218,6 @@ def sizes_of_single_tiles(ends: tuple[Fraction, ...], scale: Fraction, extent: i
     return sizes, [extent / -(-extent // size) for size in sizes]
 
 
-def mean_tile(extent: int, most: float) -> float:
-    """Return how many indices a tile of at most `most` has on average over the extent."""
-    return extent / -(-extent // max(1, floor(most * (1 + 1e-12))))
-
-
 class CellSizes:
     """Sizes of tiles per level, dim and cell of one unit, and how many siblings share an element at most."""
 

@@ -29,7 +29,6 @@ from polymap.search.any_size.regions import (
     Region,
     first_region,
     has_trip_counts,
-    mean_tile,
     sizes_in_cells,
 )
 from polymap.search.any_size.relaxation import inner_cells, minimum_inside, relax
@@ -106,13 +105,6 @@ def test_sizes_in_cells_enclose_those_of_every_tile_and_are_met() -> None:
                 before = ends[cell - 1] if cell else Fraction(0)
                 if any(before < value <= ends[cell] for value in values) and (cell or Fraction(1) in values):
                     assert fewest[cell] <= size <= most[cell]
-
-
-@pytest.mark.parametrize("extent", [1, 7, 12, 30])
-def test_the_mean_tile_is_that_of_the_fewest_visits(extent: int) -> None:
-    for size in range(1, extent + 1):
-        visits = len(range(0, extent, size))
-        assert mean_tile(extent, float(size)) == extent / visits <= size
 
 
 @pytest.mark.parametrize("coefficients", [(1,), (1, 1), (2, 1), (1, 3), (3, 2), (1, 1, 2)])
