@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from polymap.arch.presets import load_arch
+from polymap.ir.machine import MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Temporal
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.objective.measure import measure_of
@@ -266,6 +268,18 @@ def test_splits_of_bits_and_of_evenness_refine_a_product() -> None:
     counts = ((16, 1, 1), (4, 1, 16))
     bounds = [refine(problem, measure, counts, None, limit).bound or 0 for limit in (1, 8, 40)]
     assert bounds == sorted(bounds)
+
+
+def test_what_tables_or_floats_do_not_hold_is_bounded_tensor_by_tensor() -> None:
+    arch = load_arch("simba_like")
+    for size, by in ((10**15, 1), (37, 10**400)):
+        nodes = tuple(replace(n, read_pj=n.read_pj * by) if isinstance(n, MemoryLevel) else n for n in arch.nodes)
+        workload, machine = matmul(size, size, size), replace(arch, nodes=nodes)
+        problem = analyse(workload, machine)
+        measure = measure_of(parse_objective("energy", machine), workload, machine)
+        found = refine(problem, measure, ((16, 1, 1), (4, 1, 16)), None)
+        assert found.bound is not None
+        assert measure.unscaled(found.bound) >= 100 * by * 3 * size * size
 
 
 def _private(owner: object, name: str) -> Any:

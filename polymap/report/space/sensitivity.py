@@ -40,11 +40,11 @@ def sensitivity_figure(
     doubled, one at a time (assert: something fits the machine)."""
     machines = [(what, factor, machine) for factor in (0.5, 2.0) for what, machine in _changed(arch, factor)]
     share = time_limit_s / (len(machines) + 1)
-    base = search(workload, arch, objective, "divide", share)
+    base = search(workload, arch, objective, "divide", time_limit_s=share)
     assert base.value is not None
     changes: list[Change] = []
     for what, factor, machine in machines:
-        result = search(workload, machine, objective, "divide", share)
+        result = search(workload, machine, objective, "divide", time_limit_s=share)
         value = None if result.value is None else float(result.value)
         changes.append(Change(what, factor, value, is_proven=result.status in ("OPTIMAL", "INFEASIBLE")))
     names = list(dict.fromkeys(change.what for change in changes))
@@ -78,7 +78,8 @@ def sensitivity_svg(figure: SensitivityFigure) -> Picture:
     shares = [change.value / figure.value - 1 for change in figure.changes if change.value is not None]
     x = round_axis([min([*shares, -0.05]) * 100, max([*shares, 0.05]) * 100], frame.left, frame.right)
     unit = unit_text(figure.objective)
-    told = f"{figure.title}: {figure.objective} {unit(figure.value)}{'' if figure.objective == 'energy' else unit_of(figure.objective)}"
+    spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
+    told = f"{figure.title}: {figure.objective} {unit(figure.value)}{spelled}"
     shapes: Shapes = head("What one change of the machine costs", told)
     for tick in ticks_of(x):
         shapes += frame.upright(x.place(tick), f"{tick:+g} %" if tick else "0")

@@ -95,7 +95,8 @@ class _Mixture:
         which = np.searchsorted(self._ends, uniform.random(count) * self.total, side="right")
         which = np.minimum(which, len(self._families) - 1)
         found: dict[int, Mapping] = {}
-        for number in np.unique(which).tolist():
+        numbers: list[int] = np.unique(which).tolist()
+        for number in numbers:
             family = self._families[number]
             rows = np.flatnonzero(which == number)
             drawn = family.draw(len(rows), self._chains, uniform)
@@ -108,9 +109,9 @@ class _Mixture:
 @dataclass(frozen=True, slots=True)
 class _Drawn:
     """Loops of many draws of one family. kept: which draws these are. spread: [draw, dim, fan-out] trips; trips: [draw,
-    dim, number of the loop] of the temporal loops, outermost first; orders: [draw, slot, place] the dims with a temporal
-    loop in the block, and its groups (numbered after the dims), of which counts says how many there are. Slots: blocks
-    without a group, then the others."""
+    dim, number of the loop] of the temporal loops, outermost first; orders: [draw, slot, place] the dims with a
+    temporal loop in the block, and its groups (numbered after the dims), of which counts says how many there are.
+    Slots: blocks without a group, then the others."""
 
     kept: Ints
     spread: list[list[list[int]]]
@@ -201,7 +202,7 @@ class _Family:
         x = self._shuffled(points, uniform)
         loops = self._temporal(points, columns, x, uniform)
         inner = slice(int(self.blocks.first), self.blocks.plain - int(self.blocks.last))  # these hold a loop
-        full = np.flatnonzero(loops[:, :, inner].any(axis=1).all(axis=1))
+        full = np.flatnonzero(loops[:, :, inner].any(axis=1).all(axis=-1))
         kept, columns, spread, loops = kept[full], columns[full], spread[full], loops[full]
         trips = self._factored(factors, columns, loops, uniform)
         present = self._with_groups(loops)

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.problem import Problem
+from polymap.search.sibling_bounds.single_tensor import Counts
 
 Ints = NDArray[np.int64]
-Counts = tuple[tuple[int, ...], ...]  # [class][dim]
 
 
 def sibling_ranges(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:

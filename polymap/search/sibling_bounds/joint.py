@@ -18,16 +18,20 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
-from polymap.search.problem import Component, Problem
+from polymap.search.problem import Component, Problem, most_costed
 from polymap.search.resources import Stop, never
-from polymap.search.sibling_bounds.crossings import Counts, Crossings, Evenness
+from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
 from polymap.search.sibling_bounds.joint_costs import Axes, Edge, LoopOrder, NodeView, StructureLoads, TensorNodes
+from polymap.search.sibling_bounds.single_tensor import Counts, one_box
 from polymap.search.sibling_bounds.sizes import Axis, coarse_axis
+from polymap.search.sibling_bounds.tensor_costs import least_components
 
 State = tuple[int, ...]  # per tensor, the holder state
-# Relative; the floats are sums of some ten terms, each a product of about as many factors: true to 1e-13.
-MARGIN = 1e-10
-MOST_CELLS = 200_000  # of one unit
+# Relative; the floats are sums of some ten terms that are not negative, each of about as many factors: true to 1e-14.
+MARGIN = 1e-13
+MOST_EXTENT = 100_000  # of a dim; beyond, tensors are bounded one by one
+MOST_BITS = 900  # of costs that floats hold
+MOST_CELLS = 40_000  # of one unit
 MANY_CELLS = 8_000  # beyond, cells are cut in two
 EVEN = 1.2  # outer sizes are split where they are less than the siblings' shares over this
 MOST_ROUNDS = 60  # of cutting cells and splitting bits, for one structure
@@ -88,6 +92,9 @@ def refine(
 
     incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
     """
+    if not _suits(problem, measure):
+        box = one_box(problem, *sibling_ranges(problem, counts))
+        return JointBound(least_components(problem, measure, box).values(measure)[0], ())
     structure = JointStructure(problem, counts)
     parts: list[int] = []
     chain: tuple[ChainNode, ...] = ()
@@ -102,6 +109,12 @@ def refine(
         chain = found[1] if number == 0 else chain
     cycles = int(structure.loads.counts.cycles()[0])
     return JointBound(measure.value(tuple(parts), cycles), chain)
+
+
+def _suits(problem: Problem, measure: Measure) -> bool:
+    """Return whether tables have room for the sizes of tiles, and floats for the costs."""
+    costs = (most_costed(problem.workload, problem.arch, component) for component in measure.components)
+    return max(problem.extents, default=1) <= MOST_EXTENT and max(map(int.bit_length, costs)) <= MOST_BITS
 
 
 class JointStructure:

@@ -58,14 +58,6 @@ class Holders:
     edges: tuple[Edge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Passes:
-    """Arrays per cell: loads of the first passes, and of all together at least."""
-
-    first: FloatArray
-    total: FloatArray
-
-
 class StructureLoads:
     """The single-tensor loads of one structure: of the first instance (alone) or of all instances."""
 
