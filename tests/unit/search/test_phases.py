@@ -27,6 +27,7 @@ from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.run import stages as run
 from polymap.search.run.options import TUNING
 from polymap.search.run.result import Progress
+from polymap.search.sibling_bounds.engine import SiblingSearch
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels
@@ -115,7 +116,7 @@ def test_where_trees_are_too_many_to_walk_one_that_meets_the_constraints_is_look
     monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     wanted: dict[str, object] = {"fanouts": {"X": {"require": ["m"]}}}
     found = explore(OUTER, PAIR, constraints=wanted, work_limit=20_000)
-    assert found.status == "FEASIBLE"
+    assert found.status == "OPTIMAL"  # structures bound what meets them
     assert found.best is not None
     cost = evaluate(OUTER, PAIR, found.best)
     assert meets(wanted, OUTER, PAIR, found.best, cost.compute_cycles)
@@ -135,7 +136,11 @@ def test_a_clash_over_all_sizes_is_found_by_walking_them_and_its_least_value_is_
 def test_what_is_not_exhausted_is_called_a_time_out_only_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     floor = floor_of(OUTER, PAIR, parse_objective("energy", PAIR))
-    wanted = {"limits": {"energy": floor}}  # no tree has so little; only a walk over all of them shows that
+    wanted = {"limits": {"energy": floor}}  # no tree has so little: structures show it, else a walk over all of them
+    assert explore(OUTER, PAIR, constraints=wanted, work_limit=500).status == "INFEASIBLE"
+    monkeypatch.setattr(run, "climb_structures", lambda *asked: asked[2])
+    monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
+    monkeypatch.setattr(SiblingSearch, "value", floor)
     found = explore(OUTER, PAIR, constraints=wanted, work_limit=500)
     assert found.status == "TIMEOUT"
     assert found.work >= 500

@@ -21,6 +21,7 @@ from polymap.search.run import stages as run
 from polymap.search.run.options import TUNING
 from polymap.search.run.result import SearchResult
 from polymap.search.run.state import Search, Stages
+from polymap.search.sibling_bounds.engine import SiblingSearch
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 
@@ -83,6 +84,11 @@ def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
         return RegionOutcome(self.best, None, 7, 2)
 
     monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
+    # Structures and programs without windows say nothing here.
+    monkeypatch.setattr(run, "solve_products", lambda *_: None)
+    monkeypatch.setattr(run, "climb_structures", lambda *asked: asked[2])
+    monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
+    monkeypatch.setattr(SiblingSearch, "value", None)
     monkeypatch.setattr(RegionSearch, "run", begun)
     monkeypatch.setattr(RegionSearch, "go_on", gone_on)
     first = search(GEMM, TWO, "energy", "any", time_limit_s=60)
@@ -93,6 +99,22 @@ def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
     assert (after.status, after.value) == ("OPTIMAL", first.value)
     assert after.space.evaluated - first.space.evaluated == 7 - 5
     assert seen == [((first.best, first.value), left)]
+
+
+@pytest.mark.slow
+def test_a_search_over_structures_that_is_resumed_goes_on_with_those_that_are_left() -> None:
+    """31 x 37 x 41 on eyeriss_like: bound and mapping rise and fall to 488,948 pJ, whatever ends the search between."""
+    found = explore(matmul(31, 37, 41), load_arch("eyeriss_like"), work_limit=400)
+    for _ in range(30):
+        if found.status == "OPTIMAL":
+            break
+        more = found.resume(work_limit=400)
+        assert found.value is not None
+        assert more.value is not None
+        assert more.value <= found.value
+        assert (found.bound or 0) <= (more.bound or 0) <= 488_948
+        found = more
+    assert (found.status, found.value) == ("OPTIMAL", 488_948)
 
 
 LONGER = [pytest.param(text, marks=pytest.mark.slow) for text in ("lex:energy,latency", "pareto:energy,latency")]
