@@ -32,6 +32,7 @@ MARGIN = 1e-13
 MOST_EXTENT = 100_000  # of a dim; beyond, tensors are bounded one by one
 MOST_BITS = 900  # of costs that floats hold
 MOST_CELLS = 40_000  # of one unit
+MOST_ENTRIES = 6_000_000  # of the tables of all states and units
 MANY_CELLS = 8_000  # beyond, cells are cut in two
 EVEN = 1.2  # outer sizes are split where they are less than the siblings' shares over this
 MOST_ROUNDS = 60  # of cutting cells and splitting bits, for one structure
@@ -92,10 +93,10 @@ def refine(
 
     incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
     """
-    if not _suits(problem, measure):
+    structure = JointStructure(problem, counts) if _suits(problem, measure) else None
+    if structure is None or structure.entries(structure.first_axes()) > MOST_ENTRIES:
         box = one_box(problem, *sibling_ranges(problem, counts))
         return JointBound(least_components(problem, measure, box).values(measure)[0], ())
-    structure = JointStructure(problem, counts)
     parts: list[int] = []
     chain: tuple[ChainNode, ...] = ()
     for number, component in enumerate(measure.components):
@@ -126,6 +127,10 @@ class JointStructure:
         self.loads = StructureLoads(problem, self.crossings)
         self.nodes = [TensorNodes(self.loads, term) for term in problem.terms]
         self.states = _joint_states(self.nodes)
+
+    def entries(self, axes: Axes) -> int:
+        """Return the size of the tables of all states."""
+        return len(self.states) * sum(map(_cells, axes))
 
     def first_axes(self) -> Axes:
         """Return coarse axes of all units."""
@@ -311,14 +316,14 @@ class JointSearch:
         """Return axes with the chain's cells cut, as far as there may be more; None where nothing is left to cut."""
         extents = self.structure.problem.extents
         found = [list(row) for row in axes]
-        many = [prod(len(axis) for axis in row) > MANY_CELLS for row in axes]
+        many = [_cells(row) > MANY_CELLS for row in axes]
         for node in chain:
             for d, (low, high) in enumerate(zip(node.low, node.high, strict=True)):
                 if low < high and -(-extents[d] // low) != -(-extents[d] // high):
                     axis = found[node.unit][d]
                     found[node.unit][d] = axis.cut(axis.cell(low), extents[d], in_two=many[node.unit])
         finer = tuple(tuple(row) for row in found)
-        if finer == axes or max(prod(len(axis) for axis in row) for row in finer) > MOST_CELLS:
+        if finer == axes or max(map(_cells, finer)) > MOST_CELLS or self.structure.entries(finer) > MOST_ENTRIES:
             return None
         return finer
 
@@ -326,6 +331,10 @@ class JointSearch:
 def _whole(cost: float) -> int:
     """Return the least integer that is not below a bound (costs are integers)."""
     return ceil(cost)
+
+
+def _cells(row: tuple[Axis, ...]) -> int:
+    return prod(len(axis) for axis in row)
 
 
 def _room(problem: Problem, level: int) -> float:
