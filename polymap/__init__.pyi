@@ -55,10 +55,28 @@ from polymap.report.figures.nest import mapping_text as mapping_text
 from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
 from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
 from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
+from polymap.report.space.capacity import capacity_figure as capacity_figure, capacity_svg as capacity_svg
+from polymap.report.space.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
+from polymap.report.space.course import (
+    course_figure as course_figure,
+    course_svg as course_svg,
+    fate_figure as fate_figure,
+    fate_svg as fate_svg,
+)
+from polymap.report.space.order_classes import order_figure as order_figure, order_svg as order_svg
+from polymap.report.space.rarity import rarity_figure as rarity_figure, rarity_svg as rarity_svg
+from polymap.report.space.sensitivity import (
+    sensitivity_figure as sensitivity_figure,
+    sensitivity_svg as sensitivity_svg,
+)
+from polymap.report.space.side_by_side import side_by_side as side_by_side
+from polymap.report.space.smoothness import smooth_figure as smooth_figure, smooth_svg as smooth_svg
+from polymap.report.space.tile_map import tile_map_figure as tile_map_figure, tile_map_svg as tile_map_svg
+from polymap.report.space.winners import winner_figure as winner_figure, winner_svg as winner_svg
 from polymap.report.text.explanation import explain as explain
 from polymap.sampling.moves import distance as distance, features as features, neighbours as neighbours
 from polymap.sampling.sample import Sample as Sample, sample_mappings as sample_mappings
-from polymap.sampling.scores import Scores as Scores
+from polymap.sampling.scores import Scores as Scores, score_mappings as score_mappings
 from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
-from polymap.costmodel.analysis import Dataflow, dataflow as dataflow_of
+from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean
 from polymap.sampling import Sample, neighbours, sample_mappings
@@ -90,13 +90,14 @@ def compare(
     time_limit_s: float = 60,
     seed: int = 0,
 ) -> Comparison:
-    """Return the best mapping, with dividing tiles, of each family: "optimum" is the family of all legal mappings within
-    capacity, a dataflow's that of all which the recognition of dataflows (docs/glossary.md) gives this name.
+    """Return the best mapping, with dividing tiles, of each family: "optimum" is the family of all legal mappings
+    within capacity, a dataflow's that of those to which `polymap.costmodel.analysis.dataflow` gives its name.
 
-    The 50 mappings of least cost are listed first, with the proof that none is missing. The first of them in a family
-    is its best one. A family without one among them is bounded by the last of the list; its best known mapping is then
-    the best of a search under the dataflow's table and of a sample, followed downhill from neighbour to neighbour. Trees that differ in nothing that is counted
-    are listed once. Raises OptionError for unknown families and objectives that are not one number.
+    The 50 mappings of least cost are listed first, with the proof that none is missing but for trees that differ in
+    nothing that is counted. The first of them in a family is its best one. A family without one among them is bounded
+    by the last of the list; its best known mapping is the best of a search under the dataflow's table and of a sample,
+    followed downhill from neighbour to neighbour. Row-stationary is not a matter of counts alone, so it is bounded by
+    the optimum. Raises OptionError for unknown families and objectives that are not one number.
     """
     names = [_known(name) for name in families]
     goal = parse_single(objective, arch, ranked=True)
@@ -113,15 +114,17 @@ def compare(
     for mapping, cost in reversed(listed):
         best[dataflow_of(workload, arch, mapping, cost).value] = (mapping, cost)
         best[OPTIMUM] = (mapping, cost)
-    proven = set(best) if is_complete else set[str]()
-    missing = [] if not values else [name for name in names if name not in best]
+    proven = {name for name in best if name != _NAMES[-1]} if is_complete else set[str]()
+    missing = [] if not values else [name for name in names if name not in best or name == _NAMES[-1]]
     if missing:
         left = max(0.5, end - time.monotonic())
         for name, found in _looked_for(workload, arch, goal, objective, missing, left, seed).items():
-            best[name] = found
+            first = best.setdefault(name, found)
+            values_of = [objective_values(workload, arch, goal, each[1]) for each in (first, found)]
+            best[name] = first if values_of[0] <= values_of[1] else found
     members: list[Member] = []
     for name in names:
-        lower = bound if name == OPTIMUM else floor
+        lower = bound if name in (OPTIMUM, _NAMES[-1]) else floor
         members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven))
     return Comparison(workload, arch, objective, tuple(members), float(values[0]) if values else None)
 

@@ -21,9 +21,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = (
     ("demo", "__main__"),
     ("cli",),
+    ("report.page",),
+    ("report.space",),
     ("proofs", "buffer_sweep", "choice", "comparison"),
     ("explore",),
-    ("report.page",),
     ("report.text",),
     ("report.figures",),
     ("report",),

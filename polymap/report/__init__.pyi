@@ -7,5 +7,6 @@ from polymap.report.numbers import (
     short as short,
     size as size,
     table as table,
+    times as times,
     unit_of as unit_of,
 )

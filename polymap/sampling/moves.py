@@ -25,9 +25,8 @@ def neighbours(workload: Workload, arch: Architecture, mapping: Mapping) -> tupl
     found: dict[Mapping, None] = {}
     for factors in _steps(_factors_of(workload, mapping)):
         near = _tidied(workload, factors)
-        if near != mapping and near not in found:
-            if _is_legal(workload, arch, near):
-                found[near] = None
+        if near != mapping and near not in found and _is_legal(workload, arch, near):
+            found[near] = None
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Workload
-from polymap.sampling.scores import Scores, scores
+from polymap.sampling.scores import Scores, score_mappings
 from polymap.schedules import dependence_violations
 from polymap.schedules.space import any_order_is_legal, uniform_trees
 
@@ -34,7 +34,7 @@ class Sample:
 
     def scores(self) -> Scores:
         """Return energy, latency and occupancy of every mapping; exactly what `evaluate` says."""
-        return scores(self.workload, self.arch, self.mappings)
+        return score_mappings(self.workload, self.arch, self.mappings)
 
     def __len__(self) -> int:
         return len(self.mappings)
@@ -62,8 +62,8 @@ def sample_mappings(
     """Return `n` legal mappings drawn independently, every legal canonical tree as likely as any other.
 
     A canonical tree has no loop of one iteration, each dim at most once between two storage nodes, and nodes without a
-    loop between them in no particular order (docs/counting.md, "The mapping space"; docs/sampling.md says how uniformity
-    is reached). within_capacity: trees that do not fit are drawn again, and `rate` tells how many did.
+    loop between them in no particular order (docs/counting.md, "The mapping space"; docs/sampling.md says how
+    uniformity is reached). within_capacity: trees that do not fit are drawn again, and `rate` tells how many did.
     Raises OptionError for an `n` that is no positive integer, tiles other than "divide" and programs of several
     statements; BudgetError where no legal tree is found.
     """
@@ -75,7 +75,7 @@ def sample_mappings(
     drawn = 0
     while len(kept) < n:
         batch = [next(trees) for _ in range(_AT_ONCE if within_capacity else n)]
-        fits = scores(workload, arch, batch).fits.tolist() if within_capacity else [True] * len(batch)
+        fits = score_mappings(workload, arch, batch).fits.tolist() if within_capacity else [True] * len(batch)
         for mapping, good in zip(batch, fits, strict=True):
             if len(kept) < n:
                 drawn += 1

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 from math import lcm, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ class Scores:
         return self.energy_pj * self.latency_cycles
 
 
-def scores(workload: Workload, arch: Architecture, mappings: Sequence[Mapping]) -> Scores:
+def score_mappings(workload: Workload, arch: Architecture, mappings: Sequence[Mapping]) -> Scores:
     """Return what `evaluate` says of each mapping, some ten times as fast where there are thousands and all tiles
     divide. Their shapes may differ; all must be legal but for capacity, as those of `sample_mappings` are."""
     totals = _Totals(workload, arch, len(mappings))
@@ -156,8 +157,8 @@ class _Totals:
             )
             + float(sum(leaks) * unit) * float(latency.max(initial=0))
         )
-        kind = np.int64 if most < 2**62 else np.object_
-        total = np.full(len(latency), int(work), dtype=kind)
+        kind: Any = np.int64 if most < 2**62 else np.object_
+        total: Any = np.full(len(latency), int(work), dtype=kind)
         for number, (read, write) in enumerate(prices):
             total = total + self.read[number].astype(kind) * _whole(read * unit)
             total = total + self.written[number].astype(kind) * _whole(write * unit)

@@ -319,7 +319,7 @@ def _fanout_violations(arch: Architecture, path: ComputeInTree) -> Iterator[Viol
 
 def _holds_violations(workload: Workload, arch: Architecture, path: ComputeInTree) -> Iterator[Violation]:
     levels = {level.name: level for level in arch.levels[1:] if level.holds is not None}
-    for storage in path.storages:
+    for storage in path.storages if levels else ():
         level = levels.get(storage.node.level)
         if level is None:
             continue

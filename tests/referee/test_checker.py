@@ -6,19 +6,21 @@ Random problems have windows, strides, bypass rules, up to two fan-outs of mixed
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from polymap import explore, verify
+from polymap import builtin_workload, explore, load_arch, verify
 from polymap.checker.any_size import Siblings, bounds, least, ranges
 from polymap.checker.bounds import Prices
 from polymap.checker.model import Problem as Checked, Rows, cost, parsed, read_mapping, rows_of
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate
-from polymap.ir.errors import OptionError
+from polymap.ir.errors import OptionError, PolymapError
+from polymap.ir.machine import Fanout, Multicast
 from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.schedules.document import mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
@@ -225,6 +227,36 @@ def _any_sizes_hold(seed: int, count: int) -> int:
     return structures
 
 
+def _large_trees_hold(seed: int, count: int) -> float:
+    """Return how near random trees of layers of networks came to the bound of their own structure: none is below it."""
+    rng, nearest, looked_at = random.Random(f"large trees {seed}"), 0.0, 0
+    while looked_at < count:
+        layer = rng.choice(("resnet50.conv1", "resnet50.conv2_x", "resnet50.conv3_first", "vgg16.conv4_x"))
+        workload, arch = builtin_workload(layer), load_arch(rng.choice(("eyeriss_like", "simba_like", "cluster4")))
+        changed = [
+            replace(one, multicast=rng.choice(list(Multicast)), reduction=rng.random() < 0.6)
+            if isinstance(one, Fanout) and rng.random() < 0.4
+            else one
+            for one in arch.nodes
+        ]
+        arch = replace(arch, nodes=tuple(changed))
+        objective = rng.choice(("energy", "edp", "latency", f"traffic:{rng.choice(arch.levels).name}"))
+        tables = parsed(canonical(workload_table(workload))), parsed(canonical(machine_table(arch)))
+        checked, mapping = Checked(*tables, [], objective), sample_mapping(workload, arch, "any", rng)
+        try:
+            value = objective_value(
+                workload, arch, parse_single(objective, arch), evaluate(workload, arch, mapping, time_limit_s=1)
+            )
+        except PolymapError:  # too long to count
+            continue
+        found, looked_at = _siblings(checked, _first_siblings(checked, mapping)), looked_at + 1
+        *parts, steps = (int(np.ravel(one)[0]) for one in (*bounds(found), found.steps()))
+        bound = Fraction(checked.value(parts, steps), checked.scale)
+        assert bound <= value, f"{layer} {arch}\n{mapping}"
+        nearest = max(nearest, float(bound / value) if value else 0.0)
+    return nearest
+
+
 def _first_siblings(checked: Checked, mapping: Mapping) -> Rows:
     """Return per class and dim how many siblings have work below the first parent instance in the first step."""
     rows: list[tuple[int, ...]] = []
@@ -338,6 +370,15 @@ def test_no_bound_is_above_a_mapping_in_many_cases(seed: int) -> None:
 
 def test_no_bound_over_any_sizes_is_above_a_tree() -> None:
     assert _any_sizes_hold(0, 15) > 60
+
+
+def test_no_bound_over_any_sizes_is_above_a_large_tree() -> None:
+    assert _large_trees_hold(0, 25) > 0.5
+
+
+@pytest.mark.slow
+def test_no_bound_over_any_sizes_is_above_many_large_trees() -> None:
+    assert _large_trees_hold(1, 1_000) > 0.95
 
 
 @pytest.mark.slow

@@ -418,7 +418,12 @@ BUGS = (
         "any(one.multicast.unites_tiles for one in between)",
         "False",
     ),
-    Bug("windows are never shared", _private(TensorLoads, "_served"), "// most", "// self.counts.product(along)"),
+    Bug(
+        "windows are never shared",
+        _private(TensorLoads, "_served"),
+        "every // np.maximum.reduce(along)",
+        "every // every",
+    ),
     Bug("operands are read one by one", TensorLoads.operands, "self.counts.most(d, path.merging)", "self.counts.one"),
     Bug("a level holds what all levels hold", TensorLoads.held, "one.below > level", "one.below > 0"),
     Bug("every instance of a level is loaded", TensorLoads.path, "one.below <= parent)", "one.below <= level)"),

@@ -189,21 +189,23 @@ class DividingTiles(Generic[Amount, TileSet]):
     def _carries(self, view: NodeView[Amount]) -> Iterator[tuple[Amount, list[Amount]]]:
         """Yield (how often, shift of each window's tile) per carry that keeps the singles, innermost first."""
         tensor, one = self._tensor, self._sums.one
-        stands = one  # in a column of mappings, 0 where a carry further in moves the singles
+        stands: Amount | None = None  # in a column of mappings, 0 where a carry further in moves the singles
         wraps = [one - one for _ in tensor.windows]
         for loop, outer in reversed(view.above):
             kind, further = tensor.kinds[loop.dim], loop.trips - one
             if kind is DimKind.SINGLE:
                 if self._sums.loops_move:
                     break  # from here on outwards, every carry moves the singles
-                stands = stands * (further == 0)
+                unmoved = further == 0
+                stands = one * unmoved if stands is None else stands * unmoved
                 continue
-            shifts = [wrap * -1 for wrap in wraps]
+            shifts = list(wraps)
             if kind is DimKind.WINDOW:
                 window, factor = window_of(tensor, loop.dim)
                 shifts[window] = shifts[window] + loop.tile * factor
-                wraps[window] = wraps[window] + loop.tile * factor * further
-            yield outer * further * stands, shifts
+                wraps[window] = wraps[window] - loop.tile * factor * further
+            times = outer * further
+            yield times if stands is None else times * stands, shifts
 
     def loads(self, number: int) -> Amount:
         """Return the elements that one instance of the parent of node `number` reads for what the node loads."""

@@ -2,6 +2,14 @@ from polymap.report.figures.buffer_curve import (
     buffer_curve_svg as buffer_curve_svg,
     buffer_curve_text as buffer_curve_text,
 )
+from polymap.report.figures.chart import (
+    BOUND as BOUND,
+    FOUND as FOUND,
+    Axis as Axis,
+    Frame as Frame,
+    head as head,
+    stairs as stairs,
+)
 from polymap.report.figures.front import front_svg as front_svg, front_text as front_text
 from polymap.report.figures.machine import machine_svg as machine_svg, machine_text as machine_text
 from polymap.report.figures.nest import (
@@ -11,19 +19,6 @@ from polymap.report.figures.nest import (
 )
 from polymap.report.figures.nest_svg import bare_svg as bare_svg
 from polymap.report.figures.roofline import roofline_text as roofline_text
-from polymap.report.figures.traffic import (
-    traffic_figure as traffic_figure,
-    traffic_html as traffic_html,
-    traffic_text as traffic_text,
-)
-from polymap.report.figures.chart import (
-    BOUND as BOUND,
-    FOUND as FOUND,
-    Axis as Axis,
-    Frame as Frame,
-    head as head,
-    stairs as stairs,
-)
 from polymap.report.figures.svg import (
     FAINT as FAINT,
     GREY as GREY,
@@ -39,4 +34,9 @@ from polymap.report.figures.svg import (
     text as text,
     text_width as text_width,
     tint as tint,
+)
+from polymap.report.figures.traffic import (
+    traffic_figure as traffic_figure,
+    traffic_html as traffic_html,
+    traffic_text as traffic_text,
 )

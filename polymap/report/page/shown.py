@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from polymap.codegen.execute import CRun
+from polymap.comparison import Comparison
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.costmodel.symbolic import Formula
@@ -21,6 +22,7 @@ from polymap.report.figures import (
     traffic_html,
     traffic_text,
 )
+from polymap.report.space import SideBySide, comparison_text, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
     figures_text,
     formula_text,
@@ -80,6 +82,9 @@ show_as_html(Cost, _cost_html)
 show_as_text(Formula, formula_text)
 show_as_text(BufferCurve, buffer_curve_text)
 show_as_picture(BufferCurve, buffer_curve_svg)
+show_as_text(Comparison, comparison_text)
+show_as_text(SideBySide, side_by_side_text)
+show_as_picture(SideBySide, side_by_side_svg)
 show_as_text(CRun, run_text)
 show_as_text(SearchResult, _result_text)
 show_as_html(SearchResult, _result_html)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
 
-from polymap.report.figures import GREY, INK, PAPER, Axis, Frame, circle, polyline, text
 from polymap.report import energy, short, size
+from polymap.report.figures import GREY, INK, PAPER, Axis, Frame, circle, polyline, text
 
 # Weight, output, input, row stationary, anything else: told apart by form too.
 FORMS = {

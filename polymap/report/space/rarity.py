@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log10
 
 from polymap.report import percent, short
@@ -50,7 +51,7 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
     ratios = sorted(cost / optimum for cost in costs)
     high = log10(max(ratios[-1] * 1.0001, 10.0))
     edges = [10 ** (high * step / _BINS) for step in range(_BINS + 1)]
-    counts = [bisect_right(ratios, after) - bisect_right(ratios, before) for before, after in zip(edges, edges[1:])]
+    counts = [bisect_left(ratios, after) - bisect_left(ratios, before) for before, after in pairwise(edges)]
     bins = tuple((a, b, n / len(ratios)) for a, b, n in zip(edges, edges[1:], counts, strict=False))
     steps = tuple((ratio, (number + 1) / len(ratios)) for number, ratio in enumerate(ratios))
     return RarityFigure(title, bins, steps, len(ratios))

@@ -78,7 +78,8 @@ def sensitivity_svg(figure: SensitivityFigure) -> Picture:
     shares = [change.value / figure.value - 1 for change in figure.changes if change.value is not None]
     x = round_axis([min([*shares, -0.05]) * 100, max([*shares, 0.05]) * 100], frame.left, frame.right)
     unit = unit_text(figure.objective)
-    told = f"{figure.title}: {figure.objective} {unit(figure.value)}{'' if figure.objective == 'energy' else unit_of(figure.objective)}"
+    spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
+    told = f"{figure.title}: {figure.objective} {unit(figure.value)}{spelled}"
     shapes: Shapes = head("What one change of the machine costs", told)
     for tick in ticks_of(x):
         shapes += frame.upright(x.place(tick), f"{tick:+g} %" if tick else "0")

@@ -76,7 +76,7 @@ class _Mixture:
         groups, holdings = groups_of(arch), holdings_of(workload, arch)
         dims = [dim for dim in workload.dims if dim.extent > 1]
         self._chains = [_Factors(dim.extent) for dim in dims]
-        self._families: list[_Family] = []
+        self._families = list[_Family]()
         for used in subsets(range(len(groups))):
             skeletons = Skeletons(holdings, groups, used)
             rooms = _Rooms(
@@ -96,7 +96,7 @@ class _Mixture:
         which = np.minimum(which, len(self._families) - 1)
         found: dict[int, Mapping] = {}
         for number in np.unique(which).tolist():
-            family = self._families[number]
+            family: _Family = self._families[number]
             rows = np.flatnonzero(which == number)
             drawn = family.draw(len(rows), self._chains, uniform)
             for i, row in enumerate(rows[drawn.kept].tolist()):
@@ -108,9 +108,9 @@ class _Mixture:
 @dataclass(frozen=True, slots=True)
 class _Drawn:
     """Loops of many draws of one family. kept: which draws these are. spread: [draw, dim, fan-out] trips; trips: [draw,
-    dim, number of the loop] of the temporal loops, outermost first; orders: [draw, slot, place] the dims with a temporal
-    loop in the block, and its groups (numbered after the dims), of which counts says how many there are. Slots: blocks
-    without a group, then the others."""
+    dim, number of the loop] of the temporal loops, outermost first; orders: [draw, slot, place] the dims with a
+    temporal loop in the block, and its groups (numbered after the dims), of which counts says how many there are.
+    Slots: blocks without a group, then the others."""
 
     kept: Ints
     spread: list[list[list[int]]]
@@ -201,7 +201,7 @@ class _Family:
         x = self._shuffled(points, uniform)
         loops = self._temporal(points, columns, x, uniform)
         inner = slice(int(self.blocks.first), self.blocks.plain - int(self.blocks.last))  # these hold a loop
-        full = np.flatnonzero(loops[:, :, inner].any(axis=1).all(axis=1))
+        full = np.flatnonzero(loops[:, :, inner].any(axis=1).all(axis=-1))
         kept, columns, spread, loops = kept[full], columns[full], spread[full], loops[full]
         trips = self._factored(factors, columns, loops, uniform)
         present = self._with_groups(loops)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from polymap.arithmetic import count_type
 from polymap.search.problem import (
     FanoutClass,
+    IndexGroup,
     IntArray,
     Problem,
     TensorTerm,
@@ -30,6 +31,7 @@ from polymap.search.sibling_bounds.window_loads import fewest_elements
 
 Numbers = tuple[int, ...]  # of classes
 Counts = tuple[tuple[int, ...], ...]  # [class][dim]
+_SHORT = 3  # indices of which no sibling but the first has more than one
 MOST_ORDERED = 3  # classes whose orders are all tried
 
 
@@ -271,19 +273,30 @@ class TensorLoads:
         between = [one for one in self.problem.classes if parent < one.below <= level]
         if not self._windows or any(one.multicast.unites_tiles for one in between):
             return found
-        # Siblings with the same indices along all dims of a window but one never load the same (see `_served`).
         visits = [self.counts.count(d, (*path.apart, *path.merging)) for d in range(len(self.problem.dims))]
         every = self._windowed(path.above, visits)
-        served = self.counts.product(self._served(group.dims, path.merging) for group in self._windows)
+        served = self.counts.product(self._served(group, path) for group in self._windows)
         lacking = self.counts.product(self.counts.count(d, path.apart) for d in self._lacking)
         plain = self.counts.shares(self._plain, path.above)
         return np.maximum(found, plain * lacking * -(-every // served))
 
-    def _served(self, dims: Sequence[str], merging: Numbers) -> IntArray:
-        """Return how many siblings along a window one message serves at most: no two that differ in one dim only."""
-        along = [self.counts.most(self.problem.dims.index(dim), merging) for dim in dims]
-        most = np.maximum.reduce(along)
-        return self.counts.product(along) // most
+    def _served(self, group: IndexGroup, path: Path) -> IntArray:
+        """Return how many siblings along a window one message serves at most.
+
+        Where an instance has one index of every dim of the window but one, or one of two dims has at most three, and no
+        fan-outs below take more, siblings that differ in one dim only never load the same (docs/any_tiles.md).
+        """
+        dims = [self.problem.dims.index(dim) for dim in group.dims]
+        extents = [self.problem.extents[d] for d in dims]
+        along = [self.counts.most(d, path.merging) for d in dims]
+        above = tuple(g for g, one in enumerate(self.problem.classes) if one.below <= path.level)
+        below = tuple(g for g, one in enumerate(self.problem.classes) if one.below > path.level)
+        moving = sum(np.asarray(self.counts.count(d, above) < n, np.int64) for d, n in zip(dims, extents, strict=True))
+        is_short = len(dims) == 2 and min(group.coefficients) > 0 and min(extents) <= _SHORT
+        is_told = (moving <= 1) | is_short
+        is_told &= self.counts.product(self.counts.most(d, below) for d in dims) == 1
+        every = self.counts.product(along)
+        return np.where(is_told, every // np.maximum.reduce(along), every)
 
     def operands(self, holder: int) -> IntArray:
         """Return how many elements move between the innermost holder and the compute units, as the holder counts

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from polymap.arithmetic.progression import (
-    Nest,
+    NestedProgression,
     Placed,
     Scattered,
     difference,
@@ -39,7 +39,7 @@ def random_steps(rng: random.Random) -> list[Step]:
 
 def spread(one: Placed) -> frozenset[int]:
     shape = one.shape
-    if isinstance(shape, Nest):
+    if isinstance(shape, NestedProgression):
         return frozenset(one.low + x for x in listed(list(shape.steps)))
     points = (
         shape.modulus * q + r for r, intervals in shape.parts for low, high in intervals for q in range(low, high)
@@ -99,7 +99,7 @@ def test_equal_sets_have_equal_canonical_nests() -> None:
     for _ in range(800):
         steps = random_steps(rng)
         found = placed(steps)
-        if isinstance(found.shape, Nest):
+        if isinstance(found.shape, NestedProgression):
             assert seen.setdefault(listed(steps), found) == found
 
 

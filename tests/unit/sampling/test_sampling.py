@@ -15,7 +15,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping, MappingNode, Storage
 from polymap.sampling.moves import distance, features, neighbours
 from polymap.sampling.sample import sample_mappings
-from polymap.sampling.scores import scores
+from polymap.sampling.scores import score_mappings
 from polymap.schedules.space.uniform import uniform_trees
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
@@ -107,7 +107,7 @@ def test_scores_of_tiles_that_do_not_divide_are_the_costs_too() -> None:
 
     workload, arch, rng = matmul(m=7, n=5, k=6), load_arch("flat3"), Random(2)
     mappings = [sample_mapping(workload, arch, "any", rng) for _ in range(60)]
-    found = scores(workload, arch, mappings)
+    found = score_mappings(workload, arch, mappings)
     costs = [evaluate(workload, arch, mapping) for mapping in mappings]
     assert found.energy_pj.tolist() == [cost.energy_pj for cost in costs]
     assert found.latency_cycles.tolist() == [cost.latency_cycles for cost in costs]

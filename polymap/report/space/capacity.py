@@ -1,0 +1,146 @@
+"""The size of a buffer against traffic and energy, with what nothing beats, the knee, and the machine's own size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from polymap.explore import search
+from polymap.ir import Architecture, Workload
+from polymap.report import energy, short, size
+from polymap.report.figures import (
+    BOUND,
+    FOUND,
+    GREY,
+    INK,
+    Axis,
+    Frame,
+    Picture,
+    circle,
+    head,
+    line,
+    picture,
+    polyline,
+    text,
+)
+from polymap.report.space.axes import Shapes, log_word, round_axis, ticks_of
+from polymap.report.space.winners import with_capacity
+
+_MOVED = Frame(left=100, right=640, top=100, bottom=260)
+_PAID = Frame(left=100, right=640, top=310, bottom=470)
+_NEAR = 1.05  # of the least: from this size on more room buys less than 5 %
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPoint:
+    """One size: bits moved at the outermost level and energy in pJ of the best mappings (None: nothing fits), and what
+    no mapping with dividing tiles beats."""
+
+    bits: int
+    moved_bits: float | None
+    moved_bound: float
+    energy_pj: float | None
+    energy_bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityFigure:
+    """Points by rising size; own: the machine's own size in bits (None: unlimited); knee: the least size whose
+    energy is within 5 % of that of the largest."""
+
+    title: str
+    level: str
+    outermost: str
+    points: tuple[CapacityPoint, ...]
+    own: int | None
+    knee: int | None
+
+    @property
+    def sentence(self) -> str:
+        """Why the curve is flat where it is flat."""
+        if self.knee is None:
+            return "Nothing fits."
+        if self.knee == self.points[0].bits:
+            return f"Already {size(self.knee)} is enough: more of {self.level} saves less than 5 % of the energy."
+        return (
+            f"From {size(self.knee)} on the reuse that {self.level} can give is used up: "
+            "the rest is traffic that every mapping has."
+        )
+
+
+def capacity_figure(
+    workload: Workload, arch: Architecture, level: str, sizes_bits: Sequence[int], *, time_limit_s: float = 60
+) -> CapacityFigure:
+    """Return the best traffic and the best energy (dividing tiles) for each size of a level below the outermost."""
+    outermost = arch.levels[0].name
+    share = time_limit_s / (2 * max(1, len(sizes_bits)))
+    points: list[CapacityPoint] = []
+    for bits in sorted(sizes_bits):
+        machine = with_capacity(arch, level, bits)
+        moved = search(workload, machine, f"traffic:{outermost}", "divide", share)
+        paid = search(workload, machine, "energy", "divide", share)
+        values = (_number(moved.value), float(moved.bound or 0), _number(paid.value), float(paid.bound or 0))
+        points.append(CapacityPoint(bits, *values))
+    found = [(point.bits, point.energy_pj) for point in points if point.energy_pj is not None]
+    knee = next((bits for bits, pj in found if pj <= _NEAR * found[-1][1]), None)
+    own = next(each.capacity_bits for each in arch.levels if each.name == level)
+    return CapacityFigure(f"{workload.name} on {arch.name}", level, outermost, tuple(points), own, knee)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def capacity_svg(figure: CapacityFigure) -> Picture:
+    """Return traffic above and energy below, over one logarithmic axis of sizes."""
+    shapes: Shapes = head(f"What the size of {figure.level} buys", figure.title)
+    ends = [point.bits for point in figure.points] + ([figure.own] if figure.own else [])
+    x = Axis(min(ends) / 1.4, max(ends) * 1.4, _MOVED.left, _MOVED.right, logarithmic=True)
+    moved = [(p.bits, p.moved_bits / 8, p.moved_bound / 8) for p in figure.points if p.moved_bits is not None]
+    paid = [(p.bits, p.energy_pj, p.energy_bound) for p in figure.points if p.energy_pj is not None]
+    shapes += _panel(_MOVED, x, moved, f"moved at {figure.outermost}", _bytes_text)
+    shapes += _panel(_PAID, x, paid, "energy", energy)
+    for frame in (_MOVED, _PAID):
+        shapes += _upright(frame, x, figure.own, "machine's own", 8) + _upright(frame, x, figure.knee, "knee", 22)
+    last = -100.0
+    for point in figure.points:
+        place = x.place(point.bits)
+        if place - last > 58:
+            shapes.append(text(place, _PAID.bottom + 18, size(point.bits), size=11, fill=GREY, anchor="middle"))
+            last = place
+    shapes.append(_PAID.across(f"size of {figure.level} (log)"))
+    shapes += [*_MOVED.key(0, FOUND, "best mapping (dots)"), *_MOVED.key(1, BOUND, "nothing is below (dashed)")]
+    shapes.append(text(28, 532, figure.sentence, size=12))
+    return picture(890, 552, f"Size of {figure.level}: {figure.title}", shapes)
+
+
+def _bytes_text(count: float) -> str:
+    text_ = short(count)
+    return f"{text_}B" if " " in text_ else f"{text_} B"
+
+
+def _panel(
+    frame: Frame, x: Axis, points: list[tuple[int, float, float]], name: str, unit: Callable[[float], str]
+) -> Shapes:
+
+    values = [value for _, found, bound in points for value in (found, bound) if value > 0] or [1.0]
+    wide = max(values) > 20 * min(values)
+    y = round_axis(values if wide else [0.0, *values], frame.bottom, frame.top, logarithmic=wide)
+    shapes: Shapes = []
+    for tick in ticks_of(y):
+        shapes += frame.level(y.place(tick), unit(tick) if tick else "0")
+    bound = [(x.place(bits), y.place(max(low, y.low))) for bits, _, low in points]
+    found = [(x.place(bits), y.place(value)) for bits, value, _ in points]
+    shapes += [polyline(found, stroke=FOUND, width=2), *(circle(a, b, 4, fill=FOUND) for a, b in found)]
+    shapes.append(polyline(bound, stroke=BOUND, width=2, more='stroke-dasharray="5 4"'))
+    return [*shapes, frame.up(log_word(name, y))]
+
+
+def _upright(frame: Frame, x: Axis, bits: int | None, word: str, drop: float) -> Shapes:
+    if bits is None or not x.low <= bits <= x.high:
+        return []
+    place = x.place(bits)
+    dashed = line(place, frame.top, place, frame.bottom, stroke=INK, more='stroke-dasharray="2 3"')
+    left = place > (frame.left + frame.right) / 2
+    where, anchor = (place - 5, "end") if left else (place + 5, "start")
+    return [dashed, text(where, frame.bottom - drop, word, size=11, fill=INK, anchor=anchor)]

@@ -1,0 +1,110 @@
+"""How a search went: incumbent and bound over time, and what became of the structures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polymap.report import exact, percent, unit_of
+from polymap.report.figures import (
+    BOUND,
+    FOUND,
+    GREY,
+    Frame,
+    Picture,
+    circle,
+    head,
+    picture,
+    polyline,
+    rect,
+    stairs,
+    text,
+)
+from polymap.report.space.axes import Shapes, grid, log_word, round_axis, unit_text
+from polymap.search.run import SearchResult
+
+FRAME = Frame(left=100, right=640, top=96, bottom=360)
+_COLOURS = ("#2f6fde", "#df8213", "#9ca3af")
+
+
+@dataclass(frozen=True, slots=True)
+class FateFigure:
+    """What became of a search's structures (which dims are spread over which fan-outs): (what, how many)."""
+
+    title: str
+    fates: tuple[tuple[str, int], ...]
+    trees: int | None
+    scored: int
+
+
+def fate_figure(result: SearchResult) -> FateFigure:
+    """Return the figure of a search over dividing tiles (assert: its structures were listed)."""
+    space = result.space
+    assert space.listed is not None
+    left = space.listed - space.evaluated - space.pruned - (space.infeasible or 0)
+    fates = [("searched inside", space.evaluated), ("refuted by a bound", space.pruned)]
+    fates += [("nothing fits", space.infeasible or 0), *([("left open", left)] if left else [])]
+    return FateFigure(f"{result.status}, {exact(space.listed)} structures", tuple(fates), space.legal, result.work)
+
+
+def fate_svg(figure: FateFigure) -> Picture:
+    """Return a bar per fate, with its number and share."""
+    total = sum(count for _, count in figure.fates) or 1
+    shapes: Shapes = head("What became of the structures", figure.title)
+    for row, (what, count) in enumerate(figure.fates):
+        base = 100 + 44 * row
+        width = 420 * count / total
+        shapes.append(text(180, base + 17, what, size=12, anchor="end"))
+        shapes.append(rect(192, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2))
+        shapes.append(
+            text(192 + width + 10, base + 17, f"{exact(count)}, {percent(count / total)}", size=12, fill=GREY)
+        )
+    bottom = 100 + 44 * len(figure.fates) + 14
+    trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
+    shapes.append(text(28, bottom, f"{trees}Steps of the search: {exact(figure.scored)}.", size=12, fill=GREY))
+    return picture(800, bottom + 24, f"Structures: {figure.title}", shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class CourseFigure:
+    """What is drawn: (seconds, value) of each better mapping and (seconds, bound) of each better bound, until `end`."""
+
+    title: str
+    objective: str
+    values: tuple[tuple[float, float], ...]
+    bounds: tuple[tuple[float, float], ...]
+    end: float
+
+
+def course_figure(result: SearchResult) -> CourseFigure:
+    """Return the figure of a search; of an order or a front that of its first part."""
+    values: dict[float, float] = {}
+    bounds: dict[float, float] = {}
+    for moment in result.history:
+        if moment.value is not None:
+            values.setdefault(float(moment.value), moment.seconds)
+        if moment.bound > 0:
+            bounds.setdefault(float(moment.bound), moment.seconds)
+    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
+    name = result.values[0][0] if result.values else result.objective
+    steps, known = (tuple((when, what) for what, when in each.items()) for each in (values, bounds))
+    return CourseFigure(f"{result.status}{gap}", name, steps, known, max(result.seconds, 1e-3))
+
+
+def course_svg(figure: CourseFigure) -> Picture:
+    """Return value and bound as stairs over seconds; where they meet, the optimum is proven."""
+    everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
+    wide = max(everything) > 20 * min(everything)
+    x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
+    y = round_axis(everything if wide else [0.0, *everything], FRAME.bottom, FRAME.top, logarithmic=wide)
+    unit = unit_text(figure.objective)
+    shapes = [*head(f"{figure.objective}: best mapping and bound", figure.title)]
+    shapes += grid(FRAME, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
+    for points, colour, dash in ((figure.bounds, BOUND, 'stroke-dasharray="5 4"'), (figure.values, FOUND, "")):
+        placed = [(x.place(when), y.place(value)) for when, value in points]
+        if placed:
+            corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
+            shapes += [polyline(corners, stroke=colour, width=2, more=dash), circle(*placed[0], 4, fill=colour)]
+    spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
+    shapes += [FRAME.across("seconds"), FRAME.up(log_word(f"{figure.objective}{spelled}", y))]
+    shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
+    return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes)

@@ -1,0 +1,154 @@
+"""Figures of the space: their data, and that their text stays inside the picture."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from polymap.arch.document import arch_from_document
+from polymap.arch.presets import load_arch
+from polymap.comparison import compare
+from polymap.costmodel.evaluation import evaluate
+from polymap.explore import explore
+from polymap.report.figures.svg import text_width
+from polymap.report.space.axes import round_axis, ticks_of
+from polymap.report.space.capacity import capacity_figure, capacity_svg
+from polymap.report.space.cloud import cloud_figure, cloud_svg, undominated
+from polymap.report.space.course import course_figure, course_svg, fate_figure, fate_svg
+from polymap.report.space.order_classes import order_figure, order_svg
+from polymap.report.space.rarity import rarity_figure, rarity_svg
+from polymap.report.space.sensitivity import sensitivity_figure, sensitivity_svg
+from polymap.report.space.side_by_side import side_by_side, side_by_side_svg, side_by_side_text
+from polymap.report.space.smoothness import smooth_figure, smooth_svg
+from polymap.report.space.winners import winner_figure, winner_svg
+from polymap.sampling.sample import sample_mappings
+from polymap.workload.einsums import einsum
+from polymap.workload.layers import matmul
+
+_LAYER, _ARCH = matmul(m=16, n=8, k=12), load_arch("flat3")
+
+
+def assert_inside(picture: str) -> None:
+    """Hold every text to the view box by the estimate of its width."""
+    root = ElementTree.fromstring(picture)
+    width, height = (float(value) for value in root.attrib["viewBox"].split()[2:])
+    for each in root.iter("{http://www.w3.org/2000/svg}text"):
+        room = text_width(each.text or "", float(each.attrib["font-size"]), mono="font-family" in each.attrib) * 0.95
+        share = {"start": 0.0, "middle": 0.5, "end": 1.0}[each.attrib.get("text-anchor", "start")]
+        left = float(each.attrib["x"]) - share * room
+        assert left >= -1, each.text
+        assert left + room <= width + 1, each.text
+        assert 0 < float(each.attrib["y"]) < height, each.text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "logarithmic"),
+    [(0, 7.3, False), (-3, 11, False), (3.2e5, 9e8, True), (40, 75, True), (5, 5, False)],
+)
+def test_ticks_are_round_and_axes_hold_the_values(low: float, high: float, logarithmic: bool) -> None:
+    axis = round_axis([low, high], 0, 100, logarithmic=logarithmic)
+    assert axis.low <= low <= high <= axis.high
+    ticks = ticks_of(axis)
+    assert 2 <= len(ticks) <= 14
+    for tick in ticks:
+        digits = re.sub(r"e.*|[.0-]", "", f"{abs(tick):.10e}")
+        assert len(digits) <= 2
+
+
+def test_the_cloud_holds_the_sample_its_front_and_the_families() -> None:
+    sample = sample_mappings(_LAYER, _ARCH, 60, seed=1)
+    figure = cloud_figure(sample, compare(_LAYER, _ARCH, ["optimum"], time_limit_s=10))
+    costs = [evaluate(_LAYER, _ARCH, mapping) for mapping in sample]
+    assert figure.points == tuple((cost.latency_cycles, cost.energy_pj, cost.legal) for cost in costs)
+    fitting = [(cost.latency_cycles, cost.energy_pj) for cost in costs if cost.legal]
+    for point in fitting:
+        assert any(a <= point[0] and b <= point[1] for a, b in figure.front)
+    assert set(figure.front) <= set(fitting)
+    assert figure.marked[0][0] == "optimum"
+    assert figure.marked[0][2] <= min(pj for _, pj in fitting)
+    assert_inside(cloud_svg(figure))
+
+
+def test_undominated_points_rise_and_fall() -> None:
+    assert undominated([(3, 1), (1, 3), (2, 2), (2, 3), (3, 2), (1, 3)]) == ((1, 3), (2, 2), (3, 1))
+
+
+def test_rarity_counts_every_mapping_once() -> None:
+    figure = rarity_figure("six", [2, 2, 3, 10, 40, 200], 2)
+    assert sum(share for _, _, share in figure.bins) == pytest.approx(1)
+    assert figure.share_within(1) == pytest.approx(2 / 6)
+    assert figure.share_within(5) == pytest.approx(4 / 6)
+    assert figure.share_within(0.5) == 0
+    assert_inside(rarity_svg(figure))
+
+
+def test_the_textbooks_120_orders_fall_into_five_classes() -> None:
+    """S9: ML systems textbook, chapter Hardware Acceleration."""
+    layer = einsum("O[m,p,q] += I[p+r,q+s] * W[m,r,s]", m=16, p=6, q=6, r=3, s=3)
+    buffers = [{"level": f"R{tensor}", "holds": [tensor]} for tensor in "WIO"]
+    arch = arch_from_document({"name": "one", "nodes": [{"level": "DRAM"}, *buffers, {"compute": "MAC"}]})
+    figure = order_figure(layer, arch)
+    assert figure.orders == 120
+    assert len(figure.classes) == 5
+    counts: dict[tuple[str, int], int] = {}
+    for each in figure.classes:
+        for moved in each.moved:
+            counts[moved] = counts.get(moved, 0) + len(each.orders)
+    assert {n: c for (t, n), c in counts.items() if t == "W"} == {144: 12, 864: 36, 5184: 72}
+    assert {n: c for (t, n), c in counts.items() if t == "I"} == {324: 24, 5184: 96}
+    assert {n: c for (t, n), c in counts.items() if t == "O"} == {576: 12, 1728: 36, 5184: 72}
+    assert_inside(order_svg(figure))
+
+
+def test_a_searchs_course_and_the_fate_of_its_structures() -> None:
+    result = explore(_LAYER, _ARCH, tiles="divide", time_limit_s=20)
+    fates = fate_figure(result)
+    assert sum(count for _, count in fates.fates) == result.space.listed
+    assert_inside(fate_svg(fates))
+    course = course_figure(result)
+    assert course.values[-1][1] == result.value
+    assert all(bound <= course.values[-1][1] for _, bound in course.bounds)
+    assert_inside(course_svg(course))
+
+
+def test_neighbours_costs_are_those_of_evaluate() -> None:
+    sample = sample_mappings(_LAYER, _ARCH, 4, seed=2)
+    figure = smooth_figure(sample)
+    assert {one for one, _ in figure.pairs} == {evaluate(_LAYER, _ARCH, mapping).energy_pj for mapping in sample}
+    assert_inside(smooth_svg(figure))
+
+
+def test_more_of_a_resource_is_never_worse() -> None:
+    figure = sensitivity_figure(_LAYER, _ARCH, time_limit_s=40)
+    for change in figure.changes:
+        if change.value is not None and change.is_proven:
+            assert change.value <= figure.value if change.factor > 1 else change.value >= figure.value
+    assert_inside(sensitivity_svg(figure))
+
+
+def test_larger_buffers_never_cost_more() -> None:
+    figure = capacity_figure(_LAYER, _ARCH, "GLB", [256, 1024, 4096], time_limit_s=20)
+    paid = [point.energy_pj for point in figure.points if point.energy_pj is not None]
+    assert paid == sorted(paid, reverse=True)
+    assert all(point.energy_pj is None or point.energy_bound <= point.energy_pj for point in figure.points)
+    assert figure.own == 1048576
+    assert_inside(capacity_svg(figure))
+
+
+def test_winners_are_the_optima() -> None:
+    figure = winner_figure(_LAYER, _ARCH, ("RF", [16, 64]), ("GLB", [1024]), time_limit_s=20)
+    assert [len(row) for row in figure.winners] == [2]
+    assert figure.winners[0][1].energy_pj <= figure.winners[0][0].energy_pj
+    assert_inside(winner_svg(figure))
+
+
+def test_side_by_side_rows_are_the_costs() -> None:
+    one, other = sample_mappings(_LAYER, _ARCH, 2, seed=3)
+    figure = side_by_side(_LAYER, _ARCH, one, other)
+    costs = [evaluate(_LAYER, _ARCH, mapping) for mapping in (one, other)]
+    assert (figure.rows[0].one, figure.rows[0].other) == tuple(cost.energy_pj for cost in costs)
+    assert sum(a for _, a, _ in figure.by_level) == pytest.approx(costs[0].energy_pj)
+    assert "ratio" in side_by_side_text(figure)
+    assert_inside(side_by_side_svg(figure))
