@@ -16,8 +16,9 @@ from polymap.search.objective.scores import exact_score
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import Problem
+from polymap.search.resources.limits import never
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
-from polymap.search.sibling_bounds.joint import JointStructure
+from polymap.search.sibling_bounds.joint import JointSearch, JointStructure
 from polymap.search.sibling_bounds.joint_costs import Edge, LoopOrder, NodeView
 from polymap.search.sibling_bounds.sizes import Axis
 from polymap.search.sibling_bounds.structures import sibling_counts
@@ -228,6 +229,27 @@ def broken_laws(
         if found > true:
             yield Broken("operands", (t, holder), found, true)
     yield from _overfull(problem, mapping, held)
+
+
+def costs_of_chain(problem: Problem, component: Component, mapping: Mapping) -> tuple[float, float]:
+    """Return the least cost over chains on coarse axes, and that of the tree's own chain in the same tables: the first
+    is not larger, whatever the formulas say, if the chains of the recurrence are all there are."""
+    structure = JointStructure(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0])
+    axes = structure.first_axes()
+    total = -sum(one.zero_start(component) for one in structure.nodes)
+    states = [0] * len(problem.terms)
+    for number, node in enumerate(chain_of(problem, mapping, structure.crossings)):
+        nodes = structure.nodes[node.tensor]
+        edge = next(e for e in nodes.holders.edges if e.source == states[node.tensor] and e.level == node.level)
+        states[node.tensor] = edge.target
+        view = nodes.view(axes, node.unit)
+        cell = tuple(axis.cell(size) for axis, size in zip(axes[node.unit], node.sizes, strict=True))
+        total += float(np.broadcast_to(view.cost(component, edge, number), view.shape)[cell])
+    for nodes, state in zip(structure.nodes, states, strict=True):
+        total += nodes.end(component, nodes.holders.levels[state])
+    found = JointSearch(structure, component).run(None, 1, never)
+    assert found is not None
+    return found[0], total
 
 
 def _overfull(problem: Problem, mapping: Mapping, held: dict[int, float]) -> Iterator[Broken]:

@@ -23,7 +23,7 @@ from polymap.search.objective.measure import measure_of
 from polymap.search.problem.components import energy_component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
-from polymap.search.sibling_bounds import joint_costs, window_passes
+from polymap.search.sibling_bounds import joint, joint_costs, window_passes
 from polymap.search.sibling_bounds.crossings import Crossings, sibling_ranges
 from polymap.search.sibling_bounds.joint import refine
 from polymap.search.sibling_bounds.joint_costs import NodeView
@@ -34,7 +34,7 @@ from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
-from tests.referee.joint_laws import broken_laws
+from tests.referee.joint_laws import broken_laws, costs_of_chain
 from tests.referee.problems import random_problem
 from tests.referee.test_sibling_bounds import Tree, conv1_tree, large_trees, scored, small_trees
 
@@ -95,6 +95,14 @@ def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> 
 @pytest.mark.parametrize("batch", BATCH_NUMBERS)
 def test_no_formula_exceeds_what_a_large_tree_moves(batch: int) -> None:
     assert _check(large_trees(f"large joint {batch}", 150), random.Random(batch), share=1) == 150
+
+
+@pytest.mark.parametrize("batch", BATCH_NUMBERS)
+def test_every_tree_is_one_of_the_chains(batch: int) -> None:
+    for tree in large_trees(f"joint chains {batch}", 25):
+        component = energy_component(tree.problem.workload, tree.problem.arch, 1)
+        least, own = costs_of_chain(tree.problem, component, tree.mapping)
+        assert least <= own * (1 + 1e-12) + 1, f"{tree}"
 
 
 def test_partial_tiles_of_own_dims_lengthen_stays() -> None:
@@ -352,6 +360,12 @@ BUGS = (
         "return least - outer, outer",
         "return least, 0",
     ),
+    Bug(
+        "cells cross at their least size",
+        _private(joint, "_Recurrence")._inner_cells,
+        "[unit][d][axis.high]",
+        "[unit][d][axis.low]",
+    ),
     Bug("two loops have one short tile", _private(Crossings, "_slope"), "(least + 1) // 2", "1"),
     Bug("groups stand in their order", Crossings.is_spread_twice, "len(groups) > 1", "False"),
     Bug("pieces of a share are one", _private(Crossings, "_inner_sizes"), "-(-sizes // min(least, covered))", "0"),
@@ -385,6 +399,7 @@ def _check_all() -> None:
     test_no_nest_loads_less_of_a_window_than_its_passes_say()
     test_no_nest_leaves_fewer_indices_under_full_loops()
     test_the_boxes_of_instances_are_no_fewer_than_inner_sizes_say()
+    test_every_tree_is_one_of_the_chains(0)
 
 
 @pytest.mark.slow
