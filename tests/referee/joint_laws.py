@@ -16,9 +16,8 @@ from polymap.search.objective.scores import exact_score
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import Problem
-from polymap.search.resources.limits import never
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
-from polymap.search.sibling_bounds.joint import JointSearch, JointStructure
+from polymap.search.sibling_bounds.joint import JointStructure, Part, Recurrence
 from polymap.search.sibling_bounds.joint_costs import Edge, LoopOrder, NodeView
 from polymap.search.sibling_bounds.sizes import Axis
 from polymap.search.sibling_bounds.structures import sibling_counts
@@ -231,25 +230,28 @@ def broken_laws(
     yield from _overfull(problem, mapping, held)
 
 
-def costs_of_chain(problem: Problem, component: Component, mapping: Mapping) -> tuple[float, float]:
-    """Return the least cost over chains on coarse axes, and that of the tree's own chain in the same tables: the first
-    is not larger, whatever the formulas say, if the chains of the recurrence are all there are."""
+def rests_of_chain(problem: Problem, component: Component, mapping: Mapping) -> Iterator[tuple[float, float]]:
+    """Yield, after every node of a tree's chain, the least cost of a rest of a chain on coarse axes, and that of the
+    tree's own rest in the same tables: the first is not larger, whatever the formulas say, if the recurrence looks at
+    all chains."""
     structure = JointStructure(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0])
     axes = structure.first_axes()
-    total = -sum(one.zero_start(component) for one in structure.nodes)
+    recurrence = Recurrence(Part(structure, (), axes), component)
+    assert recurrence.relaxed() is not None
     states = [0] * len(problem.terms)
+    at: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
+    costs: list[float] = []
     for number, node in enumerate(chain_of(problem, mapping, structure.crossings)):
         nodes = structure.nodes[node.tensor]
         edge = next(e for e in nodes.holders.edges if e.source == states[node.tensor] and e.level == node.level)
         states[node.tensor] = edge.target
         view = nodes.view(axes, node.unit)
         cell = tuple(axis.cell(size) for axis, size in zip(axes[node.unit], node.sizes, strict=True))
-        total += float(np.broadcast_to(view.cost(component, edge, number), view.shape)[cell])
-    for nodes, state in zip(structure.nodes, states, strict=True):
-        total += nodes.end(component, nodes.holders.levels[state])
-    found = JointSearch(structure, component).run(None, 1, never)
-    assert found is not None
-    return found[0], total
+        costs.append(float(np.broadcast_to(view.cost(component, edge, number), view.shape)[cell]))
+        at.append((node.unit, tuple(states), cell))
+    ends = [one.end(component, one.holders.levels[s]) for one, s in zip(structure.nodes, states, strict=True)]
+    for number, (unit, state, cell) in enumerate(at):
+        yield float(recurrence.least[unit, state][cell]), sum(costs[number + 1 :]) + sum(ends)
 
 
 def _overfull(problem: Problem, mapping: Mapping, held: dict[int, float]) -> Iterator[Broken]:

@@ -180,7 +180,7 @@ def _longest_paths(nodes: TensorNodes) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """Some mappings of a structure: those with some evenness and ranges of bits; axes: how finely they are bounded."""
 
     structure: JointStructure
@@ -198,8 +198,8 @@ class JointSearch:
 
     def run(self, goal: int | None, limit: int, stop: Stop) -> tuple[int, tuple[ChainNode, ...]] | None:
         """Return (bound, chain); None where nothing fits."""
-        whole = _Part(self.structure, (), self.structure.first_axes())
-        queue: list[tuple[float, int, _Relaxed, _Part]] = []
+        whole = Part(self.structure, (), self.structure.first_axes())
+        queue: list[tuple[float, int, _Relaxed, Part]] = []
         self._push(queue, 0.0, whole)
         while queue:
             cost, _, relaxed, part = queue[0]
@@ -213,15 +213,15 @@ class JointSearch:
                 self._push(queue, cost, child)
         return (_whole(queue[0][0]), queue[0][2].chain) if queue else None
 
-    def _push(self, queue: list[tuple[float, int, _Relaxed, _Part]], least: float, part: _Part) -> None:
+    def _push(self, queue: list[tuple[float, int, _Relaxed, Part]], least: float, part: Part) -> None:
         """Queue a part with its bound, if something fits; least: what is known already."""
         self.rounds += 1
         if part.structure.crossings.is_possible:
-            found = _Recurrence(part, self.component).relaxed()
+            found = Recurrence(part, self.component).relaxed()
             if found is not None:
                 heappush(queue, (max(least, found.cost) if self.rounds > 1 else found.cost, self.rounds, found, part))
 
-    def _children(self, relaxed: _Relaxed, part: _Part) -> list[_Part]:
+    def _children(self, relaxed: _Relaxed, part: Part) -> list[Part]:
         """Return what a part is split into: halves by bits where its relaxed chain overfills a level, finer cells, or
         halves by how evenly siblings share; none where the chain is exact."""
         split = self._split(relaxed)
@@ -235,7 +235,7 @@ class JointSearch:
             return orders
         return self._by_evenness(relaxed.chain, part)
 
-    def _by_order(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
+    def _by_order(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
         """Return halves by the order of two loops over a window, where a node of another tensor tells it and the window
         was bounded in a better order."""
         crossings, extents = part.structure.crossings, part.structure.problem.extents
@@ -254,7 +254,7 @@ class JointSearch:
                     return [replace(part, orders=(*kept, half)) for half in halves]
         return []
 
-    def _by_evenness(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
+    def _by_evenness(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
         """Return halves by the evenness of the least even crossing of a chain, so that both cut it off."""
         crossings = part.structure.crossings
         worst: tuple[float, Evenness, Evenness] | None = None
@@ -287,7 +287,7 @@ class JointSearch:
             return None
         return most / max(ratio, 1.0), Evenness(g, d, above, middle), Evenness(g, d, middle, most)
 
-    def _with_evenness(self, part: _Part, evenness: tuple[Evenness, ...]) -> _Part:
+    def _with_evenness(self, part: Part, evenness: tuple[Evenness, ...]) -> Part:
         structure = JointStructure(part.structure.problem, part.structure.counts, evenness)
         axes: list[tuple[Axis, ...]] = []
         for row, lasts in zip(part.axes, structure.crossings.last, strict=True):
@@ -352,10 +352,10 @@ def _minimum_inside(table: FloatArray) -> None:
         before *= length
 
 
-class _Recurrence:
+class Recurrence:
     """One pass of the dynamic program: least[unit, state] is the least cost of a chain's rest inside every cell."""
 
-    def __init__(self, part: _Part, component: Component) -> None:
+    def __init__(self, part: Part, component: Component) -> None:
         structure, axes = part.structure, part.axes
         self.structure, self.component, self.axes, self.ranges = structure, component, axes, part.ranges
         self.views = [[one.view(axes, unit, part.orders) for unit in range(len(axes))] for one in structure.nodes]
