@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import ceil
 
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
 from polymap.inputs import as_integer
-from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
-from polymap.search.problem import analyse
+from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
+from polymap.search.objective import measure_of
+from polymap.search.problem import Problem, analyse, parse_objective
+from polymap.search.product_bounds import bound_products, solve_products
+from polymap.search.resources import Work
 
 
 def buffer_curve(
@@ -60,16 +64,60 @@ def _point(
     """Return what is known of one size."""
     objective = f"traffic:{machine.levels[0].name}"
     scheduled = bound = least_traffic_bits(workload, machine)
-    share = time_limit_s / 2 if tiles == "divide" else time_limit_s
-    result = search(workload, machine, objective, tiles, time_limit_s=share, seed=seed)
-    covered = analyse(workload, machine).reason is None
-    if covered and tiles == "divide" and result.value is not None and result.value > bound:
-        free = search(workload, machine, objective, "any", time_limit_s=share, seed=seed)
-        bound = max(bound, _whole(free.bound or 0))
-    elif tiles == "any" and result.bound is not None:
-        bound = max(bound, _whole(result.bound))
-    best = None if result.value is None else int(result.value)
-    return CurvePoint(size, scheduled, bound, best, result.best, result.status)
+    result = search(workload, machine, objective, "divide", time_limit_s=time_limit_s / 2, seed=seed)
+    best, value, status = result.best, None if result.value is None else int(result.value), result.status
+    if value is not None and value > bound:
+        problem = analyse(workload, machine)
+        known = None if best is None or problem.reason is not None else (best, Fraction(value))
+        found = _over_trees(problem, objective, known, time_limit_s / 2, tiles, seed)
+        bound = max(bound, found.bound)
+        if found.best is not None and tiles == "any":
+            best, value = found.best
+            status = "OPTIMAL" if value <= bound else "FEASIBLE"
+    elif tiles == "any" and value is None:
+        result = search(workload, machine, objective, "any", time_limit_s=time_limit_s / 2, seed=seed)
+        best, value, status = result.best, None if result.value is None else int(result.value), result.status
+    return CurvePoint(size, scheduled, bound, value, best, status)
+
+
+@dataclass(frozen=True, slots=True)
+class _OverTrees:
+    """The best mapping over tiles of any size that was looked for, with its bits, and what no loop tree beats."""
+
+    best: tuple[Mapping, int] | None
+    bound: int
+
+
+def _over_trees(
+    problem: Problem, objective: str, known: tuple[Mapping, Fraction] | None, time_limit_s: float, tiles: str, seed: int
+) -> _OverTrees:
+    """Return what is known over tiles of any size. known: a mapping with its bits (None: the search is not over
+    structures, and nothing is known of all trees)."""
+    if known is None:
+        return _OverTrees(None, 0)
+    goal, begun = parse_objective(objective, problem.arch), time.monotonic()
+    measure = measure_of(goal, problem.workload, problem.arch)
+
+    def clock() -> float:
+        return (time.monotonic() - begun) / time_limit_s
+
+    if tiles == "any":
+        found = solve_products(problem, goal, measure, clock, Work(), known, _no_report)
+        if found is not None and found.best is not None:
+            value = found.best[1]
+            bound = value if found.bound is None else min(value, found.bound)
+            return _OverTrees((found.best[0], int(value)), ceil(bound))
+    else:
+        bound = bound_products(problem, measure, known[1], lambda: clock() > 1)
+        if bound is not None:
+            return _OverTrees(None, ceil(bound))
+    result = search(problem.workload, problem.arch, objective, "any", time_limit_s=time_limit_s, seed=seed)
+    best = None if result.best is None or result.value is None else (result.best, int(result.value))
+    return _OverTrees(best, _whole(result.bound or 0))
+
+
+def _no_report(best: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
+    """Tell nobody."""
 
 
 def _whole(bound: int | float) -> int:

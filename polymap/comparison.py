@@ -23,7 +23,8 @@ _NAMES = ("weight-stationary", "output-stationary", "input-stationary", "row-sta
 _LISTED = 50  # best mappings that are looked through for members of the families
 _DRAWN = 4000  # mappings drawn for families that have none among these
 _NAMED = 400  # the best of those drawn, which are named
-_STEPS = 60  # from the best known member of a family to a better neighbour
+_WORK = 1500  # steps of the search under a dataflow's table
+_STEPS = 30  # from the best known member of a family to a better neighbour
 
 Scored = tuple[Mapping, Cost]
 
@@ -104,7 +105,9 @@ def compare(
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
     if not is_complete:
-        result = search(workload, arch, objective, "divide", max(0.1, (end - time.monotonic()) / 2), 1, seed)
+        result = search(
+            workload, arch, objective, "divide", time_limit_s=max(0.1, (end - time.monotonic()) / 2), seed=seed
+        )
         listed += [(result.best, result.cost)] if result.best is not None and result.cost is not None else []
         listed.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
         bound = Fraction(result.bound or 0)
@@ -173,7 +176,9 @@ def _looked_for(
 
     for name in (each for each in names if each in _TABLES):
         share = time_limit_s / 2 / len(names)
-        result = search(workload, arch, objective, "divide", share, 1, seed, constraints=dataflow(name))
+        table = dataflow(name)
+        options = {"time_limit_s": share, "seed": seed, "constraints": table, "work_limit": _WORK}
+        result = search(workload, arch, objective, "divide", **options)
         if result.best is not None and result.cost is not None:
             offer(result.best, result.cost)
     sample = sample_mappings(workload, arch, _DRAWN, seed, within_capacity=True)

@@ -280,6 +280,9 @@ class _Views:
     def _seen(self, mapping: Mapping, place: int, tensor: str) -> _View:
         """Return how a mapping looks from a tensor."""
         classes, view = self._classes[place], _View([], [0], [], [])
+        spread = (
+            {node.dim for node in mapping.nodes if isinstance(node, Spatial)} if self._windows[place] else set[str]()
+        )
         run: list[tuple[int, str]] = []
         last = 0
         for node in mapping.nodes:
@@ -289,7 +292,7 @@ class _Views:
                 view.spatial.append((len(view.marks), fanout, node.dim, node.tile))
                 continue
             if run:
-                view.marks.append(self._mark(place, run))
+                view.marks.append(self._mark(place, run, spread))
                 view.repeats.append(0)
                 run, last = [], 0
             if isinstance(node, Temporal):
@@ -304,14 +307,14 @@ class _Views:
                 last = 0
         return view
 
-    def _mark(self, place: int, run: list[tuple[int, str]]) -> Mark:
+    def _mark(self, place: int, run: list[tuple[int, str]], spread: set[str]) -> Mark:
         """Return the spatial loops for which there is room beside these, so that few kinds of trees are told apart."""
         fanouts = sorted({each for fanout, _ in run for each in self._beside[fanout]})
         windowed = {dim for window in self._windows[place] for dim in window}
         free = [(fanout, dim) for fanout in fanouts for dim in self._classes[place] if dim not in windowed]
         for window in self._windows[place]:
             own = [item for item in run if item[1] in window]
-            if len({dim for _, dim in own}) == 1:
+            if own and len(spread.intersection(window)) == 1:
                 own = [(fanout, own[0][1]) for fanout in fanouts]
             free += own
         return tuple(sorted(free))

@@ -20,7 +20,6 @@ from polymap.report.figures.nest import (
 from polymap.report.figures.nest_svg import bare_svg as bare_svg
 from polymap.report.figures.roofline import roofline_text as roofline_text
 from polymap.report.figures.svg import (
-    FAINT as FAINT,
     GREY as GREY,
     INK as INK,
     PAPER as PAPER,
@@ -32,7 +31,6 @@ from polymap.report.figures.svg import (
     polyline as polyline,
     rect as rect,
     text as text,
-    text_width as text_width,
     tint as tint,
 )
 from polymap.report.figures.traffic import (

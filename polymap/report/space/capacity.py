@@ -77,8 +77,8 @@ def capacity_figure(
     points: list[CapacityPoint] = []
     for bits in sorted(sizes_bits):
         machine = with_capacity(arch, level, bits)
-        moved = search(workload, machine, f"traffic:{outermost}", "divide", share)
-        paid = search(workload, machine, "energy", "divide", share)
+        moved = search(workload, machine, f"traffic:{outermost}", "divide", time_limit_s=share)
+        paid = search(workload, machine, "energy", "divide", time_limit_s=share)
         values = (_number(moved.value), float(moved.bound or 0), _number(paid.value), float(paid.bound or 0))
         points.append(CapacityPoint(bits, *values))
     found = [(point.bits, point.energy_pj) for point in points if point.energy_pj is not None]

@@ -40,11 +40,11 @@ def sensitivity_figure(
     doubled, one at a time (assert: something fits the machine)."""
     machines = [(what, factor, machine) for factor in (0.5, 2.0) for what, machine in _changed(arch, factor)]
     share = time_limit_s / (len(machines) + 1)
-    base = search(workload, arch, objective, "divide", share)
+    base = search(workload, arch, objective, "divide", time_limit_s=share)
     assert base.value is not None
     changes: list[Change] = []
     for what, factor, machine in machines:
-        result = search(workload, machine, objective, "divide", share)
+        result = search(workload, machine, objective, "divide", time_limit_s=share)
         value = None if result.value is None else float(result.value)
         changes.append(Change(what, factor, value, is_proven=result.status in ("OPTIMAL", "INFEASIBLE")))
     names = list(dict.fromkeys(change.what for change in changes))

@@ -59,7 +59,7 @@ def winner_figure(
         row: list[Winner] = []
         for wide in across[1]:
             machine = with_capacity(with_capacity(arch, across[0], wide), up[0], tall)
-            result = search(workload, machine, "energy", "divide", share)
+            result = search(workload, machine, "energy", "divide", time_limit_s=share)
             if result.best is None or result.cost is None:
                 row.append(Winner(None, 0.0, is_proven=result.status == "INFEASIBLE"))
                 continue

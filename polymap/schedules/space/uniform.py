@@ -76,7 +76,7 @@ class _Mixture:
         groups, holdings = groups_of(arch), holdings_of(workload, arch)
         dims = [dim for dim in workload.dims if dim.extent > 1]
         self._chains = [_Factors(dim.extent) for dim in dims]
-        self._families = list[_Family]()
+        self._families: list[_Family] = []
         for used in subsets(range(len(groups))):
             skeletons = Skeletons(holdings, groups, used)
             rooms = _Rooms(
@@ -95,8 +95,9 @@ class _Mixture:
         which = np.searchsorted(self._ends, uniform.random(count) * self.total, side="right")
         which = np.minimum(which, len(self._families) - 1)
         found: dict[int, Mapping] = {}
-        for number in np.unique(which).tolist():
-            family: _Family = self._families[number]
+        numbers: list[int] = np.unique(which).tolist()
+        for number in numbers:
+            family = self._families[number]
             rows = np.flatnonzero(which == number)
             drawn = family.draw(len(rows), self._chains, uniform)
             for i, row in enumerate(rows[drawn.kept].tolist()):

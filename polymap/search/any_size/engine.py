@@ -19,13 +19,16 @@ from polymap.search.any_size.convex import ConvexBounds, OrderOptimum
 from polymap.search.any_size.mappings import (
     cells_around_optima,
     factors_near_optimum,
+    rounded_tiles,
     single_tiles_near_chain,
     single_tiles_near_optimum,
     start_factors,
     tree_of_chain,
+    tree_of_tiles,
     trip_counts,
 )
 from polymap.search.any_size.node_costs import CostTables, build_cost_tables
+from polymap.search.any_size.orders import OrderMonomials
 from polymap.search.any_size.probes import Ranges, tables_within, tile_ranges_below
 from polymap.search.any_size.regions import Region, first_region, has_trip_counts
 from polymap.search.any_size.relaxation import Moves, RelaxedChain, relax
@@ -349,6 +352,9 @@ class RegionSearch:
 
     def try_optimum(self, optimum: OrderOptimum, most_factors: int) -> None:
         """Try mappings near an optimum of real tiles: a few whole spatial factors, and tiles around its own."""
+        if not self.problem.classes and self.convex.orders is not None:
+            self._try_rounded(optimum, self.convex.orders)
+            return
         start = first_region(self.problem)
         moves = self.convex.moves([optimum.number])
         for factors in factors_near_optimum(self.problem, optimum, self._caches, self.tuning)[:most_factors]:
@@ -358,6 +364,17 @@ class RegionSearch:
             trips = trip_counts(self.problem, region)
             tiles = single_tiles_near_optimum(self.problem, region, optimum, trips, self.tuning)
             self._try_tiles(tiles, optimum.multipliers, moves)
+
+    def _try_rounded(self, optimum: OrderOptimum, orders: OrderMonomials) -> None:
+        """Try whole tiles near an optimum's, on a machine without fan-outs."""
+        tensors = self.convex.tables.tensors
+        order = orders.complete_orders[optimum.number][0]
+        nodes = [(tensor, tensors[tensor].edges[edge].level) for tensor, edge in order]
+        for tiles in rounded_tiles(self.problem, orders, optimum, self.tuning.rounded_tiles, self.tuning):
+            mapping = tree_of_tiles(self.problem, nodes, tiles)
+            if mapping not in self._tried:
+                self._tried.add(mapping)
+                self._offer(mapping)
 
     def _try_tiles_of_optima(self, item: QueuedRegion) -> None:
         """Try single tiles near those of the geometric programs."""

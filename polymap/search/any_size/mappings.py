@@ -8,9 +8,14 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, floor, log, prod
 
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import FloatArray
 from polymap.ir import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.search.any_size.convex import OrderOptimum
 from polymap.search.any_size.node_costs import CostTables
+from polymap.search.any_size.orders import OrderMonomials
 from polymap.search.any_size.regions import (
     ONE,
     FactorRange,
@@ -24,6 +29,9 @@ from polymap.search.any_size.relaxation import ChainNode
 from polymap.search.any_size.tuning import Tuning
 from polymap.search.problem import Problem
 from polymap.search.resources import SearchCaches
+
+MOST_ROUNDED = 20_000  # choices of whole tiles that are looked at together
+ROUNDING = 1e-9  # of a level's share
 
 Row = tuple[int, ...]
 Factors = tuple[FactorRow, ...]
@@ -218,6 +226,61 @@ def tree_of_chain(tables: CostTables, chain: tuple[ChainNode, ...]) -> Mapping:
     """Return the loop tree of a chain of single tiles."""
     tiles = tuple(tuple(int(tables.ends[n.unit][d][i]) for d, i in enumerate(n.cell)) for n in chain)
     return Mapping(tuple(_nodes(tables.problem, chain, tiles, trip_counts(tables.problem, tables.region))))
+
+
+def tree_of_tiles(problem: Problem, nodes: Sequence[tuple[int, int]], tiles: Sequence[Row]) -> Mapping:
+    """Return the loop tree of nodes (tensor, level), outermost first, with these tiles; there are no fan-outs."""
+    chain = tuple(ChainNode(tensor, level, 0, ()) for tensor, level in nodes)
+    return Mapping(tuple(_nodes(problem, chain, tuple(tiles), ())))
+
+
+def rounded_tiles(
+    problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, most: int, tuning: Tuning
+) -> list[tuple[Row, ...]]:
+    """Return whole tiles [node][dim] near an optimum's that fit, on a machine without fan-outs, the cheapest first."""
+    places: list[list[int]] = []  # [node][dim], the number of a tile: nodes with nearly the same share one
+    sizes: list[Row] = []
+    for node, tile in enumerate(optimum.tiles):
+        row: list[int] = []
+        for d, extent in enumerate(problem.extents):
+            if node and optimum.tiles[node - 1][d] <= tile[d] * tuning.same_tile_ratio:
+                row.append(places[-1][d])
+                continue
+            row.append(len(sizes))
+            sizes.append(tiles_near(extent, tile[d]))
+        places.append(row)
+    while prod(len(one) for one in sizes) > MOST_ROUNDED:
+        longest = max(range(len(sizes)), key=lambda i: (len(sizes[i]), i))
+        sizes[longest] = sizes[longest][:-1]
+    grid = np.array(list(product(*sizes)), dtype=np.int64).reshape(-1, len(sizes))
+    tiles = grid[:, np.array(places, dtype=np.intp).reshape(-1, len(problem.dims))]  # [choice, node, dim]
+    cost, used = _costs_and_uses(problem, orders, optimum.number, tiles)
+    fits = np.flatnonzero((tiles[:, 1:] <= tiles[:, :-1]).all(axis=(1, 2)) & (used <= 1 + ROUNDING))
+    best = fits[np.argsort(cost[fits], kind="stable")][:most]
+    return [tuple(tuple(row) for row in tiles[k].tolist()) for k in best]
+
+
+def _costs_and_uses(
+    problem: Problem, orders: OrderMonomials, number: int, tiles: NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray]:
+    """Return per choice of tiles [choice, node, dim] about what an order costs, and the share of the fullest level."""
+    dims, variables = list(orders.variables.dims), orders.variables
+    extents = np.array(problem.extents, dtype=np.int64)
+    shares = extents / -(-extents // tiles)  # indices per visit
+    logs = np.zeros((2, len(tiles), variables.count))
+    for at, sizes in enumerate((shares, tiles)):
+        logs[at, :, : tiles.shape[1] * len(dims)] = np.log(sizes[:, :, dims]).reshape(len(tiles), -1)
+    cost = np.exp(orders.log_costs[number] + logs[0] @ orders.costs[number].T).sum(axis=1)
+    uses = np.einsum("rjn,kn->krj", orders.uses[number], logs[1])
+    used = np.exp(orders.log_uses[number] + uses).sum(axis=2).max(axis=1, initial=0.0)
+    return cost, used
+
+
+def tiles_near(extent: int, tile: float) -> tuple[int, ...]:
+    """Return whole tiles near a real one: equal shares of the extent, and the next ones."""
+    visits = extent / max(1.0, min(tile, float(extent)))
+    shares = {-(-extent // max(1, v)) for v in (floor(visits) - 1, floor(visits), ceil(visits), ceil(visits) + 1)}
+    return tuple(sorted(n for n in {*shares, floor(tile), ceil(tile)} if 1 <= n <= extent))
 
 
 def trip_counts(problem: Problem, region: Region) -> tuple[Row, ...]:

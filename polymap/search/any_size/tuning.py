@@ -97,6 +97,8 @@ class Tuning:
     """Tiles below this get borders at single sizes."""
     rounded_orders: int = 3
     """Orders whose tiles are rounded to mappings."""
+    rounded_tiles: int = 4
+    """Choices of whole tiles that are tried around those of an optimum, where there are no fan-outs."""
     rounded_spread: float = 1.25
     """Ratio to the ends of a cell within which single tiles are tried."""
     rounded_neighbours: int = 8

@@ -1,1 +1,5 @@
-from polymap.search.product_bounds.answers import ProductAnswer as ProductAnswer, solve_products as solve_products
+from polymap.search.product_bounds.answers import (
+    ProductAnswer as ProductAnswer,
+    bound_products as bound_products,
+    solve_products as solve_products,
+)

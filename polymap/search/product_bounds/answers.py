@@ -8,12 +8,12 @@ from fractions import Fraction
 from math import ceil, isfinite
 
 from polymap.ir import Mapping
-from polymap.search.any_size import RegionSearch, floats_suffice
+from polymap.search.any_size import ConvexBounds, RegionSearch, floats_suffice
 from polymap.search.heuristics import Annealer
 from polymap.search.objective import Measure
 from polymap.search.problem import Objective, Problem
 from polymap.search.product_bounds.search import Bounded, ProductSearch
-from polymap.search.resources import Work
+from polymap.search.resources import SearchCaches, Work
 
 Known = tuple[Mapping, Fraction]
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
@@ -64,6 +64,34 @@ def solve_products(
     return ProductAnswer(trials.best, search.bound(), search.boxes.solved)
 
 
+def bound_products(
+    problem: Problem, measure: Measure, best: Fraction, is_over: Callable[[], bool], most_programs: int = 400
+) -> Fraction | None:
+    """Return what no mapping beats, at most `best`, the value of a mapping, after about so many programs beyond one per
+    order of nodes; None where there are no geometric programs (solve_products), or no time for any.
+
+    Windows are covered on two levels without fan-outs.
+    """
+    if not measure.is_linear or not floats_suffice(problem, measure):
+        return None
+    convex = ConvexBounds(problem, measure, SearchCaches())
+    if convex.orders is None:
+        return None
+    boxes = ProductSearch(convex)
+    goal = float(best / measure.unscaled(1) - measure.fixed_energy)
+    if not boxes.begin(goal, is_over):
+        return None
+    first = boxes.solved
+    while not is_over() and boxes.solved < first + most_programs and boxes.step(goal):
+        pass
+    return best if boxes.bound >= goal else min(best, _value(measure, boxes.bound))
+
+
+def _value(measure: Measure, component: float) -> Fraction:
+    """Return the objective at a component that is rounded up: those of mappings are integers."""
+    return measure.unscaled(measure.value((max(0, ceil(component)),), 0))
+
+
 class _ProductEngine:
     def __init__(self, problem: Problem, measure: Measure, trials: RegionSearch, report: Report) -> None:
         self.problem = problem
@@ -104,7 +132,7 @@ class _ProductEngine:
         least = self.boxes.bound
         if not isfinite(least):
             return None
-        return self.measure.unscaled(self.measure.value((max(0, ceil(least)),), 0))
+        return _value(self.measure, least)
 
     def _goal(self) -> float:
         """Return the component that no box need exceed."""

@@ -81,8 +81,8 @@ class BoxPrograms:
         high = np.ones((len(problem.classes), len(problem.dims)), dtype=np.int64)
         for one, d in variables.factors:
             fanouts = [problem.arch.fanouts[f] for f in problem.classes[one].fanouts]
-            room = prod(f.size for f in fanouts if f.may_spread(problem.dims[d]))
-            high[one, d] = min(room, problem.extents[d])
+            siblings = prod(f.size for f in fanouts if f.may_spread(problem.dims[d]))
+            high[one, d] = min(siblings, problem.extents[d])
         return Box(order, np.ones_like(high), high, least, most)
 
     def shape(self, order: int) -> _Shape:
@@ -177,7 +177,8 @@ class BoxPrograms:
             low[-1] = np.maximum(low[-1], inside)
         low = np.maximum.accumulate(low[::-1], axis=0)[::-1]
         high = np.maximum(np.minimum.accumulate(high, axis=0), low)
-        share: FloatArray = CLOSE * (length - np.arange(length)[:, None]) / (length + 1)
+        places = np.array([[length - at] for at in range(length)], dtype=np.float64).reshape(length, 1)
+        share = CLOSE / (length + 1) * places
         found[: length * count] = (low + share * (high - low)).ravel()
         return found
 

@@ -1,0 +1,61 @@
+"""Buffer curves of whole networks: how far the best mapping found is from what no loop tree can beat, size by size.
+
+The machine is one buffer below DRAM, 8-bit words. Layers of one shape are asked once. A line per layer: gap at every
+size (best mapping against the bound over all loop trees), and how often the best is proven best of all.
+Run: python benchmarks/buffer_curves.py [--sizes WORDS ...] [--limit SECONDS per point] [LAYER ...]
+(a LAYER is the beginning of a name)
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+NETWORKS = ("resnet50", "bert_base")
+SIZES = tuple(64 * 4**n for n in range(6)) + tuple(128 * 4**n for n in range(6))
+
+
+def distinct_layers(starts: list[str]) -> list[str]:
+    """Return a layer of every shape."""
+    import polymap as pm
+
+    shapes: dict[str, str] = {}
+    for name in pm.builtin_names():
+        if name.split(".")[0] in NETWORKS and (not starts or name.startswith(tuple(starts))):
+            document = pm.workload_to_document(pm.builtin_workload(name))
+            shapes.setdefault(str({key: value for key, value in document.items() if key != "name"}), name)
+    return sorted(shapes.values())
+
+
+def main() -> None:
+    """Print a line per layer."""
+    import polymap as pm
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="*", default=sorted(SIZES))
+    parser.add_argument("--limit", type=float, default=10.0)
+    parser.add_argument("layers", nargs="*")
+    options = parser.parse_args()
+    buffer = {"level": "Buffer", "word_bits": 8, "capacity_bits": 8, "read_pj": 1, "write_pj": 1}
+    dram = {"level": "DRAM", "word_bits": 8, "read_pj": 100, "write_pj": 100}
+    arch = pm.arch_from_document(
+        {"name": "one_buffer", "nodes": [dram, buffer, {"compute": "MAC", "pj": 1, "per_cycle": 1}]}
+    )
+    sizes = [8 * words for words in options.sizes]
+    print(f"{'layer':30} gap in % at {', '.join(map(str, options.sizes))} words; theorem's largest gap; proven; CPU s")
+    began = time.process_time()
+    for name in distinct_layers(options.layers):
+        first = time.process_time()
+        limit = options.limit * len(sizes)
+        curve = pm.buffer_curve(pm.builtin_workload(name), arch, "Buffer", sizes, tiles="any", time_limit_s=limit)
+        gaps = [100 * point.gap if point.gap is not None else 100.0 for point in curve.points]
+        theorem = [100 * (1 - point.schedule_bits / point.best_bits) for point in curve.points if point.best_bits]
+        proven = sum(point.best_bits == point.bound_bits for point in curve.points)
+        shown = " ".join(f"{gap:5.1f}" for gap in gaps)
+        seconds = time.process_time() - first
+        print(f"{name:30} {shown}; {max(theorem):.1f}; {proven} of {len(gaps)}; {seconds:.1f}", flush=True)
+    print(f"all: {time.process_time() - began:.0f} CPU s")
+
+
+if __name__ == "__main__":
+    main()
