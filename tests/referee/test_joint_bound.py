@@ -338,9 +338,7 @@ def _private(owner: object, name: str) -> Any:
 _filled = _private(window_passes, "_filled")
 
 BUGS = (
-    Bug(
-        "all elements pay the visits", NodeView._total, "extra * np.where(np.isfinite(share), share, 0.0)", "extra * 1"
-    ),
+    Bug("all elements pay the visits", NodeView._total, "extra * known", "extra * 1"),
     Bug("idle siblings drop their tiles", NodeView._share, "not self.nodes.term.is_output and", "False and"),
     Bug(
         "every sibling is reached again",
@@ -373,8 +371,8 @@ BUGS = (
     Bug(
         "tiles share nothing with the last one",
         _private(window_passes, "_Passes").shared,
-        "- np.maximum(ends[0][0], ends[1][0]) + 1",
-        "- np.maximum(ends[0][0], ends[1][0])",
+        "np.maximum(low, least) + 1",
+        "np.maximum(low, least)",
     ),
     Bug("a pass starts anew", _private(window_passes, "_Passes").fill, "self.shared(box, box, None, 0)", "0.0"),
     Bug(
