@@ -16,7 +16,7 @@ over the loops from inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ def ordered_passes(
     return np.asarray(np.where(whole, passes.once[-1, -1], found), dtype=np.float64)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _passes_by(extents: tuple[int, int], coefficients: tuple[int, int], axis: int, left: int) -> FloatArray:
     """Return the loads per tile where the other dim is cut down to `left` indices before the dim `axis` is cut (inf
     where a tile has more of them)."""
@@ -76,7 +76,7 @@ def _passes_by(extents: tuple[int, int], coefficients: tuple[int, int], axis: in
     return np.where(passes.tiles[other] <= left, known[-1], np.inf)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
     passes = _Passes(extents, coefficients)
     for x in range(1, extents[0] + 1):
