@@ -17,7 +17,7 @@ from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import Problem
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
-from polymap.search.sibling_bounds.joint import JointStructure
+from polymap.search.sibling_bounds.joint import JointStructure, Part, Recurrence
 from polymap.search.sibling_bounds.joint_costs import Edge, LoopOrder, NodeView
 from polymap.search.sibling_bounds.sizes import Axis
 from polymap.search.sibling_bounds.structures import sibling_counts
@@ -228,6 +228,30 @@ def broken_laws(
         if found > true:
             yield Broken("operands", (t, holder), found, true)
     yield from _overfull(problem, mapping, held)
+
+
+def rests_of_chain(problem: Problem, component: Component, mapping: Mapping) -> Iterator[tuple[float, float]]:
+    """Yield, after every node of a tree's chain, the least cost of a rest of a chain on coarse axes, and that of the
+    tree's own rest in the same tables: the first is not larger, whatever the formulas say, if the recurrence looks at
+    all chains."""
+    structure = JointStructure(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0])
+    axes = structure.first_axes()
+    recurrence = Recurrence(Part(structure, (), axes), component)
+    assert recurrence.relaxed() is not None
+    states = [0] * len(problem.terms)
+    at: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
+    costs: list[float] = []
+    for number, node in enumerate(chain_of(problem, mapping, structure.crossings)):
+        nodes = structure.nodes[node.tensor]
+        edge = next(e for e in nodes.holders.edges if e.source == states[node.tensor] and e.level == node.level)
+        states[node.tensor] = edge.target
+        view = nodes.view(axes, node.unit)
+        cell = tuple(axis.cell(size) for axis, size in zip(axes[node.unit], node.sizes, strict=True))
+        costs.append(float(np.broadcast_to(view.cost(component, edge, number), view.shape)[cell]))
+        at.append((node.unit, tuple(states), cell))
+    ends = [one.end(component, one.holders.levels[s]) for one, s in zip(structure.nodes, states, strict=True)]
+    for number, (unit, state, cell) in enumerate(at):
+        yield float(recurrence.least[unit, state][cell]), sum(costs[number + 1 :]) + sum(ends)
 
 
 def _overfull(problem: Problem, mapping: Mapping, held: dict[int, float]) -> Iterator[Broken]:

@@ -129,16 +129,14 @@ class Crossings:
         if not spread:
             return sizes
         least = self.least_siblings(group, d)
-        slope, offset = least - 1, 1
-        if len(spread) > 1:
-            slope, offset = 1, least - 1
-        elif least > 1:
-            slope, offset = self._slope(spread[0], d)
+        if least == 1:
+            return sizes
+        slope, offset = (1, least - 1) if len(spread) > 1 else self._slope(spread[0], d)
         above, covered = self.above[spread[0]][d], self.most_covered(d, group, group + 1)
         if self.is_spread_twice(d):
             direct = -(-sizes // max(slope, above))
         else:
-            direct = sizes if least == 1 else (sizes - offset) // slope
+            direct = (sizes - offset) // slope
             direct = np.minimum(direct, (sizes - 1) // above) if above else direct
         found = np.minimum(np.maximum(direct, -(-sizes // min(least, covered))), sizes)
         found[sizes < least] = 0

@@ -32,6 +32,7 @@ MARGIN = 1e-13
 MOST_EXTENT = 100_000  # of a dim; beyond, tensors are bounded one by one
 MOST_BITS = 900  # of costs that floats hold
 MOST_CELLS = 40_000  # of one unit
+MOST_ENTRIES = 6_000_000  # of the tables of all states and units
 MANY_CELLS = 8_000  # beyond, cells are cut in two
 EVEN = 1.2  # outer sizes are split where they are less than the siblings' shares over this
 MOST_ROUNDS = 60  # of cutting cells and splitting bits, for one structure
@@ -92,10 +93,10 @@ def refine(
 
     incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
     """
-    if not _suits(problem, measure):
+    structure = JointStructure(problem, counts) if _suits(problem, measure) else None
+    if structure is None or structure.entries(structure.first_axes()) > MOST_ENTRIES:
         box = one_box(problem, *sibling_ranges(problem, counts))
         return JointBound(least_components(problem, measure, box).values(measure)[0], ())
-    structure = JointStructure(problem, counts)
     parts: list[int] = []
     chain: tuple[ChainNode, ...] = ()
     for number, component in enumerate(measure.components):
@@ -126,6 +127,10 @@ class JointStructure:
         self.loads = StructureLoads(problem, self.crossings)
         self.nodes = [TensorNodes(self.loads, term) for term in problem.terms]
         self.states = _joint_states(self.nodes)
+
+    def entries(self, axes: Axes) -> int:
+        """Return the size of the tables of all states."""
+        return len(self.states) * sum(map(_cells, axes))
 
     def first_axes(self) -> Axes:
         """Return coarse axes of all units."""
@@ -175,7 +180,7 @@ def _longest_paths(nodes: TensorNodes) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """Some mappings of a structure: those with some evenness and ranges of bits; axes: how finely they are bounded."""
 
     structure: JointStructure
@@ -193,8 +198,8 @@ class JointSearch:
 
     def run(self, goal: int | None, limit: int, stop: Stop) -> tuple[int, tuple[ChainNode, ...]] | None:
         """Return (bound, chain); None where nothing fits."""
-        whole = _Part(self.structure, (), self.structure.first_axes())
-        queue: list[tuple[float, int, _Relaxed, _Part]] = []
+        whole = Part(self.structure, (), self.structure.first_axes())
+        queue: list[tuple[float, int, _Relaxed, Part]] = []
         self._push(queue, 0.0, whole)
         while queue:
             cost, _, relaxed, part = queue[0]
@@ -208,15 +213,15 @@ class JointSearch:
                 self._push(queue, cost, child)
         return (_whole(queue[0][0]), queue[0][2].chain) if queue else None
 
-    def _push(self, queue: list[tuple[float, int, _Relaxed, _Part]], least: float, part: _Part) -> None:
+    def _push(self, queue: list[tuple[float, int, _Relaxed, Part]], least: float, part: Part) -> None:
         """Queue a part with its bound, if something fits; least: what is known already."""
         self.rounds += 1
         if part.structure.crossings.is_possible:
-            found = _Recurrence(part, self.component).relaxed()
+            found = Recurrence(part, self.component).relaxed()
             if found is not None:
                 heappush(queue, (max(least, found.cost) if self.rounds > 1 else found.cost, self.rounds, found, part))
 
-    def _children(self, relaxed: _Relaxed, part: _Part) -> list[_Part]:
+    def _children(self, relaxed: _Relaxed, part: Part) -> list[Part]:
         """Return what a part is split into: halves by bits where its relaxed chain overfills a level, finer cells, or
         halves by how evenly siblings share; none where the chain is exact."""
         split = self._split(relaxed)
@@ -230,7 +235,7 @@ class JointSearch:
             return orders
         return self._by_evenness(relaxed.chain, part)
 
-    def _by_order(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
+    def _by_order(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
         """Return halves by the order of two loops over a window, where a node of another tensor tells it and the window
         was bounded in a better order."""
         crossings, extents = part.structure.crossings, part.structure.problem.extents
@@ -249,7 +254,7 @@ class JointSearch:
                     return [replace(part, orders=(*kept, half)) for half in halves]
         return []
 
-    def _by_evenness(self, chain: tuple[ChainNode, ...], part: _Part) -> list[_Part]:
+    def _by_evenness(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
         """Return halves by the evenness of the least even crossing of a chain, so that both cut it off."""
         crossings = part.structure.crossings
         worst: tuple[float, Evenness, Evenness] | None = None
@@ -282,7 +287,7 @@ class JointSearch:
             return None
         return most / max(ratio, 1.0), Evenness(g, d, above, middle), Evenness(g, d, middle, most)
 
-    def _with_evenness(self, part: _Part, evenness: tuple[Evenness, ...]) -> _Part:
+    def _with_evenness(self, part: Part, evenness: tuple[Evenness, ...]) -> Part:
         structure = JointStructure(part.structure.problem, part.structure.counts, evenness)
         axes: list[tuple[Axis, ...]] = []
         for row, lasts in zip(part.axes, structure.crossings.last, strict=True):
@@ -311,14 +316,14 @@ class JointSearch:
         """Return axes with the chain's cells cut, as far as there may be more; None where nothing is left to cut."""
         extents = self.structure.problem.extents
         found = [list(row) for row in axes]
-        many = [prod(len(axis) for axis in row) > MANY_CELLS for row in axes]
+        many = [_cells(row) > MANY_CELLS for row in axes]
         for node in chain:
             for d, (low, high) in enumerate(zip(node.low, node.high, strict=True)):
                 if low < high and -(-extents[d] // low) != -(-extents[d] // high):
                     axis = found[node.unit][d]
                     found[node.unit][d] = axis.cut(axis.cell(low), extents[d], in_two=many[node.unit])
         finer = tuple(tuple(row) for row in found)
-        if finer == axes or max(prod(len(axis) for axis in row) for row in finer) > MOST_CELLS:
+        if finer == axes or max(map(_cells, finer)) > MOST_CELLS or self.structure.entries(finer) > MOST_ENTRIES:
             return None
         return finer
 
@@ -326,6 +331,10 @@ class JointSearch:
 def _whole(cost: float) -> int:
     """Return the least integer that is not below a bound (costs are integers)."""
     return ceil(cost)
+
+
+def _cells(row: tuple[Axis, ...]) -> int:
+    return prod(len(axis) for axis in row)
 
 
 def _room(problem: Problem, level: int) -> float:
@@ -343,10 +352,10 @@ def _minimum_inside(table: FloatArray) -> None:
         before *= length
 
 
-class _Recurrence:
+class Recurrence:
     """One pass of the dynamic program: least[unit, state] is the least cost of a chain's rest inside every cell."""
 
-    def __init__(self, part: _Part, component: Component) -> None:
+    def __init__(self, part: Part, component: Component) -> None:
         structure, axes = part.structure, part.axes
         self.structure, self.component, self.axes, self.ranges = structure, component, axes, part.ranges
         self.views = [[one.view(axes, unit, part.orders) for unit in range(len(axes))] for one in structure.nodes]

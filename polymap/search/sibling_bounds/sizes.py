@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,7 @@ def coarse_axis(extent: int, last: int) -> Axis:
     return Axis(tuple(kept), last)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _full_counts(extent: int) -> tuple[Sizes, ...]:
     """Return, per number of outer loops k and tile t, the fewest of `extent` indices that lie in a tile of more than t
     indices when up to k nested loops with larger tiles cut the extent first."""

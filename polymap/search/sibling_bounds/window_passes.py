@@ -8,15 +8,15 @@ included.
 
 Loops over other dims may repeat the window's loops, anywhere outside of the innermost of these (over dim j, from more
 than t_j indices to t_j; loops further in leave the tile as it is). With V the loads of one pass, a pass repeated
-around a box x costs V(x) less what the first tile has in common with the last one, but nothing where the box (a rest)
-has no more than t_j indices; around blocks of x it costs their sum. Hence m passes load at least V + (m - 1) R, R the
-least of these, by induction over the loops from inside.
+around a box x costs V(x) less what the first tile has in common with the last one (nothing around a single tile);
+around blocks of x it costs their sum. Hence m passes load at least V + (m - 1) R, R the least of these, by induction
+over the loops from inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ def ordered_passes(
     return np.asarray(np.where(whole, passes.once[-1, -1], found), dtype=np.float64)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _passes_by(extents: tuple[int, int], coefficients: tuple[int, int], axis: int, left: int) -> FloatArray:
     """Return the loads per tile where the other dim is cut down to `left` indices before the dim `axis` is cut (inf
     where a tile has more of them)."""
@@ -76,7 +76,7 @@ def _passes_by(extents: tuple[int, int], coefficients: tuple[int, int], axis: in
     return np.where(passes.tiles[other] <= left, known[-1], np.inf)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
     passes = _Passes(extents, coefficients)
     for x in range(1, extents[0] + 1):
@@ -119,7 +119,7 @@ class _Passes:
         around = np.maximum(self.once[x, z] - self.shared(box, box, None, 0), 0.0)
         for j in (0, 1):
             np.minimum(again[j], around, out=again[j])
-            self.again[j, x, z] = np.where(box[j] > self.tiles[j], again[j], 0.0)
+            self.again[j, x, z] = again[j]
 
     def _cut(self, box: tuple[int, int], axis: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the blocks [y, 1, 1] into which a loop can cut one dim of the box, and per block and tile what the
