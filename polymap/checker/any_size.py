@@ -142,15 +142,21 @@ class Siblings:
             again = prod((visits[d] for d in self.all if d not in tensor.dims), start=self.one)
             return again * self.elements(tensor, visits, whole)
         least = self.boxes(tensor, apart, apart)
-        plain = all(abs(weight) == 1 for one in tensor.groups for _, weight in one)
         united = any(self.fans[g].merge == "union" for g in between) or any(fan.below > level for fan in self.fans)
-        if not tensor.window or not plain or united:
+        if not tensor.window or united:
             return least
-        # Tiles are intervals here: siblings that differ along one dim of a window never load the same.
         served = self.one
         for group in (group for group in tensor.groups if len(group) > 1):
+            extents = [self.problem.extents[d] for d, _ in group]
             most = [self.together(self.high, d, merging) for d, _ in group]
-            served = served * (prod(most, start=self.one) // np.maximum.reduce(np.broadcast_arrays(*most)))
+            every = prod(most, start=self.one)
+            # Where all dims of a window but one are spread wholly, or one of two is short, equal tiles never meet.
+            sets = zip(group, extents, strict=True)
+            moving = sum((self.count(d, self.above(level)) < size) * self.one for (d, _), size in sets)
+            told = moving <= 1
+            if len(group) == 2 and min(extents) <= 3 and all(weight > 0 for _, weight in group):
+                told = told | True
+            served = served * np.where(told, every // np.maximum.reduce(np.broadcast_arrays(*most)), every)
         return np.maximum(least, -(-self.boxes(tensor, self.above(level), apart) // served))
 
     def tensor(self, t: int, part: Part) -> Any:
