@@ -69,7 +69,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search/test_resume.py", PROPERTY + "test_long_numbers.py",
     ),
     "polymap/search/dividing": (
-        UNIT + "search/test_dividing_bounds.py", UNIT + "search/test_windows.py", UNIT + "search/test_apart.py",
+        UNIT + "search/dividing", UNIT + "search/test_dividing_bounds.py", UNIT + "search/test_windows.py", UNIT + "search/test_apart.py",
         REFEREE + "test_search_equals_exhaustive.py",
         PROPERTY + "test_seeded_search_bugs.py", REFEREE + "test_second_prover.py", REFEREE + "test_checker.py",
     ),
@@ -78,7 +78,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         REFEREE + "test_second_prover.py",
     ),
     "polymap/search/heuristics": (
-        UNIT + "search/test_baselines.py", UNIT + "search/test_phases.py", UNIT + "search/test_rules.py",
+        UNIT + "search/test_baselines.py", UNIT + "search/test_climb.py", UNIT + "search/test_phases.py",
+        UNIT + "search/test_rules.py",
     ),
     "polymap/search/objective": (
         UNIT + "search/objective", UNIT + "search/test_objective.py", UNIT + "search/test_goals.py",
@@ -89,6 +90,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search/test_structure_model.py",
         UNIT + "search/test_goals.py", UNIT + "search/test_infeasible.py", UNIT + "search/test_constraints.py",
     ),
+    "polymap/search/product_bounds": (REFEREE + "test_product_bounds.py",),
+    "polymap/search/sibling_bounds": (REFEREE + "test_sibling_bounds.py", REFEREE + "test_joint_bound.py"),
     "polymap/search/resources": (
         UNIT + "search/resources", UNIT + "search/test_worker_pool.py", UNIT + "search/test_workers.py",
         UNIT + "search/test_resume.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -46,10 +47,10 @@ def test_what_is_not_covered_is_refused() -> None:
 
 
 def test_a_machine_without_room_has_no_choice() -> None:
-    document = pm.arch_to_document(pm.load_arch("flat3"))
-    nodes = [
-        {**node, "capacity_bits": 8, "must_hold": ["A", "B", "C"]} if node.get("level") == "RF" else node
-        for node in document["nodes"]
+    flat3 = pm.load_arch("flat3")
+    small = [
+        replace(node, capacity_bits=8, must_hold=("A", "B", "C")) if getattr(node, "name", "") == "RF" else node
+        for node in flat3.nodes
     ]
-    choice = pm.choose_tiles(product(4, 4, 4), pm.arch_from_document({**document, "nodes": nodes}))
+    choice = pm.choose_tiles(product(4, 4, 4), replace(flat3, nodes=tuple(small)))
     assert (choice.mapping, choice.value, choice.is_proven) == (None, None, True)
