@@ -69,7 +69,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search/test_resume.py", PROPERTY + "test_long_numbers.py",
     ),
     "polymap/search/dividing": (
-        UNIT + "search/dividing", UNIT + "search/test_dividing_bounds.py", UNIT + "search/test_windows.py", UNIT + "search/test_apart.py",
+        UNIT + "search/dividing", UNIT + "search/test_dividing_bounds.py",
+        UNIT + "search/test_windows.py", UNIT + "search/test_apart.py",
         REFEREE + "test_search_equals_exhaustive.py",
         PROPERTY + "test_seeded_search_bugs.py", REFEREE + "test_second_prover.py", REFEREE + "test_checker.py",
     ),
