@@ -16,11 +16,10 @@ from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, TreeClimber, can_be_annealed, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under
-from polymap.search.problem import Goal, clashes, parse_objective, rules_from_document
+from polymap.search.problem import Goal, Rules, clashes, parse_objective, rules_from_document
 from polymap.search.product_bounds import ProductAnswer, solve_products
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
-from polymap.search.run.certificate import certificate
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
 from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
@@ -230,7 +229,7 @@ def _divided(search: Search) -> Divided:
     best = found.best
     if found.status == "OPTIMAL" and best is not None:
         question = search.workload, search.arch, search.objective.text
-        found = replace(found, proof=partial(certificate, *question, best, search.rules))
+        found = replace(found, proof=partial(_certificate, *question, best, search.rules))
     return Divided(found, mappings, outcome)
 
 
@@ -286,6 +285,12 @@ def _left(search: Search, outcome: Outcome) -> tuple[Values, ...]:
         return (search.floors,)
     measure = measure_of(search.objective, search.workload, search.arch)
     return tuple(search.raised(measure.unscaled_values(bound)) for bound in outcome.left)
+
+
+def _certificate(workload: Workload, arch: Architecture, objective: str, best: Mapping, rules: Rules) -> str:
+    from polymap.search.run.certificate import certificate  # loads the checker, which takes a while
+
+    return certificate(workload, arch, objective, best, rules)
 
 
 def _accounted(found: SearchResult, count: Count) -> SearchResult:

@@ -21,7 +21,6 @@ from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
-from polymap.search.run.certificate import bound_certificate
 from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
@@ -110,7 +109,7 @@ class Search:
         if found is divided.result:
             return found
         mappings = found.best, divided.result.best
-        proof = partial(bound_certificate, self.workload, self.arch, self.objective.text, mappings, self.rules)
+        proof = partial(_bound_certificate, self.workload, self.arch, self.objective.text, mappings, self.rules)
         return replace(found, dividing=divided.result, proof=proof if found.best else None)
 
     def renewed(self, found: SearchResult, limits: Limits) -> Search:
@@ -248,3 +247,11 @@ def counted_space(size: SpaceSize | None, count: Count) -> SpaceCount:
     known = (None, None) if size is None else (size.syntactic, size.legal)
     infeasible = None if count.listed is None else count.infeasible
     return SpaceCount(*known, None, count.evaluated, count.pruned, count.listed, infeasible)
+
+
+def _bound_certificate(
+    workload: Workload, arch: Architecture, objective: str, mappings: tuple[Mapping | None, ...], rules: Rules
+) -> str:
+    from polymap.search.run.certificate import bound_certificate  # loads the checker, which takes a while
+
+    return bound_certificate(workload, arch, objective, mappings, rules)
