@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from polymap.ir import Mapping
-from polymap.search.any_size.engine import Entry, RegionOutcome, RegionSearch
-from polymap.search.any_size.node_costs import floats_suffice
 from polymap.search.any_size.tuning import TUNING, Tuning
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer
 from polymap.search.objective import Measure
 from polymap.search.problem import Goal, Objective, Problem
 from polymap.search.resources import Limits, Stop, Work
+
+if TYPE_CHECKING:
+    from polymap.search.any_size.engine import Entry, RegionOutcome
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
@@ -90,6 +92,9 @@ def solve_regions(
 
     def told(best: Mapping | None, value: Fraction | None, bound: int) -> None:
         report(best, value, measure.unscaled(bound))
+
+    from polymap.search.any_size.engine import RegionSearch  # searches over dividing tiles do without
+    from polymap.search.any_size.node_costs import floats_suffice
 
     if not floats_suffice(problem, measure):
         return AnySizeAnswer(first and first[0], Fraction(0), 0, 0)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import TYPE_CHECKING
 
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
@@ -17,7 +18,6 @@ from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, TreeClimber, can_be_annealed, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, Rules, clashes, parse_objective, rules_from_document
-from polymap.search.product_bounds import ProductAnswer, solve_products
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -27,7 +27,10 @@ from polymap.search.run.refuted import is_refuted
 from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
-from polymap.search.sibling_bounds import SiblingSearch, climb_structures
+
+if TYPE_CHECKING:
+    from polymap.search.product_bounds import ProductAnswer
+    from polymap.search.sibling_bounds import SiblingSearch
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
@@ -133,6 +136,8 @@ def refine_structures(search: Search) -> SearchResult | None:
         for place, one in enumerate(search.siblings):
             search.raise_floor(place, one.go_on(best[1] if best and not place else None, stop, search.limits.work))
         return None
+    from polymap.search.sibling_bounds import climb_structures  # searches over dividing tiles do without
+
     best = climb_structures(first, _climber(search, best), best, stop, search.limits.work, search.report)
     search.raise_floor(0, first.value)
     if best is None and first.value is None:
@@ -177,6 +182,8 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
     """Return the structures of siblings as each part of the objective bounds them."""
     if not search.siblings:
         measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
+        from polymap.search.sibling_bounds import SiblingSearch  # searches over dividing tiles do without
+
         search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
     return search.siblings
 
@@ -393,6 +400,8 @@ def _products(search: Search, measure: Measure, first: Known | None, report: Rep
 
     def clock() -> float:
         return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
+
+    from polymap.search.product_bounds import solve_products  # searches over dividing tiles do without
 
     question = search.problem, search.objective, measure
     return solve_products(*question, clock, search.limits.work, first, report, search.annealer(divide=False))

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from math import prod
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
@@ -25,7 +26,9 @@ from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
-from polymap.search.sibling_bounds import SiblingSearch
+
+if TYPE_CHECKING:
+    from polymap.search.sibling_bounds import SiblingSearch
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.report.text.answers import result_document
 from polymap.report.text.summary import no_answer_text, result_text
+from polymap.search import sibling_bounds
 from polymap.search.any_size import answers as any_search
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.heuristics.genome import genome_of_tree, genome_space, random_genome, tree_of_genome
@@ -138,7 +139,7 @@ def test_what_is_not_exhausted_is_called_a_time_out_only_at_a_limit(monkeypatch:
     floor = floor_of(OUTER, PAIR, parse_objective("energy", PAIR))
     wanted = {"limits": {"energy": floor}}  # no tree has so little: structures show it, else a walk over all of them
     assert explore(OUTER, PAIR, constraints=wanted, work_limit=500).status == "INFEASIBLE"
-    monkeypatch.setattr(run, "climb_structures", lambda *asked: asked[2])
+    monkeypatch.setattr(sibling_bounds, "climb_structures", lambda *asked: asked[2])
     monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
     monkeypatch.setattr(SiblingSearch, "value", floor)
     found = explore(OUTER, PAIR, constraints=wanted, work_limit=500)

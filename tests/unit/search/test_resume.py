@@ -13,6 +13,7 @@ from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.report.figures.history import history_figure, history_svg
+from polymap.search import product_bounds, sibling_bounds
 from polymap.search.any_size.engine import QueuedRegion, RegionOutcome, RegionSearch
 from polymap.search.any_size.regions import first_region
 from polymap.search.problem.problem import analyse
@@ -85,8 +86,8 @@ def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
 
     monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     # Structures and programs without windows say nothing here.
-    monkeypatch.setattr(run, "solve_products", lambda *_: None)
-    monkeypatch.setattr(run, "climb_structures", lambda *asked: asked[2])
+    monkeypatch.setattr(product_bounds, "solve_products", lambda *_: None)
+    monkeypatch.setattr(sibling_bounds, "climb_structures", lambda *asked: asked[2])
     monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
     monkeypatch.setattr(SiblingSearch, "value", None)
     monkeypatch.setattr(RegionSearch, "run", begun)
