@@ -34,7 +34,7 @@ def explore(
     workers: processes that share a long search; the value is the same for any number.
     memory_limit_mb: resident memory (of all processes, MB of 2^20 bytes) at which the search ends, as it does at the
     time limit.
-    work_limit: steps after which it ends: each structure or region bounded (once per bound), each node of a search
+    work_limit: steps after which it ends: each structure or program bounded (once per bound), each node of a search
     inside a structure, each mapping scored. `work` of the result counts them; the answer does not depend on the clock.
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
@@ -63,8 +63,9 @@ def search(
     from polymap.search.run import (
         Options,
         anneal_near_mappings,
-        bound_regions,
+        bound_products,
         bound_structures,
+        climb_to_the_end,
         enumerate_few_trees,
         read_question,
         refine_structures,
@@ -85,6 +86,7 @@ def search(
             enumerate_few_trees,  # tiles of any size: all trees of a small space
             refine_structures,  # else: what they prove structure by structure
             anneal_near_mappings,  # under rules, of orders and fronts: near the dividing answer
-            bound_regions,  # else: regions of tiles from the dividing answer on
+            bound_products,  # else, without windows: geometric programs over whole counts and tiles
+            climb_to_the_end,  # else: structures and mappings in turn until the limit
         )
     )

@@ -3,6 +3,7 @@ from polymap.search.heuristics.methods import draw_by_annealing as draw_by_annea
 from polymap.search.heuristics.polish import (
     Annealer as Annealer,
     DividingPolish as DividingPolish,
+    anneal_mappings as anneal_mappings,
     annealer_of as annealer_of,
     can_be_annealed as can_be_annealed,
 )

@@ -27,7 +27,7 @@ from polymap.search.heuristics.genome import (
 from polymap.search.heuristics.tuning import TUNING, Tuning
 from polymap.search.objective import Measure, exact_score, refusals
 from polymap.search.problem import Goal, Objective, Rules, narrowed
-from polymap.search.resources import Limits
+from polymap.search.resources import Limits, Stop, Work
 
 Worth = tuple[Fraction, Fraction]  # how far it is from a legal mapping that meets the rules; its value
 BrokenRules = Callable[[Mapping, Cost], int]
@@ -199,3 +199,23 @@ class DividingPolish:
             return None
         mapping, value = self._annealer.best
         return math.ceil(value / self._measure.unscaled(1)), CompletedMapping((), mapping)
+
+
+def anneal_mappings(
+    annealer: Annealer,
+    stop: Stop,
+    work: Work,
+    report: Callable[[Mapping, Fraction], None],
+    *,
+    until_found: bool,
+    tuning: Tuning = TUNING,
+) -> None:
+    """Walk over mappings until `stop` says so, or until one is found, else until enough are scored."""
+    done = 0
+    while not stop() and (annealer.best is None if until_found else done < tuning.annealed_without_bound):
+        some = tuning.annealed_at_once if work.left is None else min(tuning.annealed_at_once, work.left)
+        better = annealer.walk(some, stop)
+        work.add(some)
+        done += some
+        if better and annealer.best is not None:
+            report(*annealer.best)

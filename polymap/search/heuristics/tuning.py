@@ -30,6 +30,11 @@ class Tuning:
     drawn: int = 10
     """Random mappings of which the best begins a run (baselines.py)."""
 
+    annealed_at_once: int = 64
+    """Mappings between two reports where there are no bounds beside it."""
+    annealed_without_bound: int = 400
+    """Mappings that are scored where no bound tells how good they are."""
+
     # What a search over dividing tiles pays for it (search.py).
     free_steps: int = 100
     """Steps of a search before any mapping is paid."""

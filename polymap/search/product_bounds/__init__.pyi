@@ -1,5 +1,5 @@
 from polymap.search.product_bounds.answers import (
-    ProductAnswer as ProductAnswer,
+    ProductEngine as ProductEngine,
     bound_products as bound_products,
     solve_products as solve_products,
 )

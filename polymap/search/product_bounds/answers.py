@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, isfinite
+from math import ceil, isfinite, prod
 
 from polymap.ir import Mapping
-from polymap.search.any_size import ConvexBounds, RegionSearch, floats_suffice
-from polymap.search.heuristics import Annealer
-from polymap.search.objective import Measure
+from polymap.search.heuristics import TreeClimber
+from polymap.search.objective import Measure, exact_score
 from polymap.search.problem import Objective, Problem
+from polymap.search.product_bounds.orders import OrderMonomials, order_monomials
+from polymap.search.product_bounds.rounding import trees_near
 from polymap.search.product_bounds.search import Bounded, ProductSearch
-from polymap.search.resources import SearchCaches, Work
+from polymap.search.product_bounds.tuning import TUNING, Tuning
+from polymap.search.resources import Work
 
 Known = tuple[Mapping, Fraction]
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
-TRIED_PER_STEP = 2  # boxes near whose optimum mappings are tried
-TRIED_FIRST = 12  # orders of nodes near whose optimum mappings are tried first
-BETWEEN_LOOKS = 2000  # programs between two looks at what is gained
-LEAST_GAIN = 0.03  # of what is missing to the best value, from one look to the next
-ANNEALED_FIRST = 300  # mappings that are scored around the best of these
-ANNEALED_PER_STEP = 25  # and after each step
-FACTORS_TRIED = 3  # whole spatial factors near an optimum's
+MOST_BITS = 900  # of numbers that floats hold with room to spare
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +33,20 @@ class ProductAnswer:
     solved: int
 
 
+def floats_suffice(problem: Problem, measure: Measure) -> bool:
+    """Return whether all costs, and their products in the objective, are far from what floats cannot hold."""
+    weights = [int(w) for c in measure.components for rows in (c.read, c.write, c.held) for row in rows for w in row]
+    bits = prod(problem.extents).bit_length() + max((w.bit_length() for w in weights), default=0)
+    return max(2, measure.degree) * bits + 100 < MOST_BITS
+
+
+def _orders(problem: Problem, measure: Measure, tuning: Tuning = TUNING) -> OrderMonomials | None:
+    """Return the orders of nodes with their costs as monomials; None where there are no geometric programs."""
+    if not measure.is_linear or not floats_suffice(problem, measure):
+        return None
+    return order_monomials(problem, measure.components[0], tuning.most_orders)
+
+
 def solve_products(
     problem: Problem,
     objective: Objective,
@@ -45,23 +55,10 @@ def solve_products(
     work: Work,
     first: Known | None,
     report: Report,
-    annealer: Annealer | None = None,
+    climber: TreeClimber | None = None,
 ) -> ProductAnswer | None:
-    """Return the best mapping and a bound of all mappings; None where there are no geometric programs (windows, too
-    many orders of nodes, objectives that are not linear, numbers beyond floats), or no time for any.
-
-    clock: the share of the limit that is spent. first: the best mapping so far. annealer: looks for better
-    ones now and then.
-    """
-    if not measure.is_linear or not floats_suffice(problem, measure):
-        return None
-    trials = RegionSearch(problem, objective, measure, clock, first, work, annealer)
-    if trials.convex.orders is None:
-        return None
-    search = _ProductEngine(problem, measure, trials, report)
-    if not search.run():
-        return None
-    return ProductAnswer(trials.best, search.bound(), search.boxes.solved)
+    """Return what a search of its own says (ProductEngine.go_on)."""
+    return ProductEngine(problem, objective, measure).go_on(first, clock, work, report, climber)
 
 
 def bound_products(
@@ -72,12 +69,10 @@ def bound_products(
 
     Windows are covered on two levels without fan-outs.
     """
-    if not measure.is_linear or not floats_suffice(problem, measure):
+    orders = _orders(problem, measure)
+    if orders is None:
         return None
-    convex = ConvexBounds(problem, measure, SearchCaches())
-    if convex.orders is None:
-        return None
-    boxes = ProductSearch(convex)
+    boxes = ProductSearch(problem, orders)
     goal = float(best / measure.unscaled(1) - measure.fixed_energy)
     if not boxes.begin(goal, is_over):
         return None
@@ -92,64 +87,119 @@ def _value(measure: Measure, component: float) -> Fraction:
     return measure.unscaled(measure.value((max(0, ceil(component)),), 0))
 
 
-class _ProductEngine:
-    def __init__(self, problem: Problem, measure: Measure, trials: RegionSearch, report: Report) -> None:
-        self.problem = problem
-        self.measure = measure
-        self.trials = trials
-        self.boxes = ProductSearch(trials.convex)
-        self._report = report
-        self._tried: set[tuple[int, tuple[int, ...]]] = set()
+class ProductEngine:
+    """A search over boxes of mappings that can be ended and taken up again.
 
-    def run(self) -> bool:
-        """Search until the bound meets the best value, neither gets better, or time is up; return whether all mappings
-        are bounded."""
-        if not self.boxes.begin(self._goal(), self.trials.out_of_time):
-            return False
-        for _, _, one in sorted(self.boxes.queue)[:TRIED_FIRST]:
-            self._try(one)
-        self.trials.anneal(ANNEALED_FIRST)
-        looked, missing = self.boxes.solved, self._missing()
-        while not self.trials.out_of_time():
-            self._tell()
-            if self.boxes.solved > looked + BETWEEN_LOOKS:
-                if self._missing() > (1 - LEAST_GAIN) * missing:
+    best: the best mapping so far with its value. bound: what no mapping beats (None: nothing is left).
+    """
+
+    def __init__(self, problem: Problem, objective: Objective, measure: Measure, tuning: Tuning = TUNING) -> None:
+        self.problem, self.objective, self.measure, self.tuning = problem, objective, measure, tuning
+        self.best: Known | None = None
+        orders = _orders(problem, measure, tuning)
+        self._boxes = None if orders is None else ProductSearch(problem, orders)
+        self._has_begun = False
+        self._tried: set[tuple[int, tuple[int, ...]]] = set()
+        self._scored: set[Mapping] = set()
+
+    def go_on(
+        self,
+        first: Known | None,
+        clock: Callable[[], float],
+        work: Work,
+        report: Report,
+        climber: TreeClimber | None = None,
+    ) -> ProductAnswer | None:
+        """Return the best mapping and a bound of all mappings when they meet, neither gets better, or time is up; None
+        where there are no geometric programs (windows on more than two levels, too many orders of nodes, objectives
+        that are not linear, numbers beyond floats), or no time for any.
+
+        first: the best mapping so far. clock: the share of the limit that is spent. climber: looks for better mappings
+        from the best on.
+        """
+        if first is not None and (self.best is None or first[1] < self.best[1]):
+            self.best = first
+
+        def is_over() -> bool:
+            return clock() > 1 or work.is_spent()
+
+        boxes = self._boxes
+        if boxes is None or not self._begun(boxes, is_over, work, climber):
+            return None
+        looked, missing = boxes.solved, self._missing(boxes)
+        while not is_over():
+            self._tell(boxes, report)
+            if boxes.solved > looked + self.tuning.between_looks:
+                if self._missing(boxes) > (1 - self.tuning.least_gain) * missing:
                     break
-                looked, missing = self.boxes.solved, self._missing()
-            for _, _, one in self.boxes.queue[:TRIED_PER_STEP]:
-                self._try(one)
-            self.trials.anneal(ANNEALED_PER_STEP)
-            if not self.boxes.step(self._goal()):
+                looked, missing = boxes.solved, self._missing(boxes)
+            before = boxes.solved
+            self._try(boxes, [one for _, _, one in boxes.queue[: self.tuning.tried_per_step]], is_over, work)
+            self._climb(climber, self.tuning.rounds_per_step, is_over, work)
+            if not boxes.step(self._goal()):
                 break
+            work.add(boxes.solved - before)
+        return ProductAnswer(self.best, self._bound(boxes), boxes.solved)
+
+    def _begun(
+        self, boxes: ProductSearch, is_over: Callable[[], bool], work: Work, climber: TreeClimber | None
+    ) -> bool:
+        """Bound all orders and try mappings near their optima, once; return whether there was time for it."""
+        if self._has_begun:
+            return True
+        if not boxes.begin(self._goal(), is_over):
+            return False
+        self._has_begun = True
+        work.add(boxes.solved)
+        self._try(boxes, [one for _, _, one in sorted(boxes.queue)[: self.tuning.tried_first]], is_over, work)
+        self._climb(climber, self.tuning.rounds_first, is_over, work)
         return True
 
-    def _missing(self) -> float:
+    def _missing(self, boxes: ProductSearch) -> float:
         """Return how far the bound is below the best value."""
-        return max(0.0, self._goal() - self.boxes.bound)
+        return max(0.0, self._goal() - boxes.bound)
 
-    def bound(self) -> Fraction | None:
+    def _bound(self, boxes: ProductSearch) -> Fraction | None:
         """Return what no mapping beats; None where nothing is left."""
-        least = self.boxes.bound
-        if not isfinite(least):
-            return None
-        return _value(self.measure, least)
+        return _value(self.measure, boxes.bound) if isfinite(boxes.bound) else None
 
     def _goal(self) -> float:
         """Return the component that no box need exceed."""
-        best = self.trials.best
-        if best is None:
+        if self.best is None:
             return float("inf")
-        return float(best[1] / self.measure.unscaled(1) - self.measure.fixed_energy)
+        return float(self.best[1] / self.measure.unscaled(1) - self.measure.fixed_energy)
 
-    def _tell(self) -> None:
-        bound = self.bound()
+    def _tell(self, boxes: ProductSearch, report: Report) -> None:
+        bound = self._bound(boxes)
         if bound is not None:
-            self._report(*(self.trials.best or (None, None)), bound)
+            report(*(self.best or (None, None)), bound)
 
-    def _try(self, one: Bounded) -> None:
-        """Try mappings near the optimum of a box, once per order of nodes and factors."""
-        optimum = self.boxes.optimum(one)
-        key = optimum.number, tuple(round(c) for row in optimum.factors for c in row)
-        if key not in self._tried and one.bound < self._goal():
+    def _try(self, boxes: ProductSearch, of: Sequence[Bounded], is_over: Callable[[], bool], work: Work) -> None:
+        """Try mappings near the optima of boxes, once per order of nodes and factors."""
+        for one in of:
+            optimum = boxes.optimum(one)
+            key = optimum.number, tuple(round(c) for row in optimum.factors for c in row)
+            if key in self._tried or one.bound >= self._goal():
+                continue
             self._tried.add(key)
-            self.trials.try_optimum(optimum, FACTORS_TRIED)
+            for mapping in trees_near(self.problem, boxes.orders, optimum, self.tuning):
+                if mapping not in self._scored and not is_over():
+                    self._scored.add(mapping)
+                    self._offer(mapping)
+                    work.add()
+
+    def _offer(self, mapping: Mapping) -> None:
+        """Keep a mapping if it is better than the best and fits."""
+        score = exact_score(self.problem.workload, self.problem.arch, self.objective, mapping)
+        if score is not None and not score.excess and (self.best is None or score.value < self.best[1]):
+            self.best = mapping, score.value
+
+    def _climb(self, climber: TreeClimber | None, rounds: int, is_over: Callable[[], bool], work: Work) -> None:
+        """Look for better mappings near the best one."""
+        if climber is None or self.best is None or is_over():
+            return
+        climber.know(*self.best)
+        climber.walk(rounds, is_over)
+        work.add(rounds)
+        if climber.best is not None and climber.best[1] < self.best[1]:
+            self.best = climber.best

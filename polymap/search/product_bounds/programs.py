@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
-from polymap.search.any_size import OrderMonomials, Programs
 from polymap.search.problem import Problem
+from polymap.search.product_bounds.geometric import Programs
+from polymap.search.product_bounds.orders import OrderMonomials, most_siblings
 
 WIDER = 1e-7  # by which every set of logarithms is too large: its inside is never empty
 CLOSE = 0.01  # the first step away from the smallest tiles
@@ -52,11 +53,10 @@ class _Shape:
 class BoxPrograms:
     """Writes the geometric programs of boxes."""
 
-    def __init__(self, problem: Problem, orders: OrderMonomials, levels: Sequence[Sequence[int]]) -> None:
-        """levels: per order the levels of its nodes."""
+    def __init__(self, problem: Problem, orders: OrderMonomials) -> None:
         self.problem = problem
         self.orders = orders
-        self.levels = levels
+        self.levels = [[level for _, level in nodes] for nodes in orders.nodes]
         self.variables = orders.variables
         self.sizes = [prod(problem.arch.fanouts[f].size for f in one.fanouts) for one in problem.classes]
         self.tops = np.array([log(problem.extents[d]) for d in self.variables.dims])
@@ -80,9 +80,7 @@ class BoxPrograms:
                 most[at, place] = min(most[at, place], greatest)
         high = np.ones((len(problem.classes), len(problem.dims)), dtype=np.int64)
         for one, d in variables.factors:
-            fanouts = [problem.arch.fanouts[f] for f in problem.classes[one].fanouts]
-            siblings = prod(f.size for f in fanouts if f.may_spread(problem.dims[d]))
-            high[one, d] = min(siblings, problem.extents[d])
+            high[one, d] = min(most_siblings(problem, problem.classes[one], d), problem.extents[d])
         return Box(order, np.ones_like(high), high, least, most)
 
     def shape(self, order: int) -> _Shape:

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from math import exp, log
+from math import log
 
 import numpy as np
 
 from polymap.arithmetic import FloatArray
-from polymap.search.any_size import ConvexBounds, OrderOptimum, Solved, solve
+from polymap.search.problem import Problem
 from polymap.search.product_bounds.cuts import Cut, Gains, cuts_of, parts_of, score_of
+from polymap.search.product_bounds.geometric import Solved, solve
+from polymap.search.product_bounds.orders import OrderMonomials
 from polymap.search.product_bounds.programs import Box, BoxPrograms
+from polymap.search.product_bounds.rounding import OrderOptimum
 
 MARGIN = 1e-10  # relative, of the magnitudes that enter: floats are true to 1e-14
 AT_ONCE = 256  # programs that are solved between two looks at the clock
@@ -38,14 +41,11 @@ class Bounded:
 class ProductSearch:
     """Lower bounds of the first component of a measure of a problem that has geometric programs."""
 
-    def __init__(self, convex: ConvexBounds) -> None:
-        orders, tables = convex.orders, convex.tables
-        assert orders is not None
-        levels = [[tables.tensors[t].edges[e].level for t, e in order] for order, _ in orders.complete_orders]
+    def __init__(self, problem: Problem, orders: OrderMonomials) -> None:
         self.orders = orders
-        self.programs = BoxPrograms(tables.problem, orders, levels)
-        self._besides = orders.constants + tables.start[0]
-        self._magnitude = np.abs(orders.constants) + abs(tables.start[0])
+        self.programs = BoxPrograms(problem, orders)
+        self._besides = orders.constants + orders.start
+        self._magnitude = np.abs(orders.constants) + abs(orders.start)
         self._gains = Gains()
         self._serial = 0
         self._uncut = np.inf  # least bound of boxes that cannot be cut
@@ -142,7 +142,7 @@ class ProductSearch:
         return Bounded(box, bound, log_value, solved.points[at], solved.sensitivity[at])
 
     def optimum(self, one: Bounded) -> OrderOptimum:
-        """Return the point of a box's program as real tiles, factors and prices of capacities."""
+        """Return the point of a box's program as real tiles and factors."""
         variables, problem, order = self.programs.variables, self.programs.problem, one.box.order
         values = np.exp(one.point).tolist()
         tiles: list[tuple[float, ...]] = []
@@ -152,7 +152,4 @@ class ProductSearch:
         factors = [[1.0] * len(problem.dims) for _ in problem.classes]
         for (group, d), value in zip(variables.factors, values[variables.inner :], strict=True):
             factors[group][d] = value
-        multipliers = [0.0] * len(self.orders.room)
-        for level, sensitivity in zip(self.orders.limited, one.sensitivity.tolist(), strict=True):
-            multipliers[level] = sensitivity * exp(one.log_value) / self.orders.room[level]
-        return OrderOptimum(one.bound, order, tuple(tiles), tuple(tuple(row) for row in factors), tuple(multipliers))
+        return OrderOptimum(order, tuple(tiles), tuple(tuple(row) for row in factors))

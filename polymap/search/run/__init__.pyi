@@ -4,8 +4,9 @@ from polymap.search.run.options import Options as Options
 from polymap.search.run.result import Progress as Progress, SearchResult as SearchResult
 from polymap.search.run.stages import (
     anneal_near_mappings as anneal_near_mappings,
-    bound_regions as bound_regions,
+    bound_products as bound_products,
     bound_structures as bound_structures,
+    climb_to_the_end as climb_to_the_end,
     enumerate_few_trees as enumerate_few_trees,
     read_question as read_question,
     refine_structures as refine_structures,

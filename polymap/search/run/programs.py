@@ -25,8 +25,7 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
-from polymap.search.any_size import anneal_mappings
-from polymap.search.heuristics import Annealer
+from polymap.search.heuristics import Annealer, anneal_mappings
 from polymap.search.objective import objective_values, refusals
 from polymap.search.problem import Objective, Rules, divisors
 from polymap.search.resources import Work

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
-from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
-from polymap.search.heuristics import DividingPolish, TreeClimber, can_be_annealed, draw_by_annealing
-from polymap.search.objective import Measure, exact_score, measure_of, measure_under
+from polymap.search.enumeration import ExhaustiveResult
+from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, can_be_annealed, draw_by_annealing
+from polymap.search.objective import exact_score, measure_of, measure_under
 from polymap.search.problem import Goal, Rules, clashes, parse_objective, rules_from_document
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
@@ -29,7 +29,6 @@ from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
 
 if TYPE_CHECKING:
-    from polymap.search.product_bounds import ProductAnswer
     from polymap.search.sibling_bounds import SiblingSearch
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
@@ -108,11 +107,11 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
     if done is None:
         return None
     if done.best is not None:
-        space = replace(counted_space(search.size, Count(evaluated=done.evaluated)), distinct=done.distinct)
+        space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
         return search.closed((done.best,), (), space)
     if search.rules:
         return search.infeasible(_clashing(search, AnySize))
-    return search.infeasible((f"none of the {done.evaluated:,} legal loop trees is within the capacities",))
+    return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
 
 
 def bound_structures(search: Search) -> SearchResult | None:
@@ -127,36 +126,35 @@ def bound_structures(search: Search) -> SearchResult | None:
 
 
 def refine_structures(search: Search) -> SearchResult | None:
-    """Raise the floors structure by structure, best first, and look for mappings there; answer where they meet."""
+    """Raise the floors structure by structure, best first, and look for mappings there, for a part of the limit; answer
+    where they meet."""
     assert search.divided is not None
+    stop = search.limits.until(min(1, search.limits.share() + TUNING.structures_share))
+    if len(_siblings(search)) == 1:
+        return _refined(search, search.divided, stop)
     best = _best_known(search, search.divided)
-    share = min(1, search.limits.share() + TUNING.structures_share)
-    stop, first = search.limits if _is_last(search) else search.limits.until(share), _siblings(search)[0]
-    if len(search.siblings) > 1:
-        for place, one in enumerate(search.siblings):
-            search.raise_floor(place, one.go_on(best[1] if best and not place else None, stop, search.limits.work))
-        return None
+    for place, one in enumerate(search.siblings):
+        search.raise_floor(place, one.go_on(best[1] if best and not place else None, stop, search.limits.work))
+    return None
+
+
+def _refined(search: Search, divided: Divided, stop: Stop) -> SearchResult | None:
+    """Return the answer that structures and mappings looked for in turn give; None where `stop` says so before."""
     from polymap.search.sibling_bounds import climb_structures  # searches over dividing tiles do without
 
+    first, best = _siblings(search)[0], _best_known(search, divided)
     best = climb_structures(first, _climber(search, best), best, stop, search.limits.work, search.report)
     search.raise_floor(0, first.value)
     if best is None and first.value is None:
-        return search.infeasible(search.divided.result.clash)
+        return search.infeasible(divided.result.clash)
     if best is None or search.floors[0] < best[1]:
         return None
-    space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
-    return search.closed((best[0],), (), space)
-
-
-def _is_last(search: Search) -> bool:
-    """Return whether regions bound less than structures: along windows."""
-    has_window = any(term.is_window for term in search.problem.terms)
-    return has_window and has_region_bound(search.objective) and not search.rules
+    return search.closed((best[0],), (), counted_space(search.size, Count(evaluated=divided.outcome.nodes)))
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
-    """Answer, under rules and for objectives that regions do not bound, with the best that is near the dividing one."""
-    if has_region_bound(search.objective) and not search.rules:
+    """Answer, under rules, and of an order or a front, with the best that is near the dividing one."""
+    if search.objective.has_one_value and not search.rules:
         return None
     assert search.divided is not None
     mappings = _annealed(search, search.divided)
@@ -165,17 +163,46 @@ def anneal_near_mappings(search: Search) -> SearchResult | None:
     return found if found.best is not None else replace(found, clash=search.divided.result.clash)
 
 
-def bound_regions(search: Search) -> SearchResult:
-    """Answer with the best over tiles of any size, and what regions of tiles prove of it, from the dividing one on."""
+def bound_products(search: Search) -> SearchResult | None:
+    """Raise the floor by geometric programs, where no tensor is a window and cost is linear; answer where it meets the
+    best mapping."""
     assert search.divided is not None
-    found = _regions(search, search.divided)
-    if found.best is None and found.is_final:
-        return search.infeasible(search.divided.result.clash)
-    evaluated = search.divided.outcome.nodes + found.evaluated
-    space = counted_space(search.size, Count(evaluated=evaluated, pruned=found.pruned))
-    mapping = found.best or search.written()
-    left = ((max(search.floors[0], found.bound or search.floors[0]),),)
-    return search.closed(() if mapping is None else (mapping,), left, space)
+    if search.limits():
+        return None
+    from polymap.search.product_bounds import ProductEngine  # searches over dividing tiles do without
+
+    if search.products is None:
+        measure = measure_of(search.objective, search.workload, search.arch)
+        search.products = ProductEngine(search.problem, search.objective, measure)
+    begun, best, floor = search.limits.share(), _best_known(search, search.divided), search.floors[0]
+
+    def clock() -> float:
+        return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
+
+    def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
+        search.report(mapping, value, max(bound, floor))
+
+    found = search.products.go_on(best, clock, search.limits.work, report, _climber(search, best))
+    if found is None:
+        return None
+    if found.bound is not None:
+        search.raise_floor(0, found.bound)
+    if found.best is None or (found.bound is not None and search.floors[0] < found.best[1]):
+        return None
+    evaluated = search.divided.outcome.nodes + found.solved
+    return search.closed((found.best[0],), (), counted_space(search.size, Count(evaluated=evaluated)))
+
+
+def climb_to_the_end(search: Search) -> SearchResult:
+    """Answer with the best mapping over tiles of any size that is found until the limit, and what no mapping beats."""
+    assert search.divided is not None
+    found = _refined(search, search.divided, search.limits)
+    if found is not None:
+        return found
+    best = _best_known(search, search.divided)
+    mapping = best[0] if best else search.written()
+    space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
+    return search.closed(() if mapping is None else (mapping,), (search.floors,), space)
 
 
 def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
@@ -190,7 +217,7 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
 
 def _climber(search: Search, best: Known | None) -> TreeClimber | None:
     """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
-    if best is None or search.rules or not has_region_bound(search.objective):
+    if best is None or search.rules or not search.objective.has_one_value:
         return None
     if search.climber is None:
         question = search.workload, search.arch, search.objective
@@ -200,8 +227,9 @@ def _climber(search: Search, best: Known | None) -> TreeClimber | None:
 
 def _best_known(search: Search, divided: Divided) -> Known | None:
     """Return the best mapping that is known, with its exact value: of an order or a front its first part's."""
-    climber, regions = search.climber, search.regions
-    mappings = [divided.result.best, regions and regions.best, climber and climber.best and climber.best[0]]
+    climber, products = search.climber, search.products
+    found = [one.best[0] if one is not None and one.best is not None else None for one in (climber, products)]
+    mappings = [divided.result.best, *found]
     scored = [
         (score.value, number, mapping)
         for number, mapping in enumerate(mappings)
@@ -221,7 +249,7 @@ def _report_program_order(search: Search) -> None:
 
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-    alone = search.divides or not has_region_bound(search.objective)
+    alone = search.divides or not search.objective.has_one_value
     outcome = _solved(search, search.limits if alone else search.limits.dividing())
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     if outcome.left == () and not mappings:
@@ -279,7 +307,7 @@ def _solved(search: Search, limit: Stop) -> Outcome:
 
 def _dividing_polish(search: Search) -> DividingPolish | None:
     annealer = search.annealer(divide=True)
-    if annealer is None or not has_region_bound(search.objective):
+    if annealer is None or not search.objective.has_one_value:
         return None
     measure = measure_of(search.objective, search.workload, search.arch)
     windows = any(term.is_window for term in search.problem.terms)
@@ -318,9 +346,9 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
     return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
-def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
+def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
-    does not suffice, half of it is spent on a part of them, and the regions have the rest."""
+    does not suffice, half of it is spent on a part of them, and the bounds have the rest."""
     trees, work = size and size.legal, search.limits.work
     if trees is None or trees > TUNING.few_trees or search.objective.goal is Goal.PARETO or search.limits():
         return None
@@ -334,7 +362,7 @@ def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
         work.done = noted + walking.legal - before
         return search.limits() or (most is not None and walking.legal - before > most)
 
-    found = enumeration_answer(walking, is_over)
+    found = walking.go_on(is_over)
     work.done = noted + walking.legal - before
     return found
 
@@ -359,49 +387,3 @@ def _annealed(search: Search, divided: Divided) -> tuple[Mapping, ...]:
 
     anneal_mappings(annealer, search.limits, search.limits.work, report, until_found=best is None)
     return divided.mappings if annealer.best is None else (annealer.best[0],)
-
-
-def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
-    """Return what the search over regions of tiles of any size finds from the dividing answer on."""
-    floor = search.floors[0]
-
-    def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
-        search.report(mapping, value, max(bound, floor))
-
-    first = _best_known(search, divided)
-    if search.regions is None and search.limits():
-        return AnySizeAnswer(first and first[0], floor, 0, 0)  # no time to list the orders of nodes
-    measure = measure_of(search.objective, search.workload, search.arch)
-    products = _products(search, measure, first, report) if search.regions is None else None
-    if products is not None:
-        first = products.best
-        if first is not None and (products.bound is None or products.bound >= first[1]):
-            return AnySizeAnswer(first[0], first[1], products.solved, 0, is_final=True)
-    found = solve_regions(
-        search.problem,
-        search.objective,
-        measure,
-        search.limits,
-        first,
-        report,
-        search.annealer(divide=False),
-        search.regions,
-        floor,
-    )
-    if products is not None and products.bound is not None and found.bound is not None:
-        found = replace(found, bound=max(products.bound, found.bound), evaluated=found.evaluated + products.solved)
-    search.regions = found
-    return found
-
-
-def _products(search: Search, measure: Measure, first: Known | None, report: Report) -> ProductAnswer | None:
-    """Return what geometric programs over boxes of mappings find; None where there are none."""
-    begun = search.limits.share()
-
-    def clock() -> float:
-        return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
-
-    from polymap.search.product_bounds import solve_products  # searches over dividing tiles do without
-
-    question = search.problem, search.objective, measure
-    return solve_products(*question, clock, search.limits.work, first, report, search.annealer(divide=False))

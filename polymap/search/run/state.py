@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
-from polymap.search.any_size import AnySizeAnswer
 from polymap.search.dividing import Count, Outcome
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, TreeClimber, annealer_of
@@ -28,6 +27,7 @@ from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
 
 if TYPE_CHECKING:
+    from polymap.search.product_bounds import ProductEngine
     from polymap.search.sibling_bounds import SiblingSearch
 
 
@@ -60,7 +60,7 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size; siblings: bounds
+    drawn: of programs that the lattice search does not cover. walking, products: of tiles of any size; siblings: bounds
     of those, one per part of the objective. caches: what is remembered until there is an answer.
     """
 
@@ -77,7 +77,7 @@ class Search:
         self.divided: Divided | None = None
         self.size: SpaceSize | None = None
         self.drawn: Drawn | None = None
-        self.regions: AnySizeAnswer | None = None
+        self.products: ProductEngine | None = None
         self.siblings: tuple[SiblingSearch, ...] = ()
         self.climber: TreeClimber | None = None
         self.walking: Walking | None = None

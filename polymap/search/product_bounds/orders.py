@@ -15,39 +15,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import ceil, inf, log
+from math import ceil, inf, log, prod
 
 import numpy as np
 
 from polymap.arithmetic import FloatArray
-from polymap.search.any_size.monomials import Monomial, NodeMonomials, WindowChoice, WindowChoices
-from polymap.search.any_size.node_costs import CostTables
-from polymap.search.any_size.relaxation import State, capacities, first_states, joint_states
-from polymap.search.problem import Problem
+from polymap.search.dividing import zero_starts
+from polymap.search.objective import Component
+from polymap.search.problem import FanoutClass, Problem
+from polymap.search.product_bounds.holders import (
+    CompleteOrder,
+    HolderGraph,
+    Order,
+    State,
+    capacities,
+    holder_graph,
+    storage_orders,
+)
+from polymap.search.product_bounds.monomials import Monomial, NodeMonomials, WindowChoice, WindowChoices
 
-Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
-CompleteOrder = tuple[Order, State]  # and the joint state at its end
 Demand = tuple[int, int, int, int]  # number of a node, dim, the fewest and most indices of its tile
 Sums = list[tuple[float, FloatArray]]  # coefficients and exponents
-
-
-def storage_orders(tables: CostTables, most: int) -> tuple[CompleteOrder, ...] | None:
-    """Return every order of storage nodes with the joint state at its end; None where there are more than `most`."""
-    moves = dict(joint_states(tables))
-    found: list[CompleteOrder] = []
-
-    def grow(order: Order, state: State) -> Iterator[CompleteOrder]:
-        if all(table.final[s] is not None for table, s in zip(tables.tensors, state, strict=True)):
-            yield order, state
-        for tensor, number, after in moves[state]:
-            yield from grow((*order, (tensor, number)), after)
-
-    for first in first_states(tables):
-        for one in grow((), first):
-            found.append(one)
-            if len(found) > most:
-                return None
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +71,9 @@ class OrderMonomials:
     """P orders of nodes: logarithms and exponents of the terms of their costs [P, I], [P, I, n] and of the shares of
     R limited levels that they fill [P, R, J], [P, R, J, n] (-inf: no term), and constants of the costs [P].
 
-    limited: the levels. room: bits of every level. demands: per order (node, dim, least, most) of tiles: the programs
-    hold for these only, and those of all orders together for all mappings.
+    limited: the levels. room: bits of every level. nodes: per order the (tensor, level) of its nodes. start: what is
+    added to every chain. demands: per order (node, dim, least, most) of tiles: the programs hold for these only, and
+    those of all orders together for all mappings.
     """
 
     demands: tuple[tuple[Demand, ...], ...]
@@ -97,19 +86,22 @@ class OrderMonomials:
     uses: FloatArray
     limited: tuple[int, ...]
     room: tuple[float, ...]
+    nodes: tuple[tuple[tuple[int, int], ...], ...]
+    start: float
 
 
-def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonomials | None:
-    """Return the orders for a component of the tables' measure; None where there are more than `most`, a window, or a
-    cost that is no sum of monomials."""
-    orders = storage_orders(tables, most)
+def order_monomials(problem: Problem, component: Component, most: int) -> OrderMonomials | None:
+    """Return the orders for a component of a measure; None where there are more than `most`, a window, or a cost that
+    is no sum of monomials."""
+    graphs = tuple(holder_graph(problem, term) for term in problem.terms)
+    orders = storage_orders(graphs, most)
     if orders is None:
         return None
-    placed = window_placements(tables.problem, orders)
+    placed = window_placements(problem, orders)
     if placed is None or not placed or len(placed) > most:
         return None
     complete_orders = tuple(one for one, _ in placed)
-    builder = _MonomialBuilder(tables, component, max((len(order) for order, _ in complete_orders), default=0))
+    builder = _MonomialBuilder(problem, component, graphs, max((len(order) for order, _ in complete_orders), default=0))
     costs = [builder.costs(*one, windows) for one, windows in placed]
     sums = [one for one in costs if one is not None]
     if len(sums) < len(complete_orders):
@@ -131,7 +123,17 @@ def order_monomials(tables: CostTables, component: int, most: int) -> OrderMonom
         uses.reshape((*shape, builder.variables.count)),
         limited,
         builder.room,
+        tuple(
+            tuple((tensor, graphs[tensor].edges[edge].level) for tensor, edge in order) for order, _ in complete_orders
+        ),
+        -float(sum(zero_starts(term) * component.read[0][term.index] for term in problem.terms)),
     )
+
+
+def most_siblings(problem: Problem, one: FanoutClass, dim: int) -> int:
+    """Return how many siblings along a dim the fan-outs of a class have at most."""
+    fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
+    return prod(f.size for f in fanouts if f.may_spread(problem.dims[dim]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,19 +226,19 @@ def _term_arrays(sums: list[Sums], count: int) -> tuple[FloatArray, FloatArray]:
 
 
 class _MonomialBuilder:
-    def __init__(self, tables: CostTables, component: int, nodes: int) -> None:
-        self.tables = tables
-        self.problem = tables.problem
-        self.monomials = NodeMonomials(tables.problem, tables.measure.components[component])
+    def __init__(self, problem: Problem, component: Component, graphs: tuple[HolderGraph, ...], nodes: int) -> None:
+        self.problem = problem
+        self.graphs = graphs
+        self.monomials = NodeMonomials(problem, component)
         factors = tuple(
             (number, d)
-            for number, row in enumerate(tables.region.factors)
-            for d, factor in enumerate(row)
-            if factor.high > 1
+            for number, one in enumerate(problem.classes)
+            for d, extent in enumerate(problem.extents)
+            if min(extent, most_siblings(problem, one, d)) > 1
         )
-        dims = tuple(d for d, extent in enumerate(self.problem.extents) if extent > 1)
+        dims = tuple(d for d, extent in enumerate(problem.extents) if extent > 1)
         self.variables = Variables(nodes, dims, factors)
-        self.room = capacities(tables)
+        self.room = capacities(problem)
 
     def row(self, monomial: Monomial, at: int, level: int) -> FloatArray:
         """Return the exponents of a monomial of node `at` (-1: of none), which stands at the level."""
@@ -254,7 +256,7 @@ class _MonomialBuilder:
         found: Sums = []
         constant = 0.0
         for at, (tensor, number) in enumerate(order):
-            edge = self.tables.tensors[tensor].edges[number]
+            edge = self.graphs[tensor].edges[number]
             term = self.problem.terms[tensor]
             cost = self.monomials.node_cost(term, edge.parent, edge.levels, windows.choices if term.is_window else ())
             if cost is None:
@@ -263,7 +265,7 @@ class _MonomialBuilder:
             found += self._within(own, windows) if term.is_window else own
             constant += cost[1]
         for tensor, at_end in enumerate(state):
-            m = self.monomials.compute_cost(self.problem.terms[tensor], self.tables.tensors[tensor].holders[at_end])
+            m = self.monomials.compute_cost(self.problem.terms[tensor], self.graphs[tensor].holders[at_end])
             found += [(m.coefficient, self.row(m, -1, 0))] if m.coefficient else []
         return self._alike(found, windows), constant
 
@@ -290,7 +292,7 @@ class _MonomialBuilder:
         """Return what the nodes of a limited level hold, as a share of its room."""
         found: Sums = []
         for at, (tensor, number) in enumerate(order):
-            edge, term = self.tables.tensors[tensor].edges[number], self.problem.terms[tensor]
+            edge, term = self.graphs[tensor].edges[number], self.problem.terms[tensor]
             if edge.level == level:
                 share = term.tensor.bits / self.room[level]
                 held = self.monomials.footprint(term, share, windows.choices if term.is_window else ())

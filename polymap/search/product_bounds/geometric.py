@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
-from polymap.search.any_size.tuning import TUNING, Tuning
+from polymap.search.product_bounds.tuning import TUNING, Tuning
 
 RIDGE = 1e-10  # of the curvature, against rounding
 MARGIN = 1e-9  # of the logarithm; floats are wrong by some 1e-13

@@ -1,0 +1,206 @@
+"""Loop trees near the optimum of a geometric program: whole spatial factors, whole tiles, and the nodes around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, floor, log, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import FloatArray
+from polymap.ir import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.search.problem import Problem
+from polymap.search.product_bounds.orders import OrderMonomials
+from polymap.search.product_bounds.tuning import Tuning
+
+MOST_ROUNDED = 20_000  # choices of whole tiles that are looked at together
+ROUNDING = 1e-9  # of a level's share
+
+Row = tuple[int, ...]  # per dim
+Trips = tuple[Row, ...]  # iterations of spatial loops per fan-out and dim
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOptimum:
+    """A point near the optimum of an order of nodes. tiles: real ones per node, of all siblings together. factors: real
+    ones [class][dim]."""
+
+    number: int
+    tiles: tuple[tuple[float, ...], ...]
+    factors: tuple[tuple[float, ...], ...]
+
+
+def trees_near(problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, tuning: Tuning) -> Iterator[Mapping]:
+    """Yield loop trees near an optimum: for the nearest whole factors the cheapest whole tiles that seem to fit."""
+    nodes = orders.nodes[optimum.number]
+    for trips in _trips_near(problem, optimum, tuning):
+        for tiles in _tiles_near(problem, orders, optimum, trips, tuning):
+            yield Mapping(tuple(_tree(problem, nodes, tiles, trips)))
+
+
+def _trips_near(problem: Problem, optimum: OrderOptimum, tuning: Tuning) -> list[Trips]:
+    """Return trip counts near an optimum's factors that the fan-outs can have, the nearest first."""
+    low, high = 1 - tuning.factor_spread, 1 + tuning.factor_spread
+    choices: list[list[tuple[float, Row, dict[int, Row]]]] = []
+    for one, row in zip(problem.classes, optimum.factors, strict=True):
+        near = [[n for n in range(floor(c * low), ceil(c * high) + 1) if n >= 1] for c in row]
+        far = sorted((sum(abs(log(n / c)) for n, c in zip(trips, row, strict=True)), trips) for trips in product(*near))
+        shared = ((distance, trips, _shares(problem, one.fanouts, trips)) for distance, trips in far)
+        choices.append([(d, t, s) for d, t, s in shared if s is not None][: tuning.factors_listed])
+    plans = sorted(
+        (sum(d for d, _, _ in plan), tuple(t for _, t, _ in plan), number)
+        for number, plan in enumerate(zip(*choices, strict=False))
+    )
+    found: list[Trips] = []
+    for _, _, number in plans[: tuning.factors_tried]:
+        rows = {fanout: row for choice in choices for fanout, row in choice[number][2].items()}
+        found.append(tuple(rows[f] for f in range(len(problem.arch.fanouts))))
+    return found if problem.classes else [()]
+
+
+def _shares(problem: Problem, fanouts: Sequence[int], trips: Row) -> dict[int, Row] | None:
+    """Return trip counts per fan-out of a class whose products are these; None where there are none."""
+    left = {f: problem.arch.fanouts[f].size for f in fanouts}
+    rows = {f: [1] * len(trips) for f in fanouts}
+    for d in sorted(range(len(trips)), key=lambda d: (-trips[d], d)):
+        free = [f for f in fanouts if problem.arch.fanouts[f].may_spread(problem.dims[d])]
+        shares = next(
+            (
+                one
+                for one in product(*([n for n in range(1, left[f] + 1) if trips[d] % n == 0] for f in free))
+                if prod(one) == trips[d]
+            ),
+            None,
+        )
+        if shares is None:
+            return None
+        for f, share in zip(free, shares, strict=True):
+            rows[f][d] = share
+            left[f] //= share
+    return {f: tuple(row) for f, row in rows.items()}
+
+
+def _tiles_near(
+    problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, trips: Trips, tuning: Tuning
+) -> list[tuple[Row, ...]]:
+    """Return whole tiles of one instance [node][dim] near an optimum's that fit, about the cheapest first."""
+    outside = _outside(problem, [level for _, level in orders.nodes[optimum.number]], trips)
+    places: list[list[int]] = []  # [node][dim], the number of a tile: nodes with nearly the same share one
+    sizes: list[Row] = []
+    for node, tile in enumerate(optimum.tiles):
+        row: list[int] = []
+        for d, extent in enumerate(problem.extents):
+            alike = node and optimum.tiles[node - 1][d] <= tile[d] * tuning.same_tile_ratio
+            if alike and outside[node][d] == outside[node - 1][d]:
+                row.append(places[-1][d])
+                continue
+            row.append(len(sizes))
+            sizes.append(_sizes_near(-(-extent // outside[node][d]), tile[d] / outside[node][d]))
+        places.append(row)
+    while prod(len(one) for one in sizes) > MOST_ROUNDED:
+        longest = max(range(len(sizes)), key=lambda i: (len(sizes[i]), i))
+        sizes[longest] = sizes[longest][:-1]
+    grid = np.array(list(product(*sizes)), dtype=np.int64).reshape(-1, len(sizes))
+    tiles = grid[:, np.array(places, dtype=np.intp).reshape(-1, len(problem.dims))]  # [choice, node, dim]
+    around = np.array(outside, dtype=np.int64).reshape(-1, len(problem.dims))
+    cost, used = _costs_and_uses(problem, orders, optimum.number, tiles, around, trips)
+    whole = tiles * around
+    nested = (whole[:, 1:] < whole[:, :-1] + around[1:]).all(axis=(1, 2))
+    fits = np.flatnonzero(nested & (used <= 1 + ROUNDING))
+    best = fits[np.argsort(cost[fits], kind="stable")][: tuning.rounded_tiles]
+    return [tuple(tuple(row) for row in tiles[k].tolist()) for k in best]
+
+
+def _outside(problem: Problem, levels: Sequence[int], trips: Trips) -> list[Row]:
+    """Return per node the iterations of the spatial loops around it, by dim."""
+    classes = problem.classes
+    return [
+        tuple(
+            prod(trips[f][d] for one in classes if one.below <= level for f in one.fanouts)
+            for d in range(len(problem.dims))
+        )
+        for level in levels
+    ]
+
+
+def _costs_and_uses(
+    problem: Problem,
+    orders: OrderMonomials,
+    number: int,
+    tiles: NDArray[np.int64],
+    outside: NDArray[np.int64],
+    trips: Trips,
+) -> tuple[FloatArray, FloatArray]:
+    """Return per choice of tiles [choice, node, dim] about what an order costs, and the share of the fullest level."""
+    dims, variables = list(orders.variables.dims), orders.variables
+    whole = np.minimum(tiles * outside, np.array(problem.extents, dtype=np.int64))
+    extents = np.array(problem.extents, dtype=np.int64)
+    shares = extents / -(-extents // whole)  # indices per visit
+    logs = np.zeros((2, len(tiles), variables.count))
+    for at, sizes in enumerate((shares, tiles * outside)):
+        logs[at, :, : tiles.shape[1] * len(dims)] = np.log(sizes[:, :, dims]).reshape(len(tiles), -1)
+    for place, (one, d) in enumerate(variables.factors):
+        logs[:, :, variables.inner + place] = log(prod(trips[f][d] for f in problem.classes[one].fanouts))
+    cost = np.exp(orders.log_costs[number] + logs[0] @ orders.costs[number].T).sum(axis=1)
+    uses = np.einsum("rjn,kn->krj", orders.uses[number], logs[1])
+    used = np.exp(orders.log_uses[number] + uses).sum(axis=2).max(axis=1, initial=0.0)
+    return cost, used
+
+
+def _sizes_near(extent: int, tile: float) -> Row:
+    """Return whole tiles near a real one: equal shares of the extent, and the next ones."""
+    visits = extent / max(1.0, min(tile, float(extent)))
+    shares = {-(-extent // max(1, v)) for v in (floor(visits) - 1, floor(visits), ceil(visits), ceil(visits) + 1)}
+    near = {min(extent, max(1, n)) for n in (floor(tile), ceil(tile))}
+    return tuple(sorted({n for n in shares if 1 <= n <= extent} | near))
+
+
+def _tree(
+    problem: Problem, nodes: Sequence[tuple[int, int]], tiles: Sequence[Row], trips: Trips
+) -> Iterator[MappingNode]:
+    """Yield the nodes of the tree; spatial loops stand right above the first node of the levels below them."""
+    now = list(problem.extents)
+    groups = sorted({one.below for one in problem.classes})
+    for (tensor, level), tile in zip(nodes, tiles, strict=True):
+        while groups and groups[0] <= level:
+            yield from _group_loops(problem, groups.pop(0), now, _whole(problem, level, groups, tile, trips), trips)
+        yield from _temporal_loops(problem, now, tile, problem.terms[tensor].dims)
+        yield Storage(problem.arch.levels[level].name, (problem.terms[tensor].tensor.name,))
+    while groups:
+        yield from _group_loops(problem, groups.pop(0), now, [1] * len(now), trips)
+    yield from _temporal_loops(problem, now, [1] * len(now), frozenset())
+    yield Compute(problem.workload.statements[0].name)
+
+
+def _whole(problem: Problem, level: int, groups: Sequence[int], tile: Row, trips: Trips) -> list[int]:
+    """Return a tile of a node with what its siblings below groups of fan-outs that come later take."""
+    later = [f for one in problem.classes if one.below in groups and one.below <= level for f in one.fanouts]
+    return [size * prod(trips[f][d] for f in later) for d, size in enumerate(tile)]
+
+
+def _temporal_loops(
+    problem: Problem, now: list[int], tile: Sequence[int], own: frozenset[str]
+) -> Iterator[MappingNode]:
+    """Yield temporal loops down to a tile: those over dims of the tensor outside, the others inside."""
+    for d in sorted(range(len(now)), key=lambda d: problem.dims[d] not in own):
+        if tile[d] < now[d]:
+            now[d] = tile[d]
+            yield Temporal(problem.dims[d], tile[d])
+
+
+def _group_loops(
+    problem: Problem, below: int, now: list[int], inside: Sequence[int], trips: Trips
+) -> Iterator[MappingNode]:
+    """Yield the temporal loops down to what the siblings take together, then the spatial loops."""
+    fanouts = [f for one in problem.classes if one.below == below for f in one.fanouts]
+    whole = [min(now[d], inside[d] * prod(trips[f][d] for f in fanouts)) for d in range(len(now))]
+    yield from _temporal_loops(problem, now, whole, frozenset())
+    for f in fanouts:
+        for d in range(len(now)):
+            tile = -(-now[d] // trips[f][d])
+            if tile < now[d]:
+                now[d] = tile
+                yield Spatial(problem.dims[d], tile, problem.arch.fanouts[f].name)

@@ -1,0 +1,55 @@
+"""How much the search over geometric programs tries: numbers that change its speed and its gaps, never what is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of one search, chosen by the products of benchmarks/any_size.py together, not swept one by one."""
+
+    # Geometric programs.
+    most_orders: int = 2000
+    """Orders of storage nodes that are listed: with more there are no programs."""
+    first_weight: float = 4.0
+    """Of the objective against the barrier, at first."""
+    last_weight: float = 1e7
+    """The same, at last: the duality gap is about the number of constraints over it."""
+    weight_growth: float = 12.0
+    """Of the weight from one barrier to the next."""
+    newton_steps: int = 12
+    """Per weight, at most."""
+    step_halvings: int = 30
+    """Per Newton step, at most."""
+    least_decrement: float = 1e-9
+    """A Newton decrement that counts as none."""
+
+    # Mappings near the optimum of a box.
+    tried_first: int = 12
+    """Orders of nodes near whose optimum mappings are tried first."""
+    tried_per_step: int = 2
+    """Boxes near whose optimum mappings are tried between two cuts."""
+    factors_tried: int = 3
+    """Whole spatial factors near an optimum's."""
+    factor_spread: float = 0.25
+    """Whole factors lie within this part of the optimum's,"""
+    factors_listed: int = 200
+    """of which the nearest so many per class are looked at."""
+    rounded_tiles: int = 4
+    """Choices of whole tiles that are scored around those of an optimum."""
+    same_tile_ratio: float = 1.02
+    """Nodes whose tiles are closer than this share one."""
+    rounds_first: int = 12
+    """Of climbing from the best of the first mappings,"""
+    rounds_per_step: int = 1
+    """and after each step."""
+
+    # When to end.
+    between_looks: int = 2000
+    """Programs between two looks at what is gained."""
+    least_gain: float = 0.03
+    """Of what is missing to the best value, from one look to the next."""
+
+
+TUNING = Tuning()
