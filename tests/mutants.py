@@ -64,10 +64,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         PROPERTY + "test_closed_form_chains.py",
     ),
     "polymap/search": (UNIT + "search",),
-    "polymap/search/any_size": (
-        UNIT + "search/test_geometric.py", REFEREE + "test_any_tiles.py", UNIT + "search/test_phases.py",
-        UNIT + "search/test_resume.py", PROPERTY + "test_long_numbers.py",
-    ),
     "polymap/search/dividing": (
         UNIT + "search/dividing", UNIT + "search/test_dividing_bounds.py",
         UNIT + "search/test_windows.py", UNIT + "search/test_apart.py",

@@ -31,7 +31,7 @@ ROWS = (
     ("sampling",),
     ("codegen.execute", "search.run"),
     ("search.product_bounds",),
-    ("codegen", "search.any_size", "search.sibling_bounds"),
+    ("codegen", "search.sibling_bounds"),
     ("codegen.native", "search.heuristics"),
     ("codegen.faithful", "search.dividing", "search.enumeration"),
     ("codegen.lower", "search.objective"),
@@ -255,8 +255,8 @@ def test_counters_share_no_code(one: str, other: str) -> None:
 def test_the_enumeration_stands_apart_from_the_search() -> None:
     reached = inner_imports("polymap.search.enumeration.trees", "polymap.search.")
     assert all(name.startswith("polymap.search.enumeration.") for name in reached)
-    # Both engines are compared with it; small spaces are walked by it (any_size.answers), and say so.
-    for engine in ("dividing.engine", "any_size.engine", "run.certificate"):
+    # Both engines are compared with it; small spaces are walked by it (run.stages), and say so.
+    for engine in ("dividing.engine", "product_bounds.answers", "run.certificate"):
         assert not reached & inner_imports(f"polymap.search.{engine}", "polymap.search.")
 
 

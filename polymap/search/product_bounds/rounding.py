@@ -103,7 +103,8 @@ def _tiles_near(
     while prod(len(one) for one in sizes) > MOST_ROUNDED:
         longest = max(range(len(sizes)), key=lambda i: (len(sizes[i]), i))
         sizes[longest] = sizes[longest][:-1]
-    grid = np.array(list(product(*sizes)), dtype=np.int64).reshape(-1, len(sizes))
+    choices = list(product(*sizes))
+    grid = np.array(choices, dtype=np.int64).reshape(len(choices), len(sizes))
     tiles = grid[:, np.array(places, dtype=np.intp).reshape(-1, len(problem.dims))]  # [choice, node, dim]
     around = np.array(outside, dtype=np.int64).reshape(-1, len(problem.dims))
     cost, used = _costs_and_uses(problem, orders, optimum.number, tiles, around, trips)

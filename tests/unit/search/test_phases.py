@@ -16,14 +16,10 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.report.text.answers import result_document
 from polymap.report.text.summary import no_answer_text, result_text
 from polymap.search import sibling_bounds
-from polymap.search.any_size import answers as any_search
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.heuristics.genome import genome_of_tree, genome_space, random_genome, tree_of_genome
 from polymap.search.objective.floors import floor_of
-from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
-from polymap.search.problem.problem import analyse
-from polymap.search.resources.limits import Limits
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.run import stages as run
 from polymap.search.run.options import TUNING
@@ -155,13 +151,7 @@ def test_the_different_costs_of_a_walked_space_are_counted() -> None:
     assert (found.space.distinct, found.space.legal) == (walked.distinct, walked.legal)
 
 
-def test_a_resumed_search_ends_the_dividing_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*asked: object) -> any_search.AnySizeAnswer:
-        first = asked[4]
-        assert isinstance(first, tuple)
-        return any_search.AnySizeAnswer(first[0], Fraction(0), 0, 0)
-
-    monkeypatch.setattr(run, "solve_regions", nothing)
+def test_a_resumed_search_ends_the_dividing_phase() -> None:
     whole = explore(GEMM, TWO, tiles="divide")
     assert whole.status == "OPTIMAL"
     found = explore(GEMM, TWO, work_limit=4)
@@ -252,14 +242,11 @@ def test_a_tree_of_a_genome_is_read_back(divide: bool) -> None:  # the parameter
 @pytest.mark.parametrize(
     "objective", ["energy", *(pytest.param(product, marks=pytest.mark.slow) for product in ("edp", "ed2p"))]
 )
-def test_regions_of_huge_programs_are_bounded_below_every_mapping_that_is_found(
+def test_huge_programs_are_bounded_below_every_mapping_that_is_found(
     text: str, sizes: dict[str, int], objective: str
 ) -> None:
     workload, arch = einsum(text, sizes=sizes), load_arch("eyeriss_like")
-    goal, problem = parse_objective(objective, arch), analyse(workload, arch)
-    limits = Limits(Ticks(), 10**9, Memory(None), 20)
-    measure = measure_of(goal, workload, arch)
-    found = any_search.solve_regions(problem, goal, measure, limits, None, lambda *_: None)
+    found = explore(workload, arch, objective, work_limit=60)
     assert found.bound is not None
     assert found.bound >= 0
     if found.best is not None:

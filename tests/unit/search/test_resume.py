@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,10 +14,8 @@ from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.report.figures.history import history_figure, history_svg
-from polymap.search import product_bounds, sibling_bounds
-from polymap.search.any_size.engine import QueuedRegion, RegionOutcome, RegionSearch
-from polymap.search.any_size.regions import first_region
-from polymap.search.problem.problem import analyse
+from polymap.search import sibling_bounds
+from polymap.search.product_bounds.search import ProductSearch
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.run import stages as run
 from polymap.search.run.options import TUNING
@@ -70,36 +69,28 @@ def test_a_search_that_is_resumed_never_gets_worse_and_ends_at_the_same_answer(
     assert last.resume() is last
 
 
-def test_a_search_over_tiles_of_any_size_goes_on_with_the_regions_that_are_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    region = QueuedRegion(first_region(analyse(GEMM, TWO)), None, (0.0,), 0, (0.0,), (0.0,), 1.0)
-    left = [(2, 0, region), (3, -1, region)]
-    seen: list[object] = []
-
-    def begun(self: RegionSearch, _report: object) -> RegionOutcome:
-        return RegionOutcome(self.best, 2, 5, 1, tuple(left))
-
-    def gone_on(self: RegionSearch, queue: list[tuple[int, int, QueuedRegion]], _report: object) -> RegionOutcome:
-        seen.append((self.best, queue))
-        return RegionOutcome(self.best, None, 7, 2)
-
+def test_programs_go_on_with_the_boxes_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
-    # Structures and programs without windows say nothing here.
-    monkeypatch.setattr(product_bounds, "solve_products", lambda *_: None)
-    monkeypatch.setattr(sibling_bounds, "climb_structures", lambda *asked: asked[2])
+    monkeypatch.setattr(sibling_bounds, "climb_structures", lambda *asked: asked[2])  # structures say nothing here
     monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
     monkeypatch.setattr(SiblingSearch, "value", None)
-    monkeypatch.setattr(RegionSearch, "run", begun)
-    monkeypatch.setattr(RegionSearch, "go_on", gone_on)
-    first = search(GEMM, TWO, "energy", "any", time_limit_s=60)
-    assert first.status == "FEASIBLE"
-    assert first.best is not None
-    monkeypatch.setattr(run, "solve", lambda *_, **__: pytest.fail("began anew"))
-    after = first.resume(60)
-    assert (after.status, after.value) == ("OPTIMAL", first.value)
-    assert after.space.evaluated - first.space.evaluated == 7 - 5
-    assert seen == [((first.best, first.value), left)]
+    begun: list[object] = []
+    begin = ProductSearch.begin
+
+    def noted(self: ProductSearch, goal: float, is_over: Callable[[], bool]) -> bool:
+        begun.append(self)
+        return begin(self, goal, is_over)
+
+    monkeypatch.setattr(ProductSearch, "begin", noted)
+    found = search(GEMM, TWO, "energy", "any", time_limit_s=60, work_limit=60)
+    for _ in range(10):
+        if found.status == "OPTIMAL":
+            break
+        more = found.resume(60, work_limit=200)
+        assert (more.bound or 0) >= (found.bound or 0)
+        found = more
+    assert len(begun) == 1
+    assert found.value is not None
 
 
 @pytest.mark.slow
