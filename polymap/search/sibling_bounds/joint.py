@@ -260,10 +260,12 @@ class JointSearch:
     def _children(self, relaxed: _Relaxed, part: Part) -> list[Part]:
         """Return what a part is split into: halves by bits where its relaxed chain overfills a level, finer cells, or
         halves by how evenly siblings share; none where the chain is exact."""
+        finer = self._finer(relaxed.places, part.axes)
+        if finer is not None and max(map(_cells, finer)) <= MANY_CELLS:
+            return [replace(part, axes=finer)]
         split = self._split(relaxed)
         if split is not None:
             return [replace(part, ranges=(*part.ranges, half)) for half in split]
-        finer = self._finer(relaxed.places, part.axes)
         if finer is not None:
             return [replace(part, axes=finer)]
         orders = self._by_order(relaxed.chain, part)
