@@ -211,7 +211,9 @@ def _joined(axes: list[dict[str, int]], extents: dict[str, int]) -> IndexGroup:
             totals[dim] = totals.get(dim, 0) + factor * coefficient
         # Differences of two elements lie within +-reach, so a factor above twice that keeps axes apart.
         factor *= 4 * reach + 3
-    ordered = [dim for dim in extents if dim in totals]
+    # A dim of one index moves nothing: a window of 1 x 1 is an ordinary axis.
+    moving = {dim for dim in totals if extents[dim] > 1} or {next(iter(totals))}
+    ordered = [dim for dim in extents if dim in moving]
     return IndexGroup(tuple(ordered), tuple(totals[dim] for dim in ordered))
 
 

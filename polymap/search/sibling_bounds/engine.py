@@ -7,7 +7,7 @@ mapping.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from heapq import heappop, heappush
 from math import inf
@@ -18,22 +18,23 @@ from polymap.search.objective import Measure
 from polymap.search.problem import Problem
 from polymap.search.resources import Stop, Work
 from polymap.search.sibling_bounds.box_trees import BoxTrees, Chunk
-from polymap.search.sibling_bounds.joint import ChainNode, refine
+from polymap.search.sibling_bounds.joint import ChainNode, StructureBound
 from polymap.search.sibling_bounds.single_tensor import Counts
 from polymap.search.sibling_bounds.tensor_costs import least_components
 
 _AT_ONCE = 512  # boxes that are cut together
-_EFFORTS = (1, 6, 40)  # rounds of a structure's refinements, one after the other
+_EFFORTS = (1, 6, 20)  # rounds of a structure's refinements, one after the other; the last goes on
 
 
 @dataclass(frozen=True, slots=True)
 class SingleStructure:
-    """A structure of its own: the sibling counts [class][dim], how often its bound was refined, and the chain of nodes
-    that the last refinement relaxed to."""
+    """A structure of its own: the sibling counts [class][dim], how often its bound was refined, the chain of nodes that
+    the last refinement relaxed to, and what refines it (None: nothing did yet)."""
 
     counts: Counts
     refined: int = 0
     chain: tuple[ChainNode, ...] = ()
+    bounds: StructureBound | None = field(default=None, compare=False, repr=False)
 
 
 # Bound, how much is left to do (what is finest comes first among equals), serial number, boxes or a structure.
@@ -110,7 +111,7 @@ class SiblingSearch:
     def _is_done(self, item: Chunk | SingleStructure, *, refined: bool) -> bool:
         """Return whether nothing more is to be done with an item of the queue."""
         if isinstance(item, SingleStructure):
-            return not refined or item.refined == len(_EFFORTS)
+            return not refined or (item.bounds is not None and item.bounds.is_final)
         return item.is_final and not (refined and self._trees.is_exact)
 
     def _counts(self, chunk: Chunk, place: int = 0) -> Counts:
@@ -121,9 +122,11 @@ class SiblingSearch:
     def _refine(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> None:
         """Queue a structure with a better bound, unless nothing of it fits."""
         goal = None if best is None else int(best / self.measure.unscaled(1))
-        found = refine(self.problem, self.measure, item.counts, goal, _EFFORTS[item.refined], stop)
+        bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts)
+        found = bounds.go_on(goal, _EFFORTS[min(item.refined, len(_EFFORTS) - 1)], stop)
         if found.bound is not None:
-            self._push(max(bound, found.bound), replace(item, refined=item.refined + 1, chain=found.chain))
+            refined = item.refined + 1
+            self._push(max(bound, found.bound), SingleStructure(item.counts, refined, found.chain, bounds))
 
     def _push_boxes(self, chunk: Chunk) -> None:
         """Bound the boxes of a chunk and queue those where something fits."""

@@ -73,11 +73,25 @@ Ranges = tuple[BitRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class _Place:
+    """A cell where a chain stands: its unit, the least and the largest sizes, and the dims along which they matter.
+    group: of fan-outs that it crosses there (None: there is a node)."""
+
+    unit: int
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    dims: tuple[int, ...]
+    group: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Relaxed:
-    """The least cost over chains, a chain that has it, and per level the least bits that it holds per tensor."""
+    """The least cost over chains, a chain that has it, the cells of its nodes and of where it crosses groups of
+    fan-outs, and per level the least bits that it holds per tensor."""
 
     cost: float
     chain: tuple[ChainNode, ...]
+    places: tuple[_Place, ...]
     bits: tuple[dict[int, tuple[float, float]], ...]
 
 
@@ -93,23 +107,40 @@ def refine(
 
     incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
     """
-    structure = JointStructure(problem, counts) if _suits(problem, measure) else None
-    if structure is None or structure.entries(structure.first_axes()) > MOST_ENTRIES:
-        box = one_box(problem, *sibling_ranges(problem, counts))
-        return JointBound(least_components(problem, measure, box).values(measure)[0], ())
-    parts: list[int] = []
-    chain: tuple[ChainNode, ...] = ()
-    for number, component in enumerate(measure.components):
+    return StructureBound(problem, measure, counts).go_on(incumbent, limit, stop)
+
+
+class StructureBound:
+    """The bound of one structure, which rises with the rounds of refinement.
+
+    is_final: whether further rounds would not change it.
+    """
+
+    def __init__(self, problem: Problem, measure: Measure, counts: Counts) -> None:
+        self.problem, self.measure, self.counts = problem, measure, counts
+        structure = JointStructure(problem, counts) if _suits(problem, measure) else None
+        if structure is None or structure.entries(structure.first_axes()) > MOST_ENTRIES:
+            self._structure, self._searches = None, list[JointSearch]()
+        else:
+            self._structure = structure
+            self._searches = [JointSearch(structure, component) for component in measure.components]
+        self.is_final = not self._searches
+
+    def go_on(self, incumbent: int | None, rounds: int, stop: Stop) -> JointBound:
+        """Return the bound after at most so many further rounds per component."""
+        if self._structure is None:
+            box = one_box(self.problem, *sibling_ranges(self.problem, self.counts))
+            return JointBound(least_components(self.problem, self.measure, box).values(self.measure)[0], ())
         goal = None
-        if incumbent is not None and measure.is_linear:
-            goal = incumbent - measure.fixed_energy
-        found = JointSearch(structure, component).run(goal, limit, stop)
-        if found is None:
+        if incumbent is not None and self.measure.is_linear:
+            goal = incumbent - self.measure.fixed_energy
+        found = [search.run(goal, rounds, stop) for search in self._searches]
+        self.is_final = all(search.is_final for search in self._searches)
+        if any(each is None for each in found):
             return JointBound(None, ())
-        parts.append(found[0])
-        chain = found[1] if number == 0 else chain
-    cycles = int(structure.loads.counts.cycles()[0])
-    return JointBound(measure.value(tuple(parts), cycles), chain)
+        parts, chains = zip(*(each for each in found if each is not None), strict=True)
+        cycles = int(self._structure.loads.counts.cycles()[0])
+        return JointBound(self.measure.value(parts, cycles), chains[0])
 
 
 def _suits(problem: Problem, measure: Measure) -> bool:
@@ -190,27 +221,32 @@ class Part:
 
 
 class JointSearch:
-    """Refinement of one component's bound: best first over parts of a structure's mappings, on axes that get finer."""
+    """Refinement of one component's bound: best first over parts of a structure's mappings, on axes that get finer.
+
+    is_final: whether the part with the least bound cannot be split.
+    """
 
     def __init__(self, structure: JointStructure, component: Component) -> None:
         self.structure, self.component = structure, component
         self.rounds = 0
+        self.is_final = False
+        self._queue: list[tuple[float, int, _Relaxed, Part]] = []
 
     def run(self, goal: int | None, limit: int, stop: Stop) -> tuple[int, tuple[ChainNode, ...]] | None:
-        """Return (bound, chain); None where nothing fits."""
-        whole = Part(self.structure, (), self.structure.first_axes())
-        queue: list[tuple[float, int, _Relaxed, Part]] = []
-        self._push(queue, 0.0, whole)
-        while queue:
+        """Go on for at most so many rounds; return (bound, chain), None where nothing fits."""
+        queue, last = self._queue, self.rounds + limit
+        if not self.rounds:
+            self._push(queue, 0.0, Part(self.structure, (), self.structure.first_axes()))
+        while queue and not self.is_final:
             cost, _, relaxed, part = queue[0]
-            if self.rounds >= limit or stop() or (goal is not None and _whole(cost) >= goal):
+            if self.rounds >= last or stop() or (goal is not None and _whole(cost) >= goal):
                 break
             children = self._children(relaxed, part)
-            if not children:
-                break
-            heappop(queue)
-            for child in children:
-                self._push(queue, cost, child)
+            self.is_final = not children
+            if children:
+                heappop(queue)
+                for child in children:
+                    self._push(queue, cost, child)
         return (_whole(queue[0][0]), queue[0][2].chain) if queue else None
 
     def _push(self, queue: list[tuple[float, int, _Relaxed, Part]], least: float, part: Part) -> None:
@@ -224,10 +260,12 @@ class JointSearch:
     def _children(self, relaxed: _Relaxed, part: Part) -> list[Part]:
         """Return what a part is split into: halves by bits where its relaxed chain overfills a level, finer cells, or
         halves by how evenly siblings share; none where the chain is exact."""
+        finer = self._finer(relaxed.places, part.axes)
+        if finer is not None and max(map(_cells, finer)) <= MANY_CELLS:
+            return [replace(part, axes=finer)]
         split = self._split(relaxed)
         if split is not None:
             return [replace(part, ranges=(*part.ranges, half)) for half in split]
-        finer = self._finer(relaxed.chain, part.axes)
         if finer is not None:
             return [replace(part, axes=finer)]
         orders = self._by_order(relaxed.chain, part)
@@ -312,20 +350,30 @@ class JointSearch:
                 return BitRange(tensor, level, 0, middle), BitRange(tensor, level, middle, float(np.inf))
         return None
 
-    def _finer(self, chain: tuple[ChainNode, ...], axes: Axes) -> Axes | None:
+    def _finer(self, places: tuple[_Place, ...], axes: Axes) -> Axes | None:
         """Return axes with the chain's cells cut, as far as there may be more; None where nothing is left to cut."""
         extents = self.structure.problem.extents
         found = [list(row) for row in axes]
         many = [_cells(row) > MANY_CELLS for row in axes]
-        for node in chain:
-            for d, (low, high) in enumerate(zip(node.low, node.high, strict=True)):
-                if low < high and -(-extents[d] // low) != -(-extents[d] // high):
-                    axis = found[node.unit][d]
-                    found[node.unit][d] = axis.cut(axis.cell(low), extents[d], in_two=many[node.unit])
+        for place in places:
+            unit = place.unit
+            for d in place.dims:
+                if place.low[d] < place.high[d] and self._differ(d, place):
+                    axis = found[unit][d]
+                    found[unit][d] = axis.cut(axis.cell(place.low[d]), extents[d], in_two=many[unit])
         finer = tuple(tuple(row) for row in found)
         if finer == axes or max(map(_cells, finer)) > MOST_CELLS or self.structure.entries(finer) > MOST_ENTRIES:
             return None
         return finer
+
+    def _differ(self, d: int, place: _Place) -> bool:
+        """Return whether the sizes of a place's cell visit differently often along a dim, or, where it crosses a group
+        of fan-outs, what siblings may have of them."""
+        extent, low, high = self.structure.problem.extents[d], place.low[d], place.high[d]
+        if place.group is not None:
+            inner = self.structure.crossings.inner[place.group][d]
+            low, high = max(int(inner[low]), 1), max(int(inner[high]), 1)
+        return -(-extent // low) != -(-extent // high)
 
 
 def _whole(cost: float) -> int:
@@ -381,8 +429,8 @@ class Recurrence:
         if not isfinite(least):
             return None
         saved = sum(one.zero_start(self.component) for one in self.structure.nodes)
-        chain = self._chain(start)
-        return _Relaxed(least - saved - MARGIN * (abs(least) + saved), chain, self._bits(chain))
+        chain, places = self._chain(start)
+        return _Relaxed(least - saved - MARGIN * (abs(least) + saved), chain, places, self._bits(chain))
 
     def _end(self, unit: int, state: State) -> float:
         if unit < len(self.axes) - 1:
@@ -452,27 +500,40 @@ class Recurrence:
             impossible = impossible + np.where(largest > 0, 0.0, np.inf).reshape(shape)
         return cells, impossible
 
-    def _chain(self, start: State) -> tuple[ChainNode, ...]:
-        """Return the chain that has the least cost."""
+    def _chain(self, start: State) -> tuple[tuple[ChainNode, ...], tuple[_Place, ...]]:
+        """Return the chain that has the least cost, and the cells where it stands."""
         by_state = {each.state: each for each in self.structure.states}
         unit, state, at = 0, start, tuple(len(axis) - 1 for axis in self.axes[0])
         chain: list[ChainNode] = []
+        places: list[_Place] = []
+        crossed: tuple[int, ...] | None = None  # the outer cell of a crossing, if nothing stands further in yet
         while True:
             cost = float(self.least[unit, state][at])
             if self._end(unit, state) <= cost:
-                return tuple(chain)
-            move, state, at = self._step(unit, by_state[state], at, cost)
+                return tuple(chain), tuple(places)
+            move, state, cell = self._step(unit, by_state[state], at, cost)
+            if crossed is not None:
+                limited = tuple(d for d, (own, limit) in enumerate(zip(cell, at, strict=True)) if own == limit)
+                places.append(_Place(unit - 1, *self._sizes(unit - 1, crossed), limited, unit - 1))
+            crossed, at = None, cell
             if move is None:
-                unit += 1
+                cells = self._inner[unit][0]
+                crossed, at, unit = cell, tuple(int(cells[d][i]) for d, i in enumerate(cell)), unit + 1
             else:
-                ends = [axis.ends(i) for axis, i in zip(self.axes[unit], at, strict=True)]
-                low, high = (tuple(each) for each in zip(*ends, strict=True))
+                low, high = self._sizes(unit, at)
                 chain.append(ChainNode(move.tensor, move.edge.level, unit, low, high))
+                places.append(_Place(unit, low, high, tuple(range(len(at)))))
+
+    def _sizes(self, unit: int, cell: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the least and the largest sizes of a cell."""
+        ends = [axis.ends(i) for axis, i in zip(self.axes[unit], cell, strict=True)]
+        low, high = (tuple(each) for each in zip(*ends, strict=True))
+        return low, high
 
     def _step(
         self, unit: int, each: _JointState, at: tuple[int, ...], cost: float
     ) -> tuple[_Move | None, State, tuple[int, ...]]:
-        """Return the next move of a chain, the state after it, and its cell (of the inner unit after a crossing)."""
+        """Return the next move of a chain, the state after it, and the cell where it is made."""
         inside = tuple(slice(0, i + 1) for i in at)
         for move, after, values in self._options(unit, each):
             part = np.broadcast_to(values, self.least[unit, each.state].shape)[inside]
@@ -480,9 +541,6 @@ class Recurrence:
                 # The largest cell among equals: the last of the flat positions.
                 flat = part.size - 1 - int(np.argmin(part.reshape(-1)[::-1]))
                 cell = tuple(int(i) for i in np.unravel_index(flat, part.shape))
-                if move is None:
-                    cells = self._inner[unit][0]
-                    return None, after, tuple(int(cells[d][i]) for d, i in enumerate(cell))
                 return move, after, cell
         raise AssertionError("a least cost that no step has")
 

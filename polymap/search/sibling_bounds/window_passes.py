@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +149,21 @@ class _Passes:
         lengths = [np.minimum(t, n) for t, n in zip(self.tiles, after, strict=True)]
         first = [(start, start + length - 1) for start, length in zip(starts, lengths, strict=True)]
         (low, high), (least, most) = self._ends(last), self._ends(first)
-        overlap = np.minimum(high, most) - np.maximum(low, least) + 1
+        ends = np.maximum(low, least), np.minimum(high, most)
+        overlap = ends[1] - ends[0] + 1
+        for axis in (0, 1):
+            step = abs(self.coefficients[axis])
+            other = 1 - axis
+            modulus = step // gcd(*self.coefficients)
+            if modulus > 1:
+                # Elements with the same residue have indices of the other dim with the same residue.
+                found: _Length = 0
+                for residue in range(modulus):
+                    is_met = (_count(*last[other], residue, modulus) > 0) & (
+                        _count(*first[other], residue, modulus) > 0
+                    )
+                    found = found + np.where(is_met, _count(*ends, self.coefficients[other] * residue, step), 0)
+                overlap = np.minimum(overlap, found)
         return np.clip(overlap, 0, lengths[0] * lengths[1]).astype(np.float64)
 
     def _ends(self, tile: Sequence[tuple[_Length, _Length]]) -> tuple[_Length, _Length]:
@@ -156,6 +171,11 @@ class _Passes:
         pairs = [(c * first, c * last) for c, (first, last) in zip(self.coefficients, tile, strict=True)]
         low = np.minimum(*pairs[0]) + np.minimum(*pairs[1])
         return low, np.maximum(*pairs[0]) + np.maximum(*pairs[1])
+
+
+def _count(low: _Length, high: _Length, residue: int, modulus: int) -> NDArray[np.int64]:
+    """Return how many integers between two, both included, have a residue (at most 0 where there are none)."""
+    return np.asarray((high - residue) // modulus - (low - 1 - residue) // modulus)
 
 
 def fewest_in_box(coefficients: tuple[int, int], box: tuple[int, int]) -> int:
