@@ -1,0 +1,175 @@
+"""The best tiles of one order of nodes in one structure: all choices of its cuts, those that cannot win left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.search.problem import divisors
+from polymap.search.product_tiles.plans import Order
+
+MOST_CHOICES = 1 << 14
+"""Choices that are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A structure as its nodes see it: temporal extents per dim, bits that each level may hold."""
+
+    whole: tuple[int, ...]
+    usable: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node: its level, what one visit costs, bits that it takes with tiles of one index, the dim that it lacks."""
+
+    level: int
+    weight: int
+    bits: int
+    lacks: int | None
+
+
+divisors_of = lru_cache(maxsize=1 << 14)(divisors)
+
+
+def best_tiles(
+    place: Place, order: Order, nodes: tuple[Node, ...], base: int, limit: int
+) -> tuple[int, tuple[int, ...]] | None:
+    """Return the least cost below `limit` of the nodes in this order, and the tiles of its cuts (None: no such).
+
+    base: the cost with every node visited once.
+    """
+    visits = _visits(order, nodes, place.whole)
+    fixed = base - sum(v // place.whole[cut.dim] for v, cut in zip(visits, order.cuts, strict=True))
+    question = _Question(order, _rooms(order, nodes, place.usable), visits, fixed)
+    return _best_choice(question, [divisors_of(place.whole[cut.dim]) for cut in order.cuts], limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """A level's limit: usable bits, and of each node there its bits and the cuts that its tile has."""
+
+    usable: int
+    nodes: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of the tiles t of the cuts: the least of fixed + sum of visits / t where all rooms suffice."""
+
+    order: Order
+    rooms: list[_Room]
+    visits: list[int]
+    fixed: int
+
+
+def _rooms(order: Order, nodes: tuple[Node, ...], usable: tuple[int | None, ...]) -> list[_Room]:
+    parts: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    for node, tiles in zip(nodes, order.tiles, strict=True):
+        if usable[node.level] is not None:
+            own = tuple(t for d, t in enumerate(tiles) if t >= 0 and d != node.lacks)
+            parts.setdefault(node.level, []).append((node.bits, own))
+    return [_Room(usable[level] or 0, tuple(own)) for level, own in parts.items()]
+
+
+def _visits(order: Order, nodes: tuple[Node, ...], whole: tuple[int, ...]) -> list[int]:
+    """Return per cut what nodes cost whose visits are the dim's extent over its tile, times that extent."""
+    found = [0] * len(order.cuts)
+    for node, tiles in zip(nodes, order.tiles, strict=True):
+        if node.lacks is not None and tiles[node.lacks] >= 0:
+            found[tiles[node.lacks]] += node.weight * whole[node.lacks]
+    return found
+
+
+_Choices = list[tuple[int, ...]]
+
+
+def _best_choice(question: _Question, choices: _Choices, limit: int) -> tuple[int, tuple[int, ...]] | None:
+    """Return the best of these choices: trimmed, then all at once, or halves of one cut's tiles where they are many."""
+    left = _trimmed(question, choices, limit)
+    if left is None:
+        return None
+    if prod(len(own) for own in left) <= MOST_CHOICES:
+        return _best_of_all(question, left, limit)
+    longest = max(range(len(left)), key=lambda cut: len(left[cut]))
+    half = len(left[longest]) // 2
+    best = None
+    for own in (left[longest][half:], left[longest][:half]):
+        found = _best_choice(question, [*left[:longest], own, *left[longest + 1 :]], limit)
+        if found is not None:
+            best, limit = found, found[0]
+    return best
+
+
+def _trimmed(question: _Question, choices: _Choices, limit: int) -> _Choices | None:
+    """Return the tiles that may be part of a choice below the limit (None: there is none)."""
+    left, visits = list(choices), question.visits
+    while True:
+        before = [len(own) for own in left]
+        for room in question.rooms:
+            if not _is_trimmed_by(room, left):
+                return None
+        slack = limit - question.fixed - sum(v // own[-1] for v, own in zip(visits, left, strict=True))
+        if slack <= 0:
+            return None
+        for cut, (v, own) in enumerate(zip(visits, left, strict=True)):
+            most = slack + v // own[-1]
+            left[cut] = tuple(t for t in own if v // t < most)
+        for outer, inner in question.order.nested:
+            least, most = left[inner][0], left[outer][-1]
+            left[outer] = tuple(t for t in left[outer] if t >= least)
+            left[inner] = tuple(t for t in left[inner] if t <= most)
+            if not left[outer] or not left[inner]:
+                return None
+        if before == [len(own) for own in left]:
+            return left
+
+
+def _is_trimmed_by(room: _Room, left: _Choices) -> bool:
+    """Leave out the tiles for which a level has no room even beside the smallest others; return whether some are
+    left of each cut."""
+    least = [own[0] for own in left]
+    taken = 0
+    slopes: dict[int, int] = {}
+    for bits, cuts in room.nodes:
+        own = bits * prod(least[cut] for cut in cuts)
+        taken += own
+        for cut in cuts:
+            slopes[cut] = slopes.get(cut, 0) + own // least[cut]
+    free = room.usable - taken
+    if free < 0:
+        return False
+    for cut, slope in slopes.items():
+        most = least[cut] + free // slope
+        if left[cut][-1] > most:
+            left[cut] = tuple(t for t in left[cut] if t <= most)
+    return True
+
+
+def _best_of_all(question: _Question, choices: _Choices, limit: int) -> tuple[int, tuple[int, ...]] | None:
+    """Return the best of all choices, looked at side by side."""
+    if not choices:
+        return (question.fixed, ()) if question.fixed < limit else None
+    grid = np.ix_(*(np.array(own, dtype=np.int64) for own in choices))
+    total = sum((v // axis for v, axis in zip(question.visits, grid, strict=True)), start=np.int64(question.fixed))
+    ok = total < limit
+    for room in question.rooms:
+        taken: NDArray[np.int64] | int = 0
+        for bits, cuts in room.nodes:
+            own: NDArray[np.int64] | int = bits
+            for cut in cuts:
+                own = own * grid[cut]
+            taken = taken + own
+        ok = ok & (taken <= room.usable)
+    for outer, inner in question.order.nested:
+        ok = ok & (grid[outer] % grid[inner] == 0)
+    if not ok.any():
+        return None
+    place = int(np.argmin(np.where(ok, total, limit)))
+    index = np.unravel_index(place, ok.shape)
+    return int(total[index]), tuple(own[int(i)] for own, i in zip(choices, index, strict=True))
