@@ -175,12 +175,11 @@ def build_tables(
 
 def tree_tables(problem: Problem, structure: Structure, measure: Measure) -> Tables:
     """Return tables without costs: all that the tree of a chain asks for where no tensor is read through windows."""
-    caches, context = SearchCaches(), root_context(problem, structure)
-    setting = _setting(problem, structure, measure, context, (), caches)
+    context, factors = root_context(problem, structure), StructureFactors(problem, structure)
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
-    cycles = -(-setting.steps // problem.arch.compute.per_cycle)
-    shared = problem, structure, setting.factors, measure, context, setting.lattice
-    return Tables(*shared, (), start, cycles, (), never, caches)
+    cycles = -(-prod(context.tiles[0]) // problem.arch.compute.per_cycle)
+    shared = problem, structure, factors, measure, context, lattice_below(())
+    return Tables(*shared, (), start, cycles, (), never, SearchCaches())
 
 
 def arithmetic_of(problem: Problem, component: Component) -> Arithmetic:

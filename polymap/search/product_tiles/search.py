@@ -1,9 +1,10 @@
-"""The search: structures and plans by rising bound, then every order of the plan's nodes and every choice of its tiles."""
+"""The search: structures and plans by rising bound, in each every order of the nodes and every choice of its tiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -19,9 +20,10 @@ from polymap.search.dividing import (
 )
 from polymap.search.objective import Measure
 from polymap.search.problem import IntArray, Problem
-from polymap.search.product_tiles.plans import Order, chains_of, orders_of
+from polymap.search.product_tiles.bounds import Side, level_excess
+from polymap.search.product_tiles.plans import WHOLE, Order, orders_of
 from polymap.search.product_tiles.spread import spread_of
-from polymap.search.product_tiles.tiles import Node, Place, best_tiles
+from polymap.search.product_tiles.tiles import Place, best_tiles
 from polymap.search.product_tiles.weights import ChainWeights, Weights, shape_of
 
 MOST_NODES = 7
@@ -100,88 +102,120 @@ class _Plans:
         self.chains = [weights.chains(term) for term in problem.terms]
         self.shape = tuple(len(own) for own in self.chains)
         self.count = prod(self.shape)
+        levels = enumerate(problem.arch.levels)
+        self.usable = {n: level.usable_bits for n, level in levels if n and level.usable_bits is not None}
         self.lacks = tuple(shape_of(problem, term).lacks for term in problem.terms)
 
     def bounds(self) -> IntArray:
         """Return [plan, structure], _NEVER where the smallest tiles do not fit."""
+        none = np.zeros(len(self.weights.whole[0]), dtype=np.int64)
         total = self._summed([[chain.total for chain in own] for own in self.chains])
-        for level in range(1, self.problem.level_count):
-            usable = self.problem.arch.levels[level].usable_bits
-            if usable is not None:
-                bits = self._summed([[_bits_at(chain, level) for chain in own] for own in self.chains])
-                total = np.where(bits <= usable, total, _NEVER)
+        for level, usable in self.usable.items():
+            bits = self._summed([[_at(chain, chain.bits, level, none) for chain in own] for own in self.chains])
+            total = np.where(bits <= usable, total, _NEVER)
         return total.reshape(self.count, -1)
 
-    def _summed(self, parts: list[list[IntArray | int]]) -> IntArray:
-        """Return the sum of one array per tensor's chain, [*chains, structure]."""
-        count, total = len(self.weights.whole[0]), np.zeros((1,) * (len(parts) + 1), dtype=np.int64)
-        for place, own in enumerate(parts):
-            stack = np.array([np.broadcast_to(one, (count,)) for one in own])
-            total = total + stack.reshape([len(own) if d == place else 1 for d in range(len(parts))] + [count])
+    def level_excess(self, plan: NDArray[np.int64], structure: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return at least what the capacity of each level costs beyond one visit per node, per pair."""
+        chosen = np.unravel_index(plan, self.shape)
+        total = np.zeros(len(plan), dtype=np.int64)
+        for level, usable in self.usable.items():
+            sides = [self._side(tensor, level, own, structure) for tensor, own in enumerate(chosen)]
+            total += level_excess([side for side in sides if side is not None], usable)
         return total
 
+    def _side(self, tensor: int, level: int, chosen: NDArray[np.int64], structure: NDArray[np.int64]) -> Side | None:
+        """Return a tensor at a level, per pair (None: it is in no plan)."""
+        lacks, chains = self.lacks[tensor], self.chains[tensor]
+        if lacks is None or not any(level in chain.levels for chain in chains):
+            return None
+        none = np.zeros(len(self.weights.whole[0]), dtype=np.int64)
+        weight = np.array([_at(chain, chain.nodes, level, none) for chain in chains])[chosen, structure]
+        bits = np.array([_at(chain, chain.bits, level, none) for chain in chains])[chosen, structure]
+        return Side(
+            weight.astype(np.float64), bits.astype(np.float64), self.weights.whole[lacks][structure].astype(np.float64)
+        )
+
+    def _summed(self, parts: list[list[IntArray]]) -> IntArray:
+        """Return the sum of one array per tensor's chain, [*chains, structure]."""
+        total = np.zeros((1,) * (len(parts) + 1), dtype=np.int64)
+        for place, own in enumerate(parts):
+            total = total + np.array(own).reshape([len(own) if d == place else 1 for d in range(len(parts))] + [-1])
+        return total
+
+    def place(self, plan: int, structure: int) -> Place:
+        """Return a plan in a structure."""
+        chains, usable = self.of(plan), self.usable
+        free = dict(usable)
+        for chain in chains:
+            for level, own in zip(chain.levels[1:], chain.bits, strict=True):
+                if level in free:
+                    free[level] -= int(own[structure])
+        return Place(
+            tuple(int(own[structure]) for own in self.weights.whole),
+            [int(own[structure]) for chain in chains for own in chain.nodes],
+            [int(own[structure]) for chain in chains for own in chain.bits],
+            usable,
+            free,
+        )
+
+    def orders(self, plan: int) -> tuple[Order, ...]:
+        """Return the orders of a plan's nodes."""
+        levels = tuple(chain.levels for chain in self.of(plan))
+        return orders_of(self.lacks, levels, frozenset(self.usable), len(self.problem.dims))
+
     def of(self, plan: int) -> tuple[ChainWeights, ...]:
+        """Return a plan's chain of levels per tensor."""
         numbers = np.unravel_index(plan, self.shape)
         return tuple(own[int(n)] for own, n in zip(self.chains, numbers, strict=True))
 
 
-def _bits_at(chain: ChainWeights, level: int) -> IntArray | int:
-    return chain.bits[chain.levels.index(level) - 1] if level in chain.levels else 0
+def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: IntArray) -> IntArray:
+    return values[chain.levels.index(level) - 1] if level in chain.levels else none
 
 
 def _search(plans: _Plans, stop: Callable[[], bool]) -> _Best | None:
     """Return the best tiles over all plans and structures; None where time ends or a weight is below 0."""
-    bounds, best = plans.bounds().ravel(), _Best()
-    count = len(plans.weights.whole[0])
-    for pair in np.argsort(bounds, kind="stable").tolist():
-        bound = int(bounds[pair])
-        if bound >= best.value:
+    bounds, best = plans.bounds(), _Best()
+    first = int(np.argmin(bounds))
+    if not _has_tried(plans, *divmod(first, bounds.shape[1]), int(bounds.flat[first]), best):
+        return None
+    plan, structure = np.nonzero(bounds < best.value)
+    left = bounds[plan, structure] + plans.level_excess(plan, structure)
+    for pair in np.argsort(left, kind="stable").tolist():
+        if left[pair] >= best.value:
             break
-        if stop():
+        own = int(plan[pair]), int(structure[pair])
+        if stop() or not _has_tried(plans, *own, int(bounds[own]), best):
             return None
-        plan, structure = divmod(pair, count)
-        place = _place(plans, structure)
-        for order, nodes in _orders(plans, plan, structure):
-            if any(node.weight < 0 for node in nodes):
-                return None
-            found = best_tiles(place, order, nodes, bound, best.value)
-            if found is not None:
-                best = _Best(found[0], structure, plan, order, found[1])
     return best
 
 
-def _place(plans: _Plans, structure: int) -> Place:
-    problem = plans.problem
-    usable = tuple(level.usable_bits for level in problem.arch.levels)
-    return Place(tuple(int(own[structure]) for own in plans.weights.whole), usable)
-
-
-def _orders(plans: _Plans, plan: int, structure: int) -> Iterator[tuple[Order, tuple[Node, ...]]]:
-    chains = plans.of(plan)
-    lengths = tuple(len(chain.nodes) for chain in chains)
-    known = {
-        (tensor, place + 1): Node(
-            chain.levels[place + 1],
-            int(chain.nodes[place][structure]),
-            int(chain.bits[place][structure]),
-            plans.lacks[tensor],
-        )
-        for tensor, chain in enumerate(chains)
-        for place in range(len(chain.nodes))
-    }
-    for order in orders_of(plans.lacks, lengths, len(plans.problem.dims)):
-        yield order, tuple(known[node] for node in order.nodes)
+def _has_tried(plans: _Plans, plan: int, structure: int, bound: int, best: _Best) -> bool:
+    """Take the best tiles of a plan in a structure where they are better; return False where a weight is below 0.
+    bound: the cost with every node visited once."""
+    place = plans.place(plan, structure)
+    if min(place.weights, default=0) < 0:
+        return False
+    for order in plans.orders(plan):
+        found = best_tiles(place, order, bound, best.value)
+        if found is not None:
+            best.value, best.tiles = found
+            best.structure, best.plan, best.order = structure, plan, order
+    return True
 
 
 def _chain(plans: _Plans, best: _Best) -> tuple[ChainNode, ...]:
     """Return the chain of nodes with its tiles."""
-    chains, place = plans.of(best.plan), _place(plans, best.structure)
     assert best.order is not None
+    nodes = [
+        (tensor, parent, level)
+        for tensor, chain in enumerate(plans.of(best.plan))
+        for parent, level in pairwise(chain.levels)
+    ]
+    whole = plans.place(best.plan, best.structure).whole
     found: list[ChainNode] = []
-    for (tensor, number), own in zip(best.order.nodes, best.order.tiles, strict=True):
-        tile = tuple(
-            best.tiles[t] if t >= 0 else (place.whole[d] if t == -1 else 1) for d, t in enumerate(own)
-        )
-        levels = chains[tensor].levels
-        found.append(ChainNode(tensor, levels[number - 1], levels[number], tile))
+    for node, own in zip(best.order.nodes, best.order.tiles, strict=True):
+        tile = tuple(best.tiles[t] if t >= 0 else whole[d] if t == WHOLE else 1 for d, t in enumerate(own))
+        found.append(ChainNode(*nodes[node], tile))
     return tuple(found)

@@ -18,35 +18,39 @@ MOST_CHOICES = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A structure as its nodes see it: temporal extents per dim, bits that each level may hold."""
+    """A plan in a structure: temporal extents per dim; per node what one visit costs and the bits that it takes with
+    tiles of one index; usable: bits of each level that has limited room; free: what such tiles leave of them."""
 
     whole: tuple[int, ...]
-    usable: tuple[int | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node: its level, what one visit costs, bits that it takes with tiles of one index, the dim that it lacks."""
-
-    level: int
-    weight: int
-    bits: int
-    lacks: int | None
+    weights: list[int]
+    bits: list[int]
+    usable: dict[int, int]
+    free: dict[int, int]
 
 
 divisors_of = lru_cache(maxsize=1 << 14)(divisors)
 
 
-def best_tiles(
-    place: Place, order: Order, nodes: tuple[Node, ...], base: int, limit: int
-) -> tuple[int, tuple[int, ...]] | None:
+def best_tiles(place: Place, order: Order, base: int, limit: int) -> tuple[int, tuple[int, ...]] | None:
     """Return the least cost below `limit` of the nodes in this order, and the tiles of its cuts (None: no such).
 
     base: the cost with every node visited once.
     """
-    visits = _visits(order, nodes, place.whole)
-    fixed = base - sum(v // place.whole[cut.dim] for v, cut in zip(visits, order.cuts, strict=True))
-    question = _Question(order, _rooms(order, nodes, place.usable), visits, fixed)
+    weights, bits, free = place.weights, place.bits, place.free
+    visits: list[int] = []
+    fixed = least = base
+    for cut, visited, crowd in zip(order.cuts, order.visited, order.crowds, strict=True):
+        most = extent = place.whole[cut.dim]
+        for level, nodes in crowd:
+            most = min(most, 1 + free[level] // sum([bits[node] for node in nodes]))
+        once = sum([weights[node] for node in visited])
+        visits.append(once * extent)
+        fixed -= once
+        least += once * extent // most - once
+    if least >= limit:
+        return None
+    rooms = [_Room(place.usable[level], tuple((bits[node], cuts) for node, cuts in own)) for level, own in order.rooms]
+    question = _Question(order, rooms, visits, fixed)
     return _best_choice(question, [divisors_of(place.whole[cut.dim]) for cut in order.cuts], limit)
 
 
@@ -66,24 +70,6 @@ class _Question:
     rooms: list[_Room]
     visits: list[int]
     fixed: int
-
-
-def _rooms(order: Order, nodes: tuple[Node, ...], usable: tuple[int | None, ...]) -> list[_Room]:
-    parts: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
-    for node, tiles in zip(nodes, order.tiles, strict=True):
-        if usable[node.level] is not None:
-            own = tuple(t for d, t in enumerate(tiles) if t >= 0 and d != node.lacks)
-            parts.setdefault(node.level, []).append((node.bits, own))
-    return [_Room(usable[level] or 0, tuple(own)) for level, own in parts.items()]
-
-
-def _visits(order: Order, nodes: tuple[Node, ...], whole: tuple[int, ...]) -> list[int]:
-    """Return per cut what nodes cost whose visits are the dim's extent over its tile, times that extent."""
-    found = [0] * len(order.cuts)
-    for node, tiles in zip(nodes, order.tiles, strict=True):
-        if node.lacks is not None and tiles[node.lacks] >= 0:
-            found[tiles[node.lacks]] += node.weight * whole[node.lacks]
-    return found
 
 
 _Choices = list[tuple[int, ...]]
