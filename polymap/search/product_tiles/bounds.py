@@ -1,9 +1,9 @@
-"""What the capacity of one level costs at least, its nodes alone: many pairs of a plan and a structure at once.
+"""What limited room costs at least beyond one visit per node: many pairs of a plan and a structure at once.
 
-Of the nodes of one level the outermost one, X, has the dims that the others lack, so its tile takes bits x a x b where
-a and b are the tiles, of these dims, that decide how often the others are visited: n / a and m / b times at least.
-The least of w n / a + v m / b with a <= n, b <= m, a b <= room has a b = room and a = sqrt(w n room / v m), or the end of
-a that is next to it.
+Of the nodes of one level, or of all nodes, the outermost one, X, has the dims that the others lack, so its tile takes
+bits x a x b where a and b are the tiles, of these dims, that decide how often the others are visited: n / a and m / b
+times at least. The least of w n / a + v m / b with a <= n, b <= m, a b <= room has a b = room and
+a = sqrt(w n room / v m), or the end of a that is next to it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,22 @@ _ERROR = 1e-9  # of any sum here, relative to its terms: far above what float64 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """A tensor at a level, per pair: what one visit costs, bits that its least tile takes (0: it is not there), the
-    temporal extent of the dim that it lacks."""
+    """The nodes of a tensor, per pair: what one visit of each costs together, bits that the least tile of the outermost
+    takes (0: there is none), bits that its level may hold, the temporal extent of the dim that the tensor lacks."""
 
     weight: Floats
     bits: Floats
+    usable: Floats
     extent: Floats
 
 
-def level_excess(sides: list[Side], usable: int) -> NDArray[np.int64]:
-    """Return at least what visits beyond the first cost at a level (rounded down). Each side lacks another dim."""
-    if len(sides) < 2:
-        return np.zeros(len(sides[0].bits) if sides else 1, dtype=np.int64)
+def least_excess(sides: list[Side]) -> NDArray[np.int64]:
+    """Return at least what visits beyond the first cost, rounded down. Each side lacks another dim."""
     once = sum((side.weight for side in sides), start=np.zeros(len(sides[0].bits)))
     least = np.full(len(once), np.inf)
     for outer, others in _outermost(sides):
-        free = usable - sum((side.bits for side in others), start=np.zeros(len(once)))
-        cost = np.where(outer.bits > 0, _least(others, np.maximum(free, 1) / np.maximum(outer.bits, 1)), np.inf)
-        least = np.minimum(least, outer.weight + cost)
+        cost = outer.weight + _least(others, outer.usable / np.maximum(outer.bits, 1))
+        least = np.minimum(least, np.where(outer.bits > 0, cost, np.inf))
     excess = np.where(np.isfinite(least), least, once) * (1 - _ERROR) - once
     return np.floor(np.maximum(excess, 0)).astype(np.int64)
 

@@ -20,7 +20,7 @@ from polymap.search.dividing import (
 )
 from polymap.search.objective import Measure
 from polymap.search.problem import IntArray, Problem
-from polymap.search.product_tiles.bounds import Side, level_excess
+from polymap.search.product_tiles.bounds import Side, least_excess
 from polymap.search.product_tiles.plans import WHOLE, Order, orders_of
 from polymap.search.product_tiles.spread import spread_of
 from polymap.search.product_tiles.tiles import Place, best_tiles
@@ -115,26 +115,42 @@ class _Plans:
             total = np.where(bits <= usable, total, _NEVER)
         return total.reshape(self.count, -1)
 
-    def level_excess(self, plan: NDArray[np.int64], structure: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return at least what the capacity of each level costs beyond one visit per node, per pair."""
+    def excess(self, plan: NDArray[np.int64], structure: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return at least what limited room costs beyond one visit per node, per pair: the larger of what follows from
+        the outermost of all nodes, and of what each level's own costs together."""
         chosen = np.unravel_index(plan, self.shape)
-        total = np.zeros(len(plan), dtype=np.int64)
-        for level, usable in self.usable.items():
-            sides = [self._side(tensor, level, own, structure) for tensor, own in enumerate(chosen)]
-            total += level_excess([side for side in sides if side is not None], usable)
-        return total
+        lacking = [tensor for tensor, lacks in enumerate(self.lacks) if lacks is not None]
+        levels = np.zeros(len(plan), dtype=np.int64)
+        for level in self.usable:
+            sides = [self._side_at(level, tensor, chosen[tensor], structure) for tensor in lacking]
+            if len(some := [side for side in sides if side is not None]) > 1:
+                levels += least_excess(some)
+        if len(lacking) < 2:
+            return levels
+        return np.maximum(levels, least_excess([self._side(t, chosen[t], structure) for t in lacking]))
 
-    def _side(self, tensor: int, level: int, chosen: NDArray[np.int64], structure: NDArray[np.int64]) -> Side | None:
-        """Return a tensor at a level, per pair (None: it is in no plan)."""
-        lacks, chains = self.lacks[tensor], self.chains[tensor]
-        if lacks is None or not any(level in chain.levels for chain in chains):
+    def _side_at(self, level: int, tensor: int, chosen: NDArray[np.int64], structure: NDArray[np.int64]) -> Side | None:
+        """Return a tensor's node at a level, per pair (None: no plan has one)."""
+        chains, none = self.chains[tensor], np.zeros(len(self.weights.whole[0]), dtype=np.int64)
+        if not any(level in chain.levels for chain in chains):
             return None
-        none = np.zeros(len(self.weights.whole[0]), dtype=np.int64)
         weight = np.array([_at(chain, chain.nodes, level, none) for chain in chains])[chosen, structure]
         bits = np.array([_at(chain, chain.bits, level, none) for chain in chains])[chosen, structure]
-        return Side(
-            weight.astype(np.float64), bits.astype(np.float64), self.weights.whole[lacks][structure].astype(np.float64)
-        )
+        usable = np.full(len(chosen), float(self.usable[level]))
+        return Side(weight.astype(np.float64), bits.astype(np.float64), usable, self._extent(tensor, structure))
+
+    def _side(self, tensor: int, chosen: NDArray[np.int64], structure: NDArray[np.int64]) -> Side:
+        """Return all nodes of a tensor, per pair."""
+        chains, none = self.chains[tensor], np.zeros(len(self.weights.whole[0]), dtype=np.int64)
+        weight = np.array([sum(chain.nodes, start=none) for chain in chains])[chosen, structure]
+        bits = np.array([chain.bits[0] if chain.bits else none for chain in chains])[chosen, structure]
+        usable = np.array([float(self.usable.get(chain.levels[1], 1 << 60)) if chain.bits else 1.0 for chain in chains])
+        extent = self._extent(tensor, structure)
+        return Side(weight.astype(np.float64), bits.astype(np.float64), usable[chosen], extent)
+
+    def _extent(self, tensor: int, structure: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the temporal extent of the dim that a tensor lacks."""
+        return self.weights.whole[self.lacks[tensor] or 0][structure].astype(np.float64)
 
     def _summed(self, parts: list[list[IntArray]]) -> IntArray:
         """Return the sum of one array per tensor's chain, [*chains, structure]."""
@@ -178,10 +194,13 @@ def _search(plans: _Plans, stop: Callable[[], bool]) -> _Best | None:
     """Return the best tiles over all plans and structures; None where time ends or a weight is below 0."""
     bounds, best = plans.bounds(), _Best()
     first = int(np.argmin(bounds))
-    if not _has_tried(plans, *divmod(first, bounds.shape[1]), int(bounds.flat[first]), best):
+    if (bound := int(bounds.flat[first])) == _NEVER:
+        return best
+    if not _has_tried(plans, *divmod(first, bounds.shape[1]), bound, best):
         return None
+    bounds.flat[first] = _NEVER
     plan, structure = np.nonzero(bounds < best.value)
-    left = bounds[plan, structure] + plans.level_excess(plan, structure)
+    left = bounds[plan, structure] + plans.excess(plan, structure)
     for pair in np.argsort(left, kind="stable").tolist():
         if left[pair] >= best.value:
             break

@@ -22,11 +22,13 @@ class Spread:
 
     def structure(self, number: int) -> Structure:
         """Return a structure, with the first split of its factors over the fan-outs of each class."""
-        classes = tuple(tuple(row) for row in self.classes[number].tolist())
         factors: dict[int, tuple[int, ...]] = {}
-        for one, row in zip(self.problem.classes, classes, strict=True):
+        for one, row in zip(self.problem.classes, self.classes[number], strict=True):
             choices = [_rows(_choices(self.problem, f), self.problem.arch.fanouts[f].size) for f in one.fanouts]
-            factors.update(zip(one.fanouts, _split([own.tolist() for own in choices], row), strict=True))
+            split = _split(choices, row)
+            assert split is not None, "every row is a product of vectors"
+            factors.update(zip(one.fanouts, split, strict=True))
+        classes = tuple(tuple(row) for row in self.classes[number].tolist())
         return Structure(tuple(factors[f] for f in sorted(factors)), classes)
 
 
@@ -88,16 +90,13 @@ def _pairs(left: Rows, right: Rows, extents: Rows) -> tuple[Rows, Rows]:
     return a, b
 
 
-def _split(choices: list[list[list[int]]], row: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return one vector per list whose product is `row`, which has such."""
-    if not choices:
-        return ()
-    for own in choices[0]:
-        if all(r % v == 0 for r, v in zip(row, own, strict=True)):
-            rest = tuple(r // v for r, v in zip(row, own, strict=True))
-            if len(choices) > 1 or all(r == 1 for r in rest):
-                try:
-                    return (tuple(own), *_split(choices[1:], rest))
-                except LookupError:
-                    continue
-    raise LookupError(f"no factors make {row}")
+def _split(choices: list[Rows], row: Rows) -> tuple[tuple[int, ...], ...] | None:
+    """Return the first vectors, one per list, whose product is `row` (None: there are none)."""
+    if len(choices) <= 1:
+        own = (choices[0] == row).all(axis=1) if choices else row == 1
+        return (tuple(row.tolist()),) if choices and own.any() else () if not choices and own.all() else None
+    for own in choices[0][(row % choices[0] == 0).all(axis=1)]:
+        rest = _split(choices[1:], row // own)
+        if rest is not None:
+            return (tuple(own.tolist()), *rest)
+    return None

@@ -142,7 +142,9 @@ def _best_of_all(question: _Question, choices: _Choices, limit: int) -> tuple[in
     if not choices:
         return (question.fixed, ()) if question.fixed < limit else None
     grid = np.ix_(*(np.array(own, dtype=np.int64) for own in choices))
-    total = sum((v // axis for v, axis in zip(question.visits, grid, strict=True)), start=np.int64(question.fixed))
+    total: NDArray[np.int64] = np.full((1,) * len(choices), question.fixed, dtype=np.int64)
+    for v, axis in zip(question.visits, grid, strict=True):
+        total = total + v // axis
     ok = total < limit
     for room in question.rooms:
         taken: NDArray[np.int64] | int = 0
