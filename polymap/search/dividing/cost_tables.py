@@ -23,6 +23,7 @@ from polymap.search.dividing.node_costs import (
     covers_intrinsics,
     output_plans,
     read_weights,
+    root_context,
     skips_level,
     update_end,
     update_terms,
@@ -170,6 +171,15 @@ def build_tables(
     cycles = -(-setting.steps // problem.arch.compute.per_cycle)
     shared = problem, structure, setting.factors, measure, context, setting.lattice
     return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches)
+
+
+def tree_tables(problem: Problem, structure: Structure, measure: Measure) -> Tables:
+    """Return tables without costs: all that the tree of a chain asks for where no tensor is read through windows."""
+    context, factors = root_context(problem, structure), StructureFactors(problem, structure)
+    start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
+    cycles = -(-prod(context.tiles[0]) // problem.arch.compute.per_cycle)
+    shared = problem, structure, factors, measure, context, lattice_below(())
+    return Tables(*shared, (), start, cycles, (), never, SearchCaches())
 
 
 def arithmetic_of(problem: Problem, component: Component) -> Arithmetic:

@@ -1,0 +1,134 @@
+"""Plans (which levels hold each tensor), the orders of their nodes, and the tiles that an order leaves to choose.
+
+A product is an accumulation in which every tensor lacks at most one dim and every dim is lacked by at most one tensor.
+A node of X is then filled n / t times over, with t the tile of the dim that X lacks, and room is taken by the others.
+Along a chain of nodes tiles only shrink. A dim that X lacks is therefore best cut as soon as a node that has it stands
+below the last node of X, once per node of X that is to come, and down to 1 where none is: those cuts are all that an
+order leaves to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+WHOLE, ONE = -1, -2  # a tile that is not cut yet, and one of size 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorShape:
+    """What the plans of a tensor depend on: the dim that it lacks (None: none), the levels below the outermost that may
+    and must hold it."""
+
+    lacks: int | None
+    may_hold: tuple[int, ...]
+    must_hold: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A tile to choose: of a dim; inside the tile of an earlier cut of the same dim (WHOLE: of none)."""
+
+    dim: int
+    within: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A chain of a plan's nodes, outermost first; nodes are numbered tensor by tensor, outermost first in each.
+
+    tiles: [place][dim], the number of the cut that the tile is, WHOLE or ONE. nested: pairs of cuts (outer, inner) of
+    which the inner one divides the outer. visited: per cut, the nodes that are visited extent / tile times. rooms: per
+    level of limited room, the nodes there, each with the cuts that its tile has. crowds: per cut, the levels of limited
+    room where nodes have it, with these nodes.
+    """
+
+    nodes: tuple[int, ...]
+    cuts: tuple[Cut, ...]
+    tiles: tuple[tuple[int, ...], ...]
+    nested: tuple[tuple[int, int], ...]
+    visited: tuple[tuple[int, ...], ...]
+    rooms: tuple[tuple[int, tuple[tuple[int, tuple[int, ...]], ...]], ...]
+    crowds: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
+
+
+def chains_of(shape: TensorShape) -> tuple[tuple[int, ...], ...]:
+    """Return every choice of levels that hold a tensor, the outermost first in each."""
+    return tuple(
+        (0, *chosen)
+        for count in range(len(shape.may_hold) + 1)
+        for chosen in combinations(shape.may_hold, count)
+        if set(shape.must_hold) <= set(chosen)
+    )
+
+
+@lru_cache(maxsize=4096)
+def orders_of(
+    lacks: tuple[int | None, ...], chains: tuple[tuple[int, ...], ...], limited: frozenset[int], dims: int
+) -> tuple[Order, ...]:
+    """Return the orders of the nodes of a plan, but of those between which nothing is to choose one.
+
+    lacks: the dim that each tensor lacks; chains: the levels that hold it; limited: levels of limited room.
+    """
+    own = [(tensor, level) for tensor, chain in enumerate(chains) for level in chain[1:]]
+    numbers = iter(range(len(own)))
+    left = tuple(tuple(next(numbers) for _ in chain[1:]) for chain in chains)
+    found: dict[object, Order] = {}
+    for nodes in _merged(left):
+        order = _order([lacks[tensor] for tensor, _ in own], [level for _, level in own], limited, nodes, dims)
+        names = [(cut.dim, sum(other.dim == cut.dim for other in order.cuts[:n])) for n, cut in enumerate(order.cuts)]
+        tiles = (tuple(names[t] if t >= 0 else t for t in row) for row in order.tiles)
+        found.setdefault(frozenset(zip(nodes, tiles, strict=True)), order)
+    return tuple(found.values())
+
+
+def _merged(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
+    """Yield every way to merge the tensors' nodes into one chain."""
+    if not any(left):
+        yield ()
+    for tensor, own in enumerate(left):
+        if own:
+            for others in _merged((*left[:tensor], own[1:], *left[tensor + 1 :])):
+                yield (own[0], *others)
+
+
+def _order(
+    lacks: list[int | None], levels: list[int], limited: frozenset[int], nodes: tuple[int, ...], dims: int
+) -> Order:
+    """Return the order of nodes with its cuts. lacks, levels: of each node."""
+    cuts: list[Cut] = []
+    tiles: list[tuple[int, ...]] = []
+    now, fresh = [WHOLE] * dims, [True] * dims  # whether the next node that has the dim cuts it
+    for place, node in enumerate(nodes):
+        for d in range(dims):
+            if lacks[node] == d:
+                fresh[d] = True
+            elif not any(lacks[other] == d for other in nodes[place:]):
+                now[d] = ONE
+            elif fresh[d]:
+                cuts.append(Cut(d, now[d]))
+                now[d], fresh[d] = len(cuts) - 1, False
+        tiles.append(tuple(now))
+    visited: list[list[int]] = [[] for _ in cuts]
+    rooms: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    crowds: list[dict[int, list[int]]] = [{} for _ in cuts]
+    for node, row in zip(nodes, tiles, strict=True):
+        lacking = lacks[node]
+        if lacking is not None and row[lacking] >= 0:
+            visited[row[lacking]].append(node)
+        if levels[node] in limited:
+            own = tuple(t for d, t in enumerate(row) if t >= 0 and d != lacking)
+            rooms.setdefault(levels[node], []).append((node, own))
+            for cut in own:
+                crowds[cut].setdefault(levels[node], []).append(node)
+    return Order(
+        nodes,
+        tuple(cuts),
+        tuple(tiles),
+        tuple((cut.within, place) for place, cut in enumerate(cuts) if cut.within >= 0),
+        tuple(tuple(own) for own in visited),
+        tuple((level, tuple(own)) for level, own in rooms.items()),
+        tuple(tuple((level, tuple(own)) for level, own in crowd.items()) for crowd in crowds),
+    )
