@@ -320,7 +320,7 @@ def cost(problem: Problem, nodes: Any, *, divides: bool = False) -> int:
     )
     structure, used, last = Structure(problem, rows_of(problem, loops)), [0] * len(problem.levels), len(problem.levels)
     instances = [structure.factor(structure.all, -1, level) for level in range(last + 1)]
-    total = structure.start(tuple(range(len(held))))
+    total = structure.start()
     for t, own in enumerate(held):
         chain, tensor = [(0, 0), *own, (last, len(loops))], problem.tensors[t]
         filled = stays = prod(problem.extents[d] for d in tensor.dims)

@@ -263,9 +263,10 @@ class Structure:
         tensor = self.problem.tensors[t]
         return prod(self.problem.extents[d] for d in tensor.dims) * (tensor.is_output and not tensor.initial)
 
-    def start(self, only: Tile) -> list[int]:
+    def start(self) -> list[int]:
         """Return, per part, the cost of the outermost level before any node: drains that find a copy still zero."""
-        return [-sum(self.zeros(t) * part.read[0][t] for t in only) for part in self.problem.parts]
+        tensors = range(len(self.problem.tensors))
+        return [-sum(self.zeros(t) * part.read[0][t] for t in tensors) for part in self.problem.parts]
 
     def node(self, t: int, state: Tile, level: int, loads: Any, reads: Any) -> list[Any]:
         """Return, per part, the cost of a node of `level` or of the compute units in a state (holder, levels to come).
