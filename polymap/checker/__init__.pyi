@@ -8,13 +8,13 @@ from polymap.checker.check import (
     label as label,
     verify as verify,
 )
+from polymap.checker.counts import cost as cost
 from polymap.checker.grids import FITS as FITS
 from polymap.checker.model import (
     DEADLINE as DEADLINE,
     OutOfTime as OutOfTime,
     Problem as Problem,
     Rows as Rows,
-    cost as cost,
     parsed as parsed,
 )
 from polymap.checker.prover import Prover as Prover

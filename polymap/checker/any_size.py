@@ -201,12 +201,14 @@ def structures(problem: Problem) -> Iterator[Siblings]:
 
 
 def bounds(siblings: Siblings) -> list[Any]:
-    """Return what every part is at least, of a bandwidth in the busiest instance; parts of limits count for nothing."""
-    problem, found = siblings.problem, [0] * len(siblings.problem.parts)
-    for i in problem.measures[0].own:
-        part, tensors = problem.parts[i], range(len(problem.tensors))
-        instances = prod(fan.size for fan in problem.fanouts if fan.below <= part.level) if part.band else 1
-        found[i] = -(-sum(siblings.tensor(t, part) for t in tensors) // instances)
+    """Return what every part is at least, of a bandwidth in the busiest instance."""
+    problem, found = siblings.problem, list[Any]()
+    for part in problem.parts:
+        above = siblings.above(part.level) if part.band else []
+        working = prod((siblings.together(siblings.high, d, above) for d in siblings.all), start=siblings.one)
+        fans = min(problem.reach, prod(fan.size for fan in problem.fanouts if fan.below <= part.level)) if part.band else 1
+        total = sum(siblings.tensor(t, part) for t in range(len(problem.tensors)))
+        found.append(-(-total // np.minimum(working, fans)))
     return found
 
 

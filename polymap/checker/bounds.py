@@ -20,14 +20,14 @@ Edge = tuple[int, int, int, list[Array], Array]
 
 
 class Tables:
-    """What the nodes of the tensors `only` cost over the grid of all tiles of the last of `marks`. columns: what is
+    """What nodes cost over the grid of all tiles of the last of `marks`. columns: what is
     added up, (weights of the parts, prices of bits): every part as it is, then one for each of `prices` (which stands
     for the first part where that alone is the value). Where the structure stands for many, arrays have a first axis for
     them, and `places` are theirs. edges: per tensor. ends: per tensor and state what the compute units cost per
     column, or None. firsts: the joint states before any node. start: the cost before any node."""
 
     def __init__(
-        self, structure: Structure, only: Tile, marks: Rows, places: Sequence[Places] = ((),), prices: Prices = ()
+        self, structure: Structure, marks: Rows, places: Sequence[Places] = ((),), prices: Prices = ()
     ) -> None:
         self.structure, self.problem, levels = structure, structure.problem, len(structure.problem.room)
         plain = [((0,) * i + (1,), (0,) * levels) for i in range(len(self.problem.parts))]
@@ -36,8 +36,8 @@ class Tables:
         each, macs = self.problem.weights, 4 * prod(self.problem.extents)
         largest = [sum(map(mul, a, each)) * macs + sum(b) * self.problem.most_bits for a, b in self.columns]
         self.prices, self.never = prices, never_above(max(self.problem.reach, *largest))
-        self.kind, self.only, self.marks = kind_of(self.never), only, list(marks)
-        self.grid, self.start = grid_of(marks[-1], self.kind), self._columns(structure.start(only), 0, 0)
+        self.kind, self.marks = kind_of(self.never), list(marks)
+        self.grid, self.start = grid_of(marks[-1], self.kind), self._columns(structure.start(), 0, 0)
         self.places = list(dict.fromkeys(places))
         rank = (len(places), *(1 for _ in self.grid.shape))
         numbers = np.array([self.places.index(one) for one in places]).reshape(rank)
@@ -47,8 +47,8 @@ class Tables:
         self.values = [value if len(marks) > 1 else np.minimum(value, top) for value, top in tops]
         self.shape = np.broadcast_shapes(np.shape(structure.steps), np.shape(self.which), self.grid.shape)
         self.edges, self.ends, firsts = list[list[Edge]](), list[list[list[Any] | None]](), list[list[int]]()
-        for t in only:
-            tensor, last = self.problem.tensors[t], structure.last
+        for t, tensor in enumerate(self.problem.tensors):
+            last = structure.last
             plans = [c for n in range(last) for c in combinations(sorted(tensor.may), n) if tensor.must <= {*c}]
             states = sorted({(0, *plan)[i:] for plan in plans for i in range(len(plan) + 1)})
             moves = [(s, states.index(state[1:]), state[1]) for s, state in enumerate(states) if len(state) > 1]
@@ -82,17 +82,15 @@ class Tables:
         if level == self.structure.last:
             return self._columns(costs, 0, 0), held
         bits, room = held * tensor.bits, problem.room[level]
-        barred = (held < 0) | (bits > (self.never if room is None else room)) | self._breaks(tensor, level)
+        barred = (held < 0) | (bits > (self.never if room is None else room)) | self._breaks(level)
         return [np.where(barred, self.never, cost) for cost in self._columns(costs, level, bits)], bits
 
-    def _breaks(self, tensor: Tensor, level: int) -> Any:
-        """Return where the rules let no node of `level` be, as far as the dims tell that this table looks at."""
-        rules, dims = self.problem.rules, sorted(tensor.dims) if len(self.only) == 1 else self.structure.all
-        broken: Any = False
+    def _breaks(self, level: int) -> Any:
+        """Return where the rules let no node of `level` be."""
+        rules, broken = self.problem.rules, False
         for d, size in rules.multiples:
-            if d in dims:
-                broken = broken | (self.values[d] * self.structure.factor((d,), level, self.structure.last) % size > 0)
-        return broken | np.logical_not(rules.standing(self.values, self.structure.top, dims))
+            broken = broken | (self.values[d] * self.structure.factor((d,), level, self.structure.last) % size > 0)
+        return broken | np.logical_not(rules.standing(self.values, self.structure.top))
 
     def _loads(self, tensor: Tensor, parent: int, level: int) -> tuple[Array, Array, Any]:
         """Return elements held (-1: impossible), loaded by one instance in the whole run, and messages per load."""
@@ -101,10 +99,7 @@ class Tables:
         messages = prod(prod(row) if fan.merge == "none" else prod(row[d] for d in own) for fan, row in between)
         first = structure.factor(own, level, structure.last)
         held = np.asarray(prod((self.values[d] for d in own), start=first), self.kind)
-        whole = [
-            extent if len(self.only) > 1 or top > 1 else 1 for extent, top in zip(structure.top, grid.top, strict=True)
-        ]
-        outside = [np.asarray(extent // value, self.kind) for extent, value in zip(whole, self.values, strict=True)]
+        outside = [np.asarray(top // value, self.kind) for top, value in zip(structure.top, self.values, strict=True)]
         if not tensor.window or level == structure.last:
             if tensor.window and between:
                 apart = self._window(tensor, parent, level, ())[0][1]
@@ -122,7 +117,7 @@ class Tables:
             repeat = prod(self.problem.extents[d] for d in lacks)
             blocks = [(tuple(grid.top[d] for d in tensor.window), repeat, 1, 1)]
         (size, apart), first, through = self._window(tensor, parent, level, tuple(blocks))
-        below, where = whole if len(self.marks) == 1 else self.marks[-1], within(grid.top, tensor.window, self.marks[0])
+        below, where = structure.top if len(self.marks) == 1 else self.marks[-1], within(grid.top, tensor.window, self.marks[0])
         left = [np.asarray(below[d] // value, self.kind) for d, value in enumerate(self.values)]
         trips, again = (np.asarray(prod(left[d] for d in dims), self.kind) for dims in (own, lacks))
         at = self.which, np.searchsorted(np.array(divisors(blocks[0][1]), self.kind), again), where
@@ -190,8 +185,7 @@ class Tables:
     def least(self) -> list[list[int]]:
         """Return the least total per column of every structure, one after the other; half of `never` or more:
         nothing fits."""
-        own = [value if whole > 1 else 1 for value, whole in zip(self.structure.top, self.grid.top, strict=True)]
-        tops = np.stack(np.broadcast_arrays(*map(np.ravel, (*own, self.structure.steps))), axis=1).tolist()
+        tops = np.stack(np.broadcast_arrays(*map(np.ravel, self.structure.top)), axis=1).tolist()
         at = [sum(i * axis[2] for i, axis in zip(self.grid.index(top), self.grid.axes, strict=True)) for top in tops]
         at, found = at * (prod(self.shape) // prod(self.grid.shape) // len(at)), list[list[int]]()
         for reach, start in zip(self.reach, self.start, strict=True):

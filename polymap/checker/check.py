@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from polymap.checker.any_size import least
 from polymap.checker.bounds import Places, Prices
-from polymap.checker.model import DEADLINE, Problem, Rows, Tile, cost, parsed, rational, tick
+from polymap.checker.counts import cost
+from polymap.checker.model import DEADLINE, Problem, Rows, Tile, parsed, rational, tick
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused, need
 
@@ -78,7 +79,9 @@ class Check:
         need(self._next("sha256") == digest(self.lines[1:5]), "the head does not belong to its SHA-256")
         self.problem = Problem(workload, machine, constraints, self.objective)
         self.value = rational(self._next("value"))
-        scaled_value = cost(self.problem, parsed(self._next("mapping")))
+        mapping = parsed(self._next("mapping"))
+        self.any_sizes = self.at < len(self.lines) and self.lines[self.at].startswith("bound ")
+        scaled_value = cost(self.problem, mapping, divides=not self.any_sizes)
         need(Fraction(scaled_value, self.problem.scale) == self.value, "the mapping does not cost the value")
         self.prover = Prover(self.problem, scaled_value)
 
@@ -90,7 +93,7 @@ class Check:
 
     def run(self) -> tuple[int, tuple[str, ...]]:
         """Check everything below the head; return the number of structures, and what rests on the solver's word."""
-        if self.lines[self.at].startswith("bound "):
+        if self.any_sizes:
             return self._any_sizes(), ()
         images: list[Tile] = []
         while self.at < len(self.lines) and self.lines[self.at].startswith("symmetry "):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from fractions import Fraction
-from itertools import combinations, groupby, pairwise, product
+from itertools import combinations, groupby
 from math import ceil, floor, inf, lcm, prod
 from typing import Any, NamedTuple
 
@@ -263,9 +263,10 @@ class Structure:
         tensor = self.problem.tensors[t]
         return prod(self.problem.extents[d] for d in tensor.dims) * (tensor.is_output and not tensor.initial)
 
-    def start(self, only: Tile) -> list[int]:
+    def start(self) -> list[int]:
         """Return, per part, the cost of the outermost level before any node: drains that find a copy still zero."""
-        return [-sum(self.zeros(t) * part.read[0][t] for t in only) for part in self.problem.parts]
+        tensors = range(len(self.problem.tensors))
+        return [-sum(self.zeros(t) * part.read[0][t] for t in tensors) for part in self.problem.parts]
 
     def node(self, t: int, state: Tile, level: int, loads: Any, reads: Any) -> list[Any]:
         """Return, per part, the cost of a node of `level` or of the compute units in a state (holder, levels to come).
@@ -290,52 +291,6 @@ class Structure:
         return costs
 
 
-class Loop(NamedTuple):
-    """One iteration moves the index by `stride`. fan: its fan-out (None: temporal)."""
-
-    dim: int
-    trips: int
-    stride: int
-    fan: Fanout | None
-
-
-def read_mapping(problem: Problem, nodes: Any) -> tuple[list[Loop], list[list[Tile]]]:
-    """Return the loops, outermost first, and per tensor (level, loops above) of its nodes; refuse what is not legal."""
-    left, loops, fans = list(problem.extents), list[Loop](), {fan.name: fan for fan in problem.fanouts}
-    held: list[list[Tile]] = [[] for _ in problem.tensors]
-    need(len(nodes) <= 500 and fields(nodes[-1], "compute"), "the mapping is malformed")
-    for node in nodes[:-1]:
-        if "store" in node:
-            level, stored = problem.levels.index(node["store"]), fields(node, "store", "tensors")[1]
-            for number, tensor in enumerate(problem.tensors):
-                held[number] += [(level, len(loops))] * (stored.count(tensor.name) if level else 0)
-            continue
-        dim, tile, *over = fields(node, *(("par", "tile", "over") if "par" in node else ("for", "tile")))
-        d, fan = problem.dims.index(dim), fans[over[0]] if over else None
-        need(left[d] % whole(tile) == 0, "a tile of the mapping does not divide the one around it")
-        need(fan is None or left[d] == tile or d in fan.dims, "a fan-out may not take this dim")
-        loops += [Loop(d, left[d] // tile, tile, fan)] if left[d] > tile else []
-        left[d] = tile
-    need(max(left, default=1) == 1, "the mapping leaves indices out")
-    for fan in problem.fanouts:
-        need(prod(loop.trips for loop in loops if loop.fan == fan) <= fan.size, f"{fan.name} is too small")
-    for tensor, own in zip(problem.tensors, held, strict=True):
-        levels = [level for level, _ in own]
-        need(levels == sorted(set(levels)) and tensor.must <= set(levels) <= tensor.may, "a tensor is held wrongly")
-        late = [(level, loop.fan) for level, above in own for loop in loops[above:] if loop.fan]
-        need(all(fan.below > level for level, fan in late), "a spatial loop stands below its level")
-        for (level, above), (d, size) in product(own, problem.rules.multiples):
-            inner = [one for i, one in enumerate(loops) if (one.fan.below > level if one.fan else i >= above)]
-            need(
-                prod(one.trips for one in inner if one.dim == d) % size == 0, f"a tile of {problem.dims[d]} is partial"
-            )
-    for name, d, least, most in problem.rules.factors:
-        factor = prod(loop.trips for loop in loops if loop.fan and loop.fan.name == name and loop.dim == d)
-        need(least <= factor and (most is None or factor <= most), f"{problem.dims[d]} is spread wrongly over {name}")
-    need(problem.rules.ordered([loop.dim for loop in loops if not loop.fan]), "the loops stand in a forbidden order")
-    return loops, held
-
-
 def spread(mask: int, count: int, stride: int) -> int:
     """Return a set (bit mask) united with its copies moved by stride, 2 stride, ... (count - 1) stride."""
     total, have = mask, 1
@@ -353,71 +308,3 @@ def sums(first: int, second: int) -> int:
         tick()
         total, second = total | first << (second & -second).bit_length() - 1, second & second - 1
     return total
-
-
-def flow(tensor: Tensor, loops: list[Loop], above: int, parent: int, level: int, last: int) -> tuple[int, int, int]:
-    """Return, of one instance of the node of `level` below `above` loops: elements held, loaded in the whole run, and
-    read for it and its siblings per instance of level `parent`. Level `last`: the compute units, which hold nothing."""
-    timed = [loop for loop in loops[:above] if not loop.fan]
-    free = [one for i, one in enumerate(loops) if (one.fan.below > level if one.fan else i >= above)]
-    beside = [(loop, loop.fan.merge) for loop in loops if loop.fan and parent < loop.fan.below <= level]
-    # Every step along an axis of one dim meets elements of its own: numbers of iterations are multiplied.
-    plain = {group[0][0] for group in tensor.groups if len(group) == 1}
-    held = prod(one.trips for one in free if one.dim in plain)
-    message = held * prod(one.trips for one, merge in beside if one.dim in plain and merge == "union")
-    copies = prod(one.trips for one, merge in beside if merge == "none" or (merge == "identical" and one.dim in plain))
-    sets: list[tuple[dict[int, int], int, int]] = []
-    for group in map(dict, (group for group in tensor.groups if len(group) > 1)):
-        elements, offsets = 1, {"identical": 1, "union": 1, "none": 1}
-        for loop in (one for one in free if one.dim in group):
-            elements = spread(elements, loop.trips, abs(group[loop.dim]) * loop.stride)
-        for loop, merge in (one for one in beside if one[0].dim in group):
-            offsets[merge] = spread(offsets[merge], loop.trips, abs(group[loop.dim]) * loop.stride)
-        copies *= offsets["identical"].bit_count()
-        sets.append((group, elements, offsets["union"]))
-    all_held = held * prod(one.bit_count() for _, one, _ in sets)
-    all_message = message * prod(sums(a, b).bit_count() for _, a, b in sets)
-    if level == last:
-        return all_held, prod(loop.trips for loop in timed), prod(loop.trips for loop in timed) * all_message * copies
-    loads, reads, inside, passed = all_held, all_message, [0] * len(sets), set[int]()
-    for position in range(len(timed) - 1, -1, -1):
-        tick()
-        loop = timed[position]
-        passed |= plain & {loop.dim}
-        kept, unread = (0, 0) if passed else (held, message)
-        for number, (weights, elements, united) in enumerate(sets):
-            move = weights.get(loop.dim, 0) * loop.stride - inside[number]
-            stay = elements & (elements >> move if move >= 0 else elements << -move)
-            new = sums(elements & ~stay, united).bit_count()
-            kept, unread = kept * stay.bit_count(), unread * (sums(elements, united).bit_count() - new)
-            inside[number] += weights.get(loop.dim, 0) * loop.stride * (loop.trips - 1)
-        times = prod(one.trips for one in timed[:position]) * (loop.trips - 1)
-        loads, reads = loads + times * (all_held - kept), reads + times * (all_message - unread)
-    return all_held, loads, reads * copies
-
-
-def cost(problem: Problem, nodes: Any) -> int:
-    """Return the objective, scaled, of a mapping; refuse one that is not legal or does not fit."""
-    loops, held = read_mapping(problem, nodes)
-    structure, used = Structure(problem, rows_of(problem, loops)), [0] * len(problem.levels)
-    total = structure.start(tuple(range(len(held))))
-    for t, own in enumerate(held):
-        chain = [(0, 0), *own, (structure.last, len(loops))]
-        for number, ((parent, _), (level, above)) in enumerate(pairwise(chain)):
-            size, loads, reads = flow(problem.tensors[t], loops, above, parent, level, structure.last)
-            state = tuple(one for one, _ in chain[number:-1])
-            total = [a + b for a, b in zip(total, structure.node(t, state, level, loads, reads), strict=True)]
-            if level < structure.last:
-                used[level] += size * problem.tensors[t].bits
-    for level, room in enumerate(problem.room):
-        need(room is None or used[level] <= room, f"the mapping does not fit into {problem.levels[level]}")
-    need(problem.busy(structure.steps), "the mapping uses too few of the compute units")
-    need(problem.allowed(total, structure.steps), "the mapping breaks a limit")
-    return problem.value(total, structure.steps)
-
-
-def rows_of(problem: Problem, loops: list[Loop]) -> Rows:
-    """Return the structure of a mapping with these loops."""
-    dims = range(len(problem.dims))
-    rows = [[prod(p.trips for p in loops if p.fan in own and p.dim == d) for d in dims] for own in problem.classes]
-    return tuple(map(tuple, rows))

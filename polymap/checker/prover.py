@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from polymap.checker.any_size import Siblings, bounds
 from polymap.checker.bounds import Edge, Places, Prices, Tables
 from polymap.checker.grids import divisors, grid_of, kind_of, never_above
 from polymap.checker.model import Problem, Rows, Structure, Tile, tick
@@ -24,7 +25,6 @@ class Prover:
 
     def __init__(self, problem: Problem, value: int) -> None:
         self.problem, self.value = problem, value
-        self.known: dict[int, dict[Rows, list[int]]] = {}
         self.windows = sorted({d for tensor in problem.tensors for d in tensor.window})
         self.kind = kind_of(never_above(problem.reach))
 
@@ -56,40 +56,18 @@ class Prover:
         own = [(least, most) for name, d, least, most in self.problem.rules.factors if (name, d) == (fanout, dim)]
         return [x for x in free if all(least <= x and (most is None or x <= most) for least, most in own)]
 
-    def apart(self, rows: Rows, number: int = 0) -> int | None:
-        """Return the bound on a measure of every tensor at its own best (None: nothing fits)."""
-        tensors, steps = range(len(self.problem.tensors)), Structure(self.problem, rows).steps
-        found = [self._alone(t)[self._seen(t, rows)] for t in tensors]
-        total = [sum(parts) for parts in zip(*found, strict=True)]
-        barred = max(max(parts) for parts in found) >= never_above(self.problem.reach) // 2
-        return None if barred else self.problem.value(total, steps, number)
+    def apart(self, rows: Rows, number: int = 0) -> int:
+        """Return the bound on a measure of every tensor at its own best."""
+        return self.problem.value(*self._alone[rows], number)
 
-    def _seen(self, t: int, rows: Rows) -> Rows:
-        """Return what a tensor sees of a structure."""
-        return tuple((*(row[d] for d in sorted(self.problem.tensors[t].dims)), prod(row)) for row in rows)
-
-    def _alone(self, t: int) -> dict[Rows, list[int]]:
-        """Return the least cost per part of a tensor on its own, for all that it may see of a structure."""
-        if t not in self.known:
-            found, alike = dict[Rows, list[int]](), dict[Tile, dict[Rows, Rows]]()
-            for rows in self.structures:
-                spread = tuple(row[d] for row in rows for d in self.problem.tensors[t].window)
-                alike.setdefault(spread, {})[self._seen(t, rows)] = rows
-            for group in alike.values():
-                found.update(self._derive(t, group))
-            self.known[t] = found
-        return self.known[t]
-
-    def _derive(self, t: int, group: dict[Rows, Rows]) -> Iterator[tuple[Rows, list[int]]]:
-        """Yield these costs for structures that spread the window dims alike, derived many at once."""
-        tensor, extents, keys = self.problem.tensors[t], self.problem.extents, list(group)
-        own = Structure(self.problem, group[keys[0]]).top
-        tops = [own[d] if d in tensor.window else extent for d, extent in enumerate(extents)]
-        top = tuple(extent if d in tensor.dims else 1 for d, extent in enumerate(tops))
-        size = max(1, (2 * TOGETHER) // prod(grid_of(top, self.kind).shape))
-        for some in (keys[i : i + size] for i in range(0, len(keys), size)):
-            structure = self._many([group[key] for key in some], top, tensor.window)
-            yield from zip(some, Tables(structure, (t,), (top,)).least(), strict=True)
+    @cached_property
+    def _alone(self) -> dict[Rows, tuple[list[int], int]]:
+        """Return what the parts and the temporal steps of every structure are at least."""
+        each = np.array(self.structures, object).reshape(len(self.structures), -1, len(self.problem.dims))
+        factors = [[*row] for row in each.transpose(1, 2, 0)]
+        siblings = Siblings(self.problem, factors, factors)
+        found = [np.broadcast_to(one, len(each)).tolist() for one in (*bounds(siblings), siblings.steps())]
+        return {rows: (parts, steps) for rows, *parts, steps in zip(self.structures, *found, strict=True)}
 
     def _many(self, each: list[Rows], top: Tile, same: Iterable[int]) -> Structure:
         """Return structures that spread the dims `same` alike as one, whose arrays have a first axis for them."""
@@ -103,7 +81,7 @@ class Prover:
     def tables(self, rows: Rows, places: Places, prices: Prices, marks: tuple[Tile, ...] = ()) -> Tables:
         """Return the tables of all tensors."""
         structure = Structure(self.problem, rows)
-        return Tables(structure, tuple(range(len(self.problem.tensors))), marks or (structure.top,), (places,), prices)
+        return Tables(structure, marks or (structure.top,), (places,), prices)
 
     def joint(self, rows: Rows, places: Places, prices: Prices) -> int | None:
         """Return the bound of all tensors together at these prices (None: nothing fits)."""
@@ -129,8 +107,7 @@ class Prover:
     def _joined(self, some: list[tuple[Rows, Places]], top: Tile, prices: Prices) -> Iterator[Any]:
         """Yield these bounds for structures that spread the window dims alike."""
         structure = self._many([rows for rows, _ in some], top, self.windows)
-        all_tensors, places = tuple(range(len(self.problem.tensors))), [places for _, places in some]
-        tables = Tables(structure, all_tensors, (top,), places, prices)
+        tables = Tables(structure, (top,), [places for _, places in some], prices)
         for one, totals in zip(some, tables.least(), strict=True):
             barred = max(totals) >= tables.never // 2
             yield one, None if barred else tables.value(totals, Structure(self.problem, one[0]).steps)

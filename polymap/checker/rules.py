@@ -101,11 +101,10 @@ class Rules:
                     return False
         return True
 
-    def standing(self, values: Any, whole: Any, dims: Sequence[int]) -> Any:
-        """Return where a node may stand (an array of booleans, or one): at temporal tiles `values` of `whole`, looking
-        at `dims` only."""
+    def standing(self, values: Any, whole: Any) -> Any:
+        """Return where a node may stand (an array of booleans, or one): at temporal tiles `values` of `whole`."""
         ok: Any = True
-        for a, b, kind in ((a, b, kind) for a, b, kind in self.pairs if a in dims and b in dims):
+        for a, b, kind in self.pairs:
             if kind == "all":
                 ok = ok & ((values[b] == whole[b]) | (values[a] == 1))
             elif kind == "first":

@@ -15,7 +15,8 @@ import pytest
 from polymap import builtin_workload, explore, load_arch, verify
 from polymap.checker.any_size import Siblings, bounds, least, ranges
 from polymap.checker.bounds import Prices
-from polymap.checker.model import Problem as Checked, Rows, cost, parsed, read_mapping, rows_of
+from polymap.checker.counts import cost, read_mapping, rows_of
+from polymap.checker.model import Problem as Checked, Rows, parsed
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate

@@ -86,7 +86,7 @@ def certificate(
     PM515 for problems outside the class that is certified, PM517 where the mapping is not the best or breaks a rule.
     """
     problem, images = _problem(workload, arch, objective, rules), symmetries(analyse(workload, arch, rules))
-    lines, value = _begun(workload, arch, objective, mapping, rules)
+    lines, value = _begun(workload, arch, objective, mapping, rules, divides=True)
     with _deadline(seconds):
         proofs = _proofs(problem, value, images)
     lines += (f"symmetry {','.join(problem.dims[d] for d in image)}" for image in images)
@@ -97,14 +97,14 @@ def bound_certificate(
     workload: Workload, arch: Architecture, objective: str, mappings: Sequence[Mapping | None], rules: Rules = ()
 ) -> str:
     """Return the certificate's text of what no mapping of any tile sizes costs less than, and of what the first of
-    `mappings` costs whose tiles divide.
+    `mappings` costs that the checker counts.
 
     Raises OptionError: PM515 for problems outside the class that is certified, PM517 where there is no such mapping.
     """
     problem, refused = _problem(workload, arch, objective, rules), OptionError(Mistake("PM517", NO_MAPPING))
     for mapping in filter(None, mappings):
         try:
-            lines, _ = _begun(workload, arch, objective, mapping, rules)
+            lines, _ = _begun(workload, arch, objective, mapping, rules, divides=False)
         except OptionError as refusal:
             refused = refusal
             continue
@@ -117,10 +117,10 @@ def bound_certificate(
 
 
 def _begun(
-    workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules
+    workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules, *, divides: bool
 ) -> tuple[list[str], int]:
     """Return a certificate's lines up to the mapping, and what that costs, scaled; OptionError PM517 where the checker
-    does not take it."""
+    does not take it, or with tiles that do not divide where they must."""
     head = [
         f"workload {canonical(workload_table(workload))}",
         f"machine {canonical(machine_table(arch))}",
@@ -129,7 +129,7 @@ def _begun(
     ]
     nodes, problem = mapping_to_document(mapping)["nodes"], _problem(workload, arch, objective, rules)
     try:
-        value = cost(problem, nodes)
+        value = cost(problem, nodes, divides=divides)
     except Refused as refusal:
         raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
     about = [f"value {Fraction(value, problem.scale)}", f"mapping {canonical(nodes)}"]

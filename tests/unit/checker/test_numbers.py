@@ -16,8 +16,9 @@ import pytest
 
 from polymap import Architecture, Mapping, Temporal, Workload, einsum, evaluate, explore, load_arch, matmul, verify
 from polymap.checker.any_size import Siblings, bounds, least, ranges, structures, vectors
+from polymap.checker.counts import cost
 from polymap.checker.grids import Grid, divisors, is_prime, primes
-from polymap.checker.model import DEADLINE, OutOfTime, Problem, cost, parsed, spread, sums
+from polymap.checker.model import DEADLINE, OutOfTime, Problem, parsed, spread, sums
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.checker.windows import axis
