@@ -243,7 +243,7 @@ def bound_faults(rng: random.Random, question: Question, truth: Truth, tally: Ta
     problem = question.problem
     rules = rules_from_document(question.demands, problem.workload, problem.arch) if question.demands else ()
     analysed = analyse(problem.workload, problem.arch, rules)
-    if analysed.reason is not None:
+    if analysed.reason is not None or truth.least is None:
         return
     goal: Objective = parse_objective(problem.objective, problem.arch).singles[0]
     measure = measure_under(goal, problem.workload, problem.arch, rules)
