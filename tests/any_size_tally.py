@@ -12,7 +12,7 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -28,8 +28,7 @@ from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.search.objective.measure import Measure, objective_values
 from polymap.search.objective.rule_checks import measure_under
 from polymap.search.problem.goals import Objective, parse_objective
-from polymap.search.problem.problem import Problem as Analysed
-from polymap.search.problem.problem import analyse
+from polymap.search.problem.problem import Problem as Analysed, analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.product_bounds.answers import bound_products
 from polymap.search.resources.limits import Work, never
@@ -39,7 +38,7 @@ from polymap.search.sibling_bounds.box_trees import Chunk
 from polymap.search.sibling_bounds.crossings import sibling_ranges
 from polymap.search.sibling_bounds.engine import SiblingSearch, SingleStructure
 from polymap.search.sibling_bounds.joint import refine
-from polymap.search.sibling_bounds.single_tensor import Counts, one_box
+from polymap.search.sibling_bounds.single_tensor import Counts
 from polymap.search.sibling_bounds.structures import sibling_counts
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, joined_objective, lengthened, random_problem, scaled
@@ -121,7 +120,12 @@ def _limited(rng: random.Random, question: Question, fits: list[ScoredTree]) -> 
     second = {tree.mapping: tree.value for tree in _trees(problem, other)}
     most = float(second[rng.choice(fits).mapping]) * rng.choice((1, 1, 0.9))
     demands: Table = {**question.demands, "limits": {other: most}}
-    return replace(question, demands=demands), [one for one in fits if second[one.mapping] <= Fraction(most)]
+    return replace(question, demands=demands), [one for one in fits if second[one.mapping] <= _written(most)]
+
+
+def _written(number: float) -> Fraction:
+    """Return a limit as it is read: the decimal number, not the float."""
+    return Fraction(repr(number))
 
 
 def _meets(question: Question, mapping: Mapping, steps: int) -> bool:
@@ -159,14 +163,14 @@ def answer_of(question: Question) -> SearchResult:
 
 
 @contextmanager
-def no_walk() -> Iterator[None]:
+def no_walk() -> Generator[None]:
     """Keep the search from walking all trees of small spaces."""
     before = stages.TUNING
-    vars(stages)["TUNING"] = replace(before, few_trees=0)
+    setattr(stages, "TUNING", replace(before, few_trees=0))  # noqa: B010 - no constant for a moment
     try:
         yield
     finally:
-        vars(stages)["TUNING"] = before
+        setattr(stages, "TUNING", before)  # noqa: B010
 
 
 def fault_of(question: Question, truth: Truth, found: SearchResult) -> str:
@@ -202,7 +206,7 @@ def _mapping_fault(question: Question, found: SearchResult) -> str:
         return f"{found.best} breaks constraints"
     limits: Any = question.demands.get("limits", {})
     for name, most in limits.items():
-        if objective_values(workload, arch, parse_objective(name, arch), cost)[0] > Fraction(most):
+        if objective_values(workload, arch, parse_objective(name, arch), cost)[0] > _written(most):
             return f"{name} is above {most}"
     goal = parse_objective(question.problem.objective, arch)
     if _shown(objective_values(workload, arch, goal, cost)) != _values(found):

@@ -28,7 +28,7 @@ class AnySizeAnswer:
     known), work done.
 
     evaluated: mappings scored or regions bounded. pruned: regions refuted. queue: what is left to search. distinct:
-    different costs, where all trees were walked. is_final: nothing is left.
+    different costs, where all trees were walked. is_final: nothing is left. front: the mappings of a front.
     """
 
     best: Mapping | None
@@ -38,6 +38,7 @@ class AnySizeAnswer:
     queue: tuple[Entry, ...] = ()
     distinct: int | None = None
     is_final: bool = False
+    front: tuple[Mapping, ...] = ()
 
 
 def has_region_bound(objective: Objective) -> bool:
@@ -50,7 +51,9 @@ def enumeration_answer(walking: Walking, stop: Stop) -> AnySizeAnswer | None:
     found = walking.go_on(stop)
     if found is None:
         return None
-    return AnySizeAnswer(found.best, None, found.legal, 0, distinct=found.distinct, is_final=True)
+    return AnySizeAnswer(
+        found.best, None, found.legal, 0, distinct=found.distinct, is_final=True, front=found.front_trees
+    )
 
 
 def anneal_mappings(

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
-from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, has_region_bound, solve_regions
+from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
-from polymap.search.heuristics import DividingPolish, TreeClimber, can_be_annealed, draw_by_annealing
+from polymap.search.heuristics import DividingPolish, TreeClimber, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under
-from polymap.search.problem import Goal, Rules, clashes, parse_objective, rules_from_document
+from polymap.search.problem import AtMost, Goal, Rules, clashes, parse_objective, rules_from_document
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -91,6 +91,14 @@ def sample_programs(search: Search) -> SearchResult | None:
     return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count))
 
 
+def begin_at(start: Mapping | None, search: Search) -> SearchResult | None:
+    """Begin the search over tiles of any size at a mapping that is known (None: none is), not at a dividing one."""
+    mappings = () if start is None else (start,)
+    found = search.closed(mappings, (search.floors,), counted_space(None, Count()), whole=False)
+    search.divided = Divided(found, mappings, Outcome((), None, Count(), 0, None))
+    return None
+
+
 def search_dividing_tiles(search: Search) -> SearchResult | None:
     """Search the tiles that divide: structures, their bounds, branch and bound. Where tiles of any size are asked for,
     their answer begins with what is found here."""
@@ -109,7 +117,7 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
         return None
     if done.best is not None:
         space = replace(counted_space(search.size, Count(evaluated=done.evaluated)), distinct=done.distinct)
-        return search.closed((done.best,), (), space)
+        return search.closed(done.front or (done.best,), (), space)
     if search.rules:
         return search.infeasible(_clashing(search, AnySize))
     return search.infeasible((f"none of the {done.evaluated:,} legal loop trees is within the capacities",))
@@ -130,12 +138,9 @@ def refine_structures(search: Search) -> SearchResult | None:
     """Raise the floors structure by structure, best first, and look for mappings there; answer where they meet."""
     assert search.divided is not None
     best = _best_known(search, search.divided)
-    share = min(1, search.limits.share() + TUNING.structures_share)
-    stop, first = search.limits if _is_last(search) else search.limits.until(share), _siblings(search)[0]
-    if len(search.siblings) > 1:
-        for place, one in enumerate(search.siblings):
-            search.raise_floor(place, one.go_on(best[1] if best and not place else None, stop, search.limits.work))
-        return None
+    share = TUNING.structures_share_under_rules if search.rules else TUNING.structures_share
+    until = search.limits.until(min(1, search.limits.share() + share))
+    stop, first = search.limits if _is_last(search) else until, _siblings(search)[0]
     from polymap.search.sibling_bounds import climb_structures  # searches over dividing tiles do without
 
     best = climb_structures(first, _climber(search, best), best, stop, search.limits.work, search.report)
@@ -151,12 +156,12 @@ def refine_structures(search: Search) -> SearchResult | None:
 def _is_last(search: Search) -> bool:
     """Return whether regions bound less than structures: along windows."""
     has_window = any(term.is_window for term in search.problem.terms)
-    return has_window and has_region_bound(search.objective) and not search.rules
+    return has_window and not search.rules
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
-    """Answer, under rules and for objectives that regions do not bound, with the best that is near the dividing one."""
-    if has_region_bound(search.objective) and not search.rules:
+    """Answer, under rules, with the best that is near the one that is known."""
+    if not search.rules:
         return None
     assert search.divided is not None
     mappings = _annealed(search, search.divided)
@@ -190,16 +195,17 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
 
 def _climber(search: Search, best: Known | None) -> TreeClimber | None:
     """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
-    if best is None or search.rules or not has_region_bound(search.objective):
+    limits = tuple(rule for rule in search.rules if isinstance(rule, AtMost))
+    if best is None or len(limits) < len(search.rules):
         return None
     if search.climber is None:
         question = search.workload, search.arch, search.objective
-        search.climber = TreeClimber(*question, search.problem.classes, seed=search.asked.seed)
+        search.climber = TreeClimber(*question, search.problem.classes, limits, seed=search.asked.seed)
     return search.climber
 
 
 def _best_known(search: Search, divided: Divided) -> Known | None:
-    """Return the best mapping that is known, with its exact value: of an order or a front its first part's."""
+    """Return the best mapping that is known, with its exact value."""
     climber, regions = search.climber, search.regions
     mappings = [divided.result.best, regions and regions.best, climber and climber.best and climber.best[0]]
     scored = [
@@ -221,8 +227,7 @@ def _report_program_order(search: Search) -> None:
 
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-    alone = search.divides or not has_region_bound(search.objective)
-    outcome = _solved(search, search.limits if alone else search.limits.dividing())
+    outcome = _solved(search, search.limits if search.divides else search.limits.dividing())
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     if outcome.left == () and not mappings:
         return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
@@ -279,7 +284,7 @@ def _solved(search: Search, limit: Stop) -> Outcome:
 
 def _dividing_polish(search: Search) -> DividingPolish | None:
     annealer = search.annealer(divide=True)
-    if annealer is None or not has_region_bound(search.objective):
+    if annealer is None or len(search.objective.singles) > 1:
         return None
     measure = measure_of(search.objective, search.workload, search.arch)
     windows = any(term.is_window for term in search.problem.terms)
@@ -322,7 +327,7 @@ def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
     does not suffice, half of it is spent on a part of them, and the regions have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > TUNING.few_trees or search.objective.goal is Goal.PARETO or search.limits():
+    if trees is None or trees > TUNING.few_trees or search.limits():
         return None
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules
@@ -341,10 +346,10 @@ def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
 
 def _annealed(search: Search, divided: Divided) -> tuple[Mapping, ...]:
     """Return the dividing mappings, or a better one of any size that is near; where there is none, walk until one
-    is found or a limit is reached. For an order or a front any mapping serves where there is none."""
+    is found or a limit is reached."""
     annealer = search.annealer(divide=False)
     best, value = divided.result.best, divided.result.value
-    if annealer is None or (best is not None and not can_be_annealed(search.workload, search.objective)):
+    if annealer is None:
         return divided.mappings
     if best is not None and value is not None:
         assert divided.result.cost is not None

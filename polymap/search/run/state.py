@@ -61,7 +61,9 @@ class Search:
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
     drawn: of programs that the lattice search does not cover. walking, regions: of tiles of any size; siblings: bounds
-    of those, one per part of the objective. caches: what is remembered until there is an answer.
+    of those, one per part of the objective; known: mappings by their values, of an order or a front; front_limits: what
+    the first part of a front is at least below limits of the second (None: nothing is). caches: what is remembered
+    until there is an answer.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class Search:
         self.regions: AnySizeAnswer | None = None
         self.siblings: tuple[SiblingSearch, ...] = ()
         self.climber: TreeClimber | None = None
+        self.known: dict[Values, Mapping] = {}
+        self.front_limits: dict[Fraction, Fraction | None] = {}
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
         self.caches = SearchCaches()
