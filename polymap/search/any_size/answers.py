@@ -12,7 +12,7 @@ from polymap.search.any_size.tuning import TUNING, Tuning
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer
 from polymap.search.objective import Measure
-from polymap.search.problem import Goal, Objective, Problem
+from polymap.search.problem import Objective, Problem
 from polymap.search.resources import Limits, Stop, Work
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ class AnySizeAnswer:
     distinct: int | None = None
     is_final: bool = False
     front: tuple[Mapping, ...] = ()
-
-
-def has_region_bound(objective: Objective) -> bool:
-    """Return whether regions bound the objective: those of one value."""
-    return objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
 
 
 def enumeration_answer(walking: Walking, stop: Stop) -> AnySizeAnswer | None:
