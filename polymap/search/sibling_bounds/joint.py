@@ -109,7 +109,7 @@ def refine(
         parts.append(found[0])
         chain = found[1] if number == 0 else chain
     cycles = int(structure.loads.counts.cycles()[0])
-    return JointBound(measure.value(tuple(parts), cycles), chain)
+    return JointBound(measure.value_within_limits(tuple(parts), cycles), chain)
 
 
 def _suits(problem: Problem, measure: Measure) -> bool:
