@@ -60,6 +60,7 @@ def search(
     """Return what `explore` does. options: the other fields of `search.run.Options`, among them the clock that the time
     limit is measured by."""
     # Here and not above: `import polymap` holds this function, and must not load the search.
+    from polymap.search.parts import search_front, search_order
     from polymap.search.run import (
         Options,
         anneal_near_mappings,
@@ -84,8 +85,10 @@ def search(
             bound_structures,  # tiles of any size: what whole numbers of siblings prove of all mappings
             search_dividing_tiles,  # structures, bounds, branch and bound, with a certificate
             enumerate_few_trees,  # tiles of any size: all trees of a small space
+            search_order,  # of an order: the best by its first part, by the next among these, ...
+            search_front,  # of a front: the best of each part, then between the points that are known
             refine_structures,  # else: what they prove structure by structure
-            anneal_near_mappings,  # under rules, of orders and fronts: near the dividing answer
+            anneal_near_mappings,  # under rules: near the dividing answer
             bound_products,  # else, without windows: geometric programs over whole counts and tiles
             climb_to_the_end,  # else: structures and mappings in turn until the limit
         )

@@ -82,6 +82,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search/objective", UNIT + "search/test_objective.py", UNIT + "search/test_goals.py",
         UNIT + "search/test_floor.py", UNIT + "search/test_rules.py", PROPERTY + "test_bounds.py",
     ),
+    "polymap/search/parts": (
+        UNIT + "search/test_front_bounds.py", REFEREE + "test_any_size_equals_exhaustive.py",
+    ),
     "polymap/search/problem": (
         UNIT + "search/problem", UNIT + "search/test_lattice.py", UNIT + "search/test_structure.py",
         UNIT + "search/test_structure_model.py",

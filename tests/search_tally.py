@@ -136,20 +136,25 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--state", type=Path, help="a file that keeps the tally: the next call goes on from there")
     options = parser.parse_args()
+    return go_on(check, options.problems, options.first, options.state)
+
+
+def go_on(add: Callable[[int, Tally], None], problems: int, first: int, state: Path | None) -> int:
+    """Add the questions of so many seeds to a tally, which `state` keeps; return 1 where something is wrong."""
     tally, seconds = Tally(), 0.0
-    if options.state and options.state.exists():
-        kept = json.loads(options.state.read_text(encoding="utf-8"))
+    if state and state.exists():
+        kept = json.loads(state.read_text(encoding="utf-8"))
         seconds = kept["seconds"]
         tally = Tally(kept["problems"], Counter(kept["outcomes"]), list(kept["wrong"]), Counter(kept["features"]))
     told = time.monotonic()
-    while tally.problems < options.problems:
+    while tally.problems < problems:
         start = time.process_time()
-        check(options.first + tally.problems, tally)
+        add(first + tally.problems, tally)
         seconds += time.process_time() - start
-        if options.state:
+        if state:
             document = {"seconds": seconds, **{name: getattr(tally, name) for name in Tally.__slots__}}
-            options.state.write_text(json.dumps(document), encoding="utf-8")
-        if time.monotonic() - told > 10 or tally.problems == options.problems:
+            state.write_text(json.dumps(document), encoding="utf-8")
+        if time.monotonic() - told > 10 or tally.problems == problems:
             told = time.monotonic()
             _tell(tally, seconds)
     for line in (*(f"{count:6} {name}" for name, count in sorted(tally.features.items())), *tally.wrong):

@@ -29,6 +29,7 @@ ROWS = (
     ("report.figures",),
     ("report",),
     ("sampling",),
+    ("search.parts",),
     ("codegen.execute", "search.run"),
     ("search.product_bounds",),
     ("codegen", "search.sibling_bounds"),

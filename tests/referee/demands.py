@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass
 
 from polymap.ir.loopnest import Workload
@@ -55,7 +56,7 @@ class _Step:
 
 
 def meets(demands: Table, workload: Workload, arch: Architecture, mapping: Mapping, steps: int) -> bool:
-    """Return whether a tree with dividing tiles meets all constraints but the limits."""
+    """Return whether a tree meets all constraints but the limits. steps: its clock ticks."""
     loops = _steps(workload, mapping)
     time = [loop.dim for loop in loops if loop.over is None]
     checks = {
@@ -64,7 +65,7 @@ def meets(demands: Table, workload: Workload, arch: Architecture, mapping: Mappi
         "innermost": lambda want: _first(want[::-1], time[::-1]),
         "fanouts": lambda want: all(_spread(own, [s for s in loops if s.over == name]) for name, own in want.items()),
         "store": lambda want: all(_stored(level, own, mapping) for level, own in want.items()),
-        "intrinsic": lambda want: all(_whole(dim, size, arch, mapping, loops) for dim, size in want.items()),
+        "intrinsic": lambda want: all(_whole(workload, arch, dim, size, mapping) for dim, size in want.items()),
         "min_utilization": lambda want: _share(workload, arch, steps) >= want,
         "limits": lambda _want: True,
     }
@@ -124,18 +125,24 @@ def _stored(level: str, want: dict[str, list[str]], mapping: Mapping) -> bool:
     return set(want.get("must", [])) <= held and not set(want.get("never", [])) & held
 
 
-def _whole(dim: str, size: int, arch: Architecture, mapping: Mapping, loops: list[_Step]) -> bool:
-    """Return whether every node below the outermost level covers a multiple of the size."""
+def _whole(workload: Workload, arch: Architecture, dim: str, size: int, mapping: Mapping) -> bool:
+    """Return whether every tile of every node below the outermost level covers a multiple of the size: as many of the
+    dim's indices have each combination of iterations of the loops that select the tile."""
+    names = [own.name for own in arch.nodes]
     for place, node in enumerate(mapping.nodes):
         if not isinstance(node, Storage) or node.level == arch.levels[0].name:
             continue
-        names = [own.name for own in arch.nodes]
         outside = {own.name for own in arch.nodes[: names.index(node.level)] if isinstance(own, Fanout)}
-        covered = 1
-        for loop in loops:
-            if loop.dim == dim and (loop.place > place if loop.over is None else loop.over not in outside):
-                covered *= loop.trips
-        if covered % size:
+        tiles: Counter[tuple[int, ...]] = Counter()
+        for index in range(workload.extents()[dim]):
+            at: list[int] = []
+            for number, loop in enumerate(mapping.nodes):
+                if isinstance(loop, (Temporal, Spatial)) and loop.dim == dim:
+                    selects = number < place if isinstance(loop, Temporal) else loop.fanout in outside
+                    at += [index // loop.tile] if selects else []
+                    index %= loop.tile
+            tiles[tuple(at)] += 1
+        if any(count % size for count in tiles.values()):
             return False
     return True
 

@@ -30,7 +30,8 @@ LegalLoops = Callable[[Mapping], bool]
 @dataclass(frozen=True, slots=True)
 class ExhaustiveResult:
     """value: the least objective among the legal trees within capacity, exact; None where there is none. values: of an
-    order or a front one per part, of the best tree. front: the values of all trees that no tree beats.
+    order or a front one per part, of the best tree. front: the values of all trees that no tree beats; front_trees: one
+    tree for each of them.
 
     legal: number of legal canonical trees; fitting: of those within capacity; distinct: number of different cost
     vectors among the legal ones (traffic per level and tensor, steps), where it was asked for.
@@ -43,6 +44,7 @@ class ExhaustiveResult:
     distinct: int | None
     values: tuple[Fraction, ...] = ()
     front: tuple[tuple[Fraction, ...], ...] = ()
+    front_trees: tuple[Mapping, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,8 @@ def exhaustive(
     several as weighted:.., lex:.. or pareto:..; tiles: divide or any.
 
     legal_loops: asked once per sequence of loops; None: all are legal (associative accumulations). None comes back as
-    soon as more than `most_trees` are met, or `stop` says so. meets: what the best tree must meet besides (of a front:
-    not asked); it is asked of those only that are better than the best so far.
+    soon as more than `most_trees` are met, or `stop` says so. meets: what the best tree, or those of a front, must meet
+    besides; it is asked of those only that are better than the best so far, or that no known one beats.
     """
     walking = Walking(
         workload, arch, objective, tiles, count_distinct=count_distinct, legal_loops=legal_loops, meets=meets
@@ -231,7 +233,7 @@ class _Walk:
         self._names: dict[tuple[int, bytes], int] = {}
         self.legal = self.fitting = 0
         self.best: tuple[Point, Word, tuple[Place, ...]] | None = None
-        self.front: set[Point] = set()
+        self.front: dict[Point, tuple[Word, tuple[Place, ...]]] = {}
         self._columns: dict[tuple[int, ...], Columns] = {}
         self._ticks: dict[tuple[int, ...], int] = {}
 
@@ -268,8 +270,22 @@ class _Walk:
                     self.best = point, scores.word, places
                     break
             if self.scale.kind == "pareto":
-                points = {_point(vectors, row) for row in range(len(fits))}
-                self.front = _undominated(self.front | points)
+                self._note_front(scores, fits, vectors)
+
+    def _note_front(self, scores: _Scores, fits: Ints, vectors: list[Ints]) -> None:
+        """Add the trees of a word that no known one is as good as in every part."""
+        rows: dict[Point, list[int]] = {}
+        for row in range(len(fits)):
+            rows.setdefault(_point(vectors, row), []).append(row)
+        for point in sorted(rows):  # what covers a point comes before it
+            if any(_covers(other, point) for other in self.front):
+                continue
+            for row in rows[point]:
+                places = scores.places(int(fits[row]))
+                if self.meets is None or self.meets(self.mapping(scores.word, places)):
+                    self.front = {other: tree for other, tree in self.front.items() if not _covers(point, other)}
+                    self.front[point] = scores.word, places
+                    break
 
     def scored(self, scores: _Scores, trees: range) -> Iterator[ScoredTree]:
         """Yield some trees of a word with all that is known of them."""
@@ -354,8 +370,9 @@ class _Walk:
             return ExhaustiveResult(None, None, self.legal, self.fitting, distinct)
         point, word, places = self.best
         values, front = self._unscaled(point), tuple(self._unscaled(one) for one in sorted(self.front))
+        trees = tuple(self.mapping(*self.front[one]) for one in sorted(self.front))
         mapping = self.mapping(word, places)
-        return ExhaustiveResult(values[0], mapping, self.legal, self.fitting, distinct, values, front)
+        return ExhaustiveResult(values[0], mapping, self.legal, self.fitting, distinct, values, front, trees)
 
     def _unscaled(self, point: Point) -> tuple[Fraction, ...]:
         return tuple(value * unit for value, unit in zip(point, self._units, strict=True))
@@ -383,13 +400,9 @@ def _in_order(vectors: list[Ints]) -> list[int]:
     return sorted(range(len(vectors[0])), key=lambda row: _point(vectors, row))
 
 
-def _undominated(points: set[Point]) -> set[Point]:
-    """Return the points that no other one is as good as in every part."""
-    kept: list[Point] = []
-    for point in sorted(points):  # what covers a point comes before it
-        if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in kept):
-            kept.append(point)
-    return set(kept)
+def _covers(one: Point, other: Point) -> bool:
+    """Return whether one point is as good as the other in every part."""
+    return all(a <= b for a, b in zip(one, other, strict=True))
 
 
 def _node(fanouts: Sequence[Fanout], loop: Loop) -> MappingNode:

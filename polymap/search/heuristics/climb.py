@@ -18,8 +18,8 @@ from polymap.search.heuristics.genome import genome_space, random_genome, tree_o
 from polymap.search.heuristics.tile_tables import TableSearch, Worth, loops_of, without_bandwidth
 from polymap.search.heuristics.tree_edits import Counts, Nodes, TreeEdits
 from polymap.search.heuristics.tuning import TUNING, Tuning
-from polymap.search.objective import exact_score
-from polymap.search.problem import FanoutClass, Goal, Objective
+from polymap.search.objective import Scored, exact_score, objective_value
+from polymap.search.problem import AtMost, FanoutClass, Goal, Objective
 
 Found = tuple[Worth, Nodes]
 
@@ -28,7 +28,7 @@ class TreeClimber:
     """A walk over trees that can be ended and taken up again after any round.
 
     best: the best legal mapping so far with its value. structures: sibling counts [class of fan-outs][dim] worth a
-    run, the most promising first.
+    run, the most promising first. limits: what mappings must keep.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class TreeClimber:
         arch: Architecture,
         objective: Objective,
         classes: Sequence[FanoutClass],
+        limits: Sequence[AtMost] = (),
         *,
         seed: int = 0,
         tuning: Tuning = TUNING,
@@ -44,8 +45,10 @@ class TreeClimber:
         self._workload, self._arch, self._objective, self._tuning = workload, arch, objective, tuning
         self._rng, self._numbers = Random(seed), np.random.default_rng(seed)
         self._edits = TreeEdits(workload, arch, classes, self._rng)
-        self._counted = arch if _is_timed(arch, objective) else without_bandwidth(arch)
-        self._tables = TableSearch(workload, self._counted, objective, tuning)
+        self._limits = limits
+        is_timed = any(_is_timed(arch, one) for one in (objective, *(limit.objective for limit in limits)))
+        self._counted = arch if is_timed else without_bandwidth(arch)
+        self._tables = TableSearch(workload, self._counted, objective, tuning, tuple(limits))
         self._genomes = genome_space(workload, arch, divide=False)
         self.best: tuple[Mapping, Fraction] | None = None
         self.structures: Sequence[Counts] = ()
@@ -117,7 +120,15 @@ class TreeClimber:
     def _worth(self, nodes: Nodes) -> Worth | None:
         """Return what a tree is worth as it is; None where it is not counted."""
         score = exact_score(self._workload, self._counted, self._objective, self._edits.mapping_of(nodes))
-        return None if score is None else (float(score.excess), float(score.value))
+        return None if score is None else (float(score.excess + self._beyond_limits(score)), float(score.value))
+
+    def _beyond_limits(self, score: Scored) -> Fraction:
+        """Return how far a mapping is beyond the limits, relative, summed."""
+        found = Fraction(0)
+        for limit in self._limits:
+            value = objective_value(self._workload, self._arch, limit.objective, score.cost)
+            found += max(Fraction(0), (value - limit.most) / (limit.most or 1))
+        return found
 
     def _changed(self, nodes: Nodes, excess: float) -> Nodes | None:
         """Return the best of some changed trees that were not tried in this run; None where there is none."""
@@ -180,7 +191,7 @@ class TreeClimber:
         """Keep a tree as the best mapping if it is, exactly."""
         mapping = self._edits.mapping_of(nodes)
         score = exact_score(self._workload, self._arch, self._objective, mapping)
-        if score is None or score.excess or score.value >= value:
+        if score is None or score.excess or score.value >= value or self._beyond_limits(score):
             return
         if evaluate(self._workload, self._arch, mapping).legal:
             self.best = mapping, score.value

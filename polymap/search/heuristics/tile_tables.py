@@ -14,7 +14,7 @@ from polymap.ir import Architecture, Compute, Mapping, MemoryLevel, Spatial, Sto
 from polymap.search.heuristics.near_tiles import rows_near
 from polymap.search.heuristics.tree_edits import Nodes, TreeNode, with_tile
 from polymap.search.heuristics.tuning import Tuning
-from polymap.search.problem import Goal, Objective
+from polymap.search.problem import AtMost, Goal, Objective
 
 Worth = tuple[float, float]  # how far it is beyond capacities, its value
 Table = NDArray[np.int64]
@@ -56,6 +56,7 @@ class TableSearch:
     arch: Architecture
     objective: Objective
     tuning: Tuning
+    limits: tuple[AtMost, ...] = ()
 
     @cached_property
     def axes(self) -> dict[str, list[dict[str, int]]]:
@@ -100,6 +101,9 @@ class TableSearch:
                 full = held[level.name].astype(np.float64) * level.buffering / level.capacity_bits
                 excess += np.maximum(full - 1, 0)
         excess[~counted | ((excess == 0) & ~costs.legal)] = np.inf
+        for limit in self.limits:
+            beyond = objective_floats(self.workload, limit.objective, costs) - float(limit.most)
+            excess += np.maximum(beyond / (float(limit.most) or 1), 0)
         value = objective_floats(self.workload, self.objective, costs)
         best = np.lexsort((value, excess))[0]
         return (float(excess[best]), float(value[best])), table[best]

@@ -1,9 +1,10 @@
-from polymap.search.run.answer import best_so_far as best_so_far
+from polymap.search.run.answer import best_so_far as best_so_far, covers as covers
 from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
 from polymap.search.run.options import Options as Options
 from polymap.search.run.result import Progress as Progress, SearchResult as SearchResult
 from polymap.search.run.stages import (
     anneal_near_mappings as anneal_near_mappings,
+    begin_at as begin_at,
     bound_products as bound_products,
     bound_structures as bound_structures,
     climb_to_the_end as climb_to_the_end,
@@ -15,3 +16,4 @@ from polymap.search.run.stages import (
     sample_programs as sample_programs,
     search_dividing_tiles as search_dividing_tiles,
 )
+from polymap.search.run.state import Search as Search, counted_space as counted_space

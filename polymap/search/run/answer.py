@@ -94,11 +94,11 @@ def front_answer(
         point = answer(question, mapping, (), space, seconds)
         assert point.cost is not None
         points.setdefault(objective_values(question.workload, question.arch, question.objective, point.cost), point)
-    open_bounds = [bound for bound in left if not any(_covers(values, bound) for values in points)]
+    open_bounds = [bound for bound in left if not any(covers(values, bound) for values in points)]
     front = tuple(
         _with_bound(question, points[values], values, open_bounds)
         for values in sorted(points)
-        if not any(_covers(other, values) for other in points if other != values)
+        if not any(covers(other, values) for other in points if other != values)
     )
     status = "FEASIBLE" if open_bounds else "OPTIMAL"
     return replace(front[0], status=status, front=front)
@@ -106,16 +106,17 @@ def front_answer(
 
 def _with_bound(question: Question, point: SearchResult, values: Values, left: Sequence[Values]) -> SearchResult:
     """Return the point with the least first part that anything left may have while as good in the other parts."""
-    rivals = [bound[0] for bound in left if _covers(bound[1:], values[1:])]
+    rivals = [bound[0] for bound in left if covers(bound[1:], values[1:])]
     least = min((values[0], *rivals))
     singles = question.objective.singles
     bounds = ((singles[0].text, number_of(singles[0], least)), *point.values[1:])
     gap = gap_of(values[0], least)
-    status = "FEASIBLE" if any(_covers(bound, values) for bound in left) else "OPTIMAL"
+    status = "FEASIBLE" if any(covers(bound, values) for bound in left) else "OPTIMAL"
     return replace(point, status=status, bound=bounds[0][1], bounds=bounds, gap=gap)
 
 
-def _covers(old: Values, new: Values) -> bool:
+def covers(old: Values, new: Values) -> bool:
+    """Return whether one is as good as the other in every part."""
     return all(a <= b for a, b in zip(old, new, strict=True))
 
 

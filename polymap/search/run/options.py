@@ -62,6 +62,8 @@ class Tuning:
     """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3
     """And for structures one by one, and mappings looked for there, where there are other bounds besides."""
+    structures_share_under_rules: float = 0.8
+    """The same where nothing but annealing comes after."""
     products_share: float = 0.7
     """Of what is left of the limit, for problems without windows before regions of tiles."""
     clashing_share: float = 0.2

@@ -109,7 +109,8 @@ class SearchResult(Shown):
         return self.proof()
 
     def top(self, count: int) -> Scored:
-        """Return the `count` best legal mappings with their costs, best first, searching again (see `candidates`)."""
+        """Return the `count` best legal mappings with their costs, best first, searching again (see `candidates`). Over
+        tiles of any size the first is the best that is known, those behind it are the best with dividing tiles."""
         return () if self.more is None else self.more(count)
 
     def resume(

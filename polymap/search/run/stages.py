@@ -15,9 +15,9 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.enumeration import ExhaustiveResult
-from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, can_be_annealed, draw_by_annealing
+from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
 from polymap.search.objective import exact_score, measure_of, measure_under
-from polymap.search.problem import Goal, Rules, clashes, parse_objective, rules_from_document
+from polymap.search.problem import AtMost, Goal, Rules, clashes, parse_objective, rules_from_document
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -90,6 +90,14 @@ def sample_programs(search: Search) -> SearchResult | None:
     return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count))
 
 
+def begin_at(start: Mapping | None, search: Search) -> SearchResult | None:
+    """Begin the search over tiles of any size at a mapping that is known (None: none is), not at a dividing one."""
+    mappings = () if start is None else (start,)
+    found = search.closed(mappings, (search.floors,), counted_space(None, Count()), whole=False)
+    search.divided = Divided(found, mappings, Outcome((), None, Count(), 0, None))
+    return None
+
+
 def search_dividing_tiles(search: Search) -> SearchResult | None:
     """Search the tiles that divide: structures, their bounds, branch and bound. Where tiles of any size are asked for,
     their answer begins with what is found here."""
@@ -108,7 +116,7 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
         return None
     if done.best is not None:
         space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
-        return search.closed((done.best,), (), space)
+        return search.closed(done.front_trees or (done.best,), (), space)
     if search.rules:
         return search.infeasible(_clashing(search, AnySize))
     return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
@@ -129,13 +137,8 @@ def refine_structures(search: Search) -> SearchResult | None:
     """Raise the floors structure by structure, best first, and look for mappings there, for a part of the limit; answer
     where they meet."""
     assert search.divided is not None
-    stop = search.limits.until(min(1, search.limits.share() + TUNING.structures_share))
-    if len(_siblings(search)) == 1:
-        return _refined(search, search.divided, stop)
-    best = _best_known(search, search.divided)
-    for place, one in enumerate(search.siblings):
-        search.raise_floor(place, one.go_on(best[1] if best and not place else None, stop, search.limits.work))
-    return None
+    share = TUNING.structures_share_under_rules if search.rules else TUNING.structures_share
+    return _refined(search, search.divided, search.limits.until(min(1, search.limits.share() + share)))
 
 
 def _refined(search: Search, divided: Divided, stop: Stop) -> SearchResult | None:
@@ -153,8 +156,8 @@ def _refined(search: Search, divided: Divided, stop: Stop) -> SearchResult | Non
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
-    """Answer, under rules, and of an order or a front, with the best that is near the dividing one."""
-    if search.objective.has_one_value and not search.rules:
+    """Answer, under rules, with the best that is near the one that is known."""
+    if not search.rules:
         return None
     assert search.divided is not None
     mappings = _annealed(search, search.divided)
@@ -217,16 +220,17 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
 
 def _climber(search: Search, best: Known | None) -> TreeClimber | None:
     """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
-    if best is None or search.rules or not search.objective.has_one_value:
+    limits = tuple(rule for rule in search.rules if isinstance(rule, AtMost))
+    if best is None or len(limits) < len(search.rules):
         return None
     if search.climber is None:
         question = search.workload, search.arch, search.objective
-        search.climber = TreeClimber(*question, search.problem.classes, seed=search.asked.seed)
+        search.climber = TreeClimber(*question, search.problem.classes, limits, seed=search.asked.seed)
     return search.climber
 
 
 def _best_known(search: Search, divided: Divided) -> Known | None:
-    """Return the best mapping that is known, with its exact value: of an order or a front its first part's."""
+    """Return the best mapping that is known, with its exact value."""
     climber, products = search.climber, search.products
     found = [one.best[0] if one is not None and one.best is not None else None for one in (climber, products)]
     mappings = [divided.result.best, *found]
@@ -249,8 +253,7 @@ def _report_program_order(search: Search) -> None:
 
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-    alone = search.divides or not search.objective.has_one_value
-    outcome = _solved(search, search.limits if alone else search.limits.dividing())
+    outcome = _solved(search, search.limits if search.divides else search.limits.dividing())
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     if outcome.left == () and not mappings:
         return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
@@ -307,7 +310,7 @@ def _solved(search: Search, limit: Stop) -> Outcome:
 
 def _dividing_polish(search: Search) -> DividingPolish | None:
     annealer = search.annealer(divide=True)
-    if annealer is None or not search.objective.has_one_value:
+    if annealer is None or len(search.objective.singles) > 1:
         return None
     measure = measure_of(search.objective, search.workload, search.arch)
     windows = any(term.is_window for term in search.problem.terms)
@@ -350,7 +353,7 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
     does not suffice, half of it is spent on a part of them, and the bounds have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > TUNING.few_trees or search.objective.goal is Goal.PARETO or search.limits():
+    if trees is None or trees > TUNING.few_trees or search.limits():
         return None
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules
@@ -369,10 +372,10 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
 
 def _annealed(search: Search, divided: Divided) -> tuple[Mapping, ...]:
     """Return the dividing mappings, or a better one of any size that is near; where there is none, walk until one
-    is found or a limit is reached. For an order or a front any mapping serves where there is none."""
+    is found or a limit is reached."""
     annealer = search.annealer(divide=False)
     best, value = divided.result.best, divided.result.value
-    if annealer is None or (best is not None and not can_be_annealed(search.workload, search.objective)):
+    if annealer is None:
         return divided.mappings
     if best is not None and value is not None:
         assert divided.result.cost is not None

@@ -61,7 +61,9 @@ class Search:
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
     drawn: of programs that the lattice search does not cover. walking, products: of tiles of any size; siblings: bounds
-    of those, one per part of the objective. caches: what is remembered until there is an answer.
+    of those, one per part of the objective; known: mappings by their values, of an order or a front; front_limits: what
+    the first part of a front is at least below limits of the second (None: nothing is). caches: what is remembered
+    until there is an answer.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class Search:
         self.products: ProductEngine | None = None
         self.siblings: tuple[SiblingSearch, ...] = ()
         self.climber: TreeClimber | None = None
+        self.known: dict[Values, Mapping] = {}
+        self.front_limits: dict[Fraction, Fraction | None] = {}
         self.walking: Walking | None = None
         self.annealers: dict[bool, Annealer] = {}
         self.caches = SearchCaches()
@@ -210,7 +214,8 @@ class Search:
         if self.objective.goal is Goal.PARETO:
             found = front_answer(self.question, mappings, left, counted, seconds)
         else:
-            more = partial(best_mappings, self.asked, self.limits.time_limit_s, self.limits.memory.limit_mb)
+            best = None if self.divides else mappings[0]
+            more = partial(best_mappings, self.asked, best, self.limits.time_limit_s, self.limits.memory.limit_mb)
             found = answer(self.question, mappings[0], left, counted, seconds, more)
         if whole:
             self._note(found.value, found.bound or 0)
@@ -238,11 +243,17 @@ class Resumption:
         return self.search.renewed(self.found, limits).answer(self.stages, self.found)
 
 
-def best_mappings(asked: Asked, time_limit_s: float, memory_limit_mb: int | None, count: int) -> Scored:
-    """Return the `count` best mappings with their costs, best first: a search of its own, with limits of its own."""
+def best_mappings(
+    asked: Asked, best: Mapping | None, time_limit_s: float, memory_limit_mb: int | None, count: int
+) -> Scored:
+    """Return the `count` best mappings with their costs, best first: a search of its own, with limits of its own. best:
+    the first, where tiles of any size were asked for."""
     limits = Limits(monotonic, time_limit_s, Memory(memory_limit_mb))
     question = asked.workload, asked.arch, asked.objective, asked.rules
-    return tuple(ranked(*question, count, limits, divide=asked.tiles == "divide", seed=asked.seed))
+    found = tuple(ranked(*question, count, limits, divide=asked.tiles == "divide", seed=asked.seed))
+    if best is None or count < 1 or best in [mapping for mapping, _ in found]:
+        return found
+    return ((best, evaluate(asked.workload, asked.arch, best)), *found)[:count]
 
 
 def counted_space(size: SpaceSize | None, count: Count) -> SpaceCount:

@@ -140,7 +140,7 @@ class StructureBound:
             return JointBound(None, ())
         parts, chains = zip(*(each for each in found if each is not None), strict=True)
         cycles = int(self._structure.loads.counts.cycles()[0])
-        return JointBound(self.measure.value(parts, cycles), chains[0])
+        return JointBound(self.measure.value_within_limits(tuple(parts), cycles), chains[0])
 
 
 def _suits(problem: Problem, measure: Measure) -> bool:

@@ -1,0 +1,75 @@
+"""The first problems of tests/any_size_tally.py: what a search over tiles of any size answers, against all trees."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from polymap.explore import explore
+from polymap.search.sibling_bounds import joint
+from polymap.search.sibling_bounds.engine import SiblingSearch
+from polymap.search.sibling_bounds.joint import JointBound
+from tests import any_size_tally
+from tests.any_size_tally import check, fault_of, question_of
+from tests.search_tally import Tally
+
+SAMPLE = 5  # problems per batch
+
+
+def tally_of(first: int, count: int) -> Tally:
+    tally = Tally()
+    for seed in range(first, first + count):
+        check(seed, tally)
+    return tally
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(8))
+def test_no_answer_and_no_bound_is_wrong(batch: int) -> None:
+    tally = tally_of(batch * SAMPLE, SAMPLE)
+    assert tally.wrong == []
+    assert tally.problems == SAMPLE
+    assert tally.outcomes["structures bounded"] > SAMPLE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(4))
+def test_fronts_of_small_spaces_are_whole(batch: int) -> None:
+    """Where the search may walk all trees it finds every point, under constraints too."""
+    seed = checked = 0
+    while checked < 4:
+        seed += 1
+        question, truth = question_of(1_000 * batch + seed)
+        problem = question.problem
+        if not problem.objective.startswith("pareto") or (truth.least is None and checked % 2):
+            continue
+        checked += 1
+        found = explore(problem.workload, problem.arch, problem.objective, constraints=question.demands or None)
+        assert found.status == ("INFEASIBLE" if truth.least is None else "OPTIMAL")
+        assert fault_of(question, truth, found) == ""
+
+
+@pytest.mark.slow
+def test_a_structure_bounded_too_high_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    true: Any = joint.refine
+
+    def wrong(*args: Any) -> JointBound:
+        found: JointBound = true(*args)
+        return JointBound(None if found.bound is None else found.bound * 2 + 1, found.chain)
+
+    monkeypatch.setattr(any_size_tally, "refine", wrong)
+    assert tally_of(0, 4).wrong
+
+
+@pytest.mark.slow
+def test_a_search_that_bounds_too_high_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    true: Any = SiblingSearch.go_on
+
+    def wrong(*args: Any, **named: Any) -> Fraction | None:
+        found: Fraction | None = true(*args, **named)
+        return None if found is None else found * 2 + 1
+
+    monkeypatch.setattr(SiblingSearch, "go_on", wrong)
+    assert tally_of(0, 4).wrong
