@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from math import ceil
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -16,46 +15,34 @@ from polymap.search.one_buffer.question import Operand, Question
 MARGIN = 1e-12  # relative; of sums of a few products of whole numbers and ratios
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxed:
-    """The least bits over all cells for one order of held tensors, and the cells in the order of what they allow."""
-
-    order: tuple[Operand, ...]
-    bits: float
-    cells: Ints
-
-
 class OrderBound:
-    """The bound for one order of held tensors, the first place first: cells sorted by what the first node holds."""
+    """The bound for one order of held tensors, the first place first."""
 
     def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...]) -> None:
         self.tiles, self.order = tiles, order
         self.fixed = float(tiles.question.bypassing(order))
         if order:
-            self.first_bits = tiles.words(order[0]) * order[0].bits
-            self.first = order[0].weight * tiles.loads_first(order[0]) - order[0].saved
+            first, later = order[0], order[1:]
+            self._bits = tiles.of(first).words * first.bits + sum(one.bits for one in later)
+            self._first = first.weight * tiles.of(first).loads_first - first.saved + self.fixed
+            self._least_later = sum(one.weight * one.elements - one.saved for one in later)
 
-    def least(self, room: int) -> tuple[float, Ints]:
-        """Return the least bits with so much room in the buffer, inf where nothing fits, and the cells from the best
-        one on."""
+    def least(self, room: int, known: float) -> float:
+        """Return the least bits with so much room in the buffer, or `known` where that is less."""
         if not self.order:
-            return self.fixed, np.zeros(0, dtype=np.int64)
-        rest = sum(one.bits for one in self.order[1:])
-        cells = np.flatnonzero(self.first_bits <= room - rest)
+            return min(self.fixed, known)
+        cells = np.flatnonzero((self._bits <= room) & (self._first + self._least_later < known))
         if not len(cells):
-            return float("inf"), cells
-        left = room - self.first_bits[cells] - rest
-        total = self.first[cells] + self.fixed
+            return known
+        left, total = room - self._bits[cells], self._first[cells]
         for place, one in enumerate(self.order[1:], 1):
-            words = np.floor((left + one.bits) / one.bits)
-            loads = self._later(place, one, words, left, cells)
-            total = total + one.weight * loads - one.saved
-        best = np.argsort(total, kind="stable")[:64]
-        return float(total[best[0]]), cells[best]
+            words = np.floor(left / one.bits) + 1
+            total = total + one.weight * self._later(place, one, words, left, cells) - one.saved
+        return min(float(total.min()), known)
 
     def _later(self, place: int, one: Operand, words: FloatArray, left: FloatArray, cells: Ints) -> FloatArray:
         """Return the loads of a tensor whose node stands further in and holds so many elements, at least."""
-        visits = self.tiles.visits(one)[cells]
+        visits = self.tiles.of(one).visits[cells]
         if one.windows:
             return self._of_window(one, words, visits, cells)
         kept = _most_kept(self.tiles, one, words, cells)
@@ -66,7 +53,7 @@ class OrderBound:
 
     def _of_window(self, one: Operand, words: FloatArray, visits: FloatArray, cells: Ints) -> FloatArray:
         tiles = self.tiles
-        slabs = tiles.slabs(one)[cells] * visits
+        slabs = tiles.of(one).slabs[cells] * visits
         whole = np.ones(len(cells))
         may_keep = np.ones(len(cells), dtype=np.bool_)
         for d in one.plain:
@@ -82,7 +69,7 @@ class OrderBound:
         shared = [d for d in one.lacking if d in second.own]
         others = tuple(d for d in one.lacking if d not in second.own)
         instances = float(np.prod([tiles.question.extents[d] for d in shared], initial=1))
-        held = np.floor((left + second.bits) / second.bits)
+        held = np.floor(left / second.bits) + 1
         boxes = np.maximum(instances / held, 1) * tiles.product(tiles.pieces, others)[cells]
         base = visits - (visits - 1) * kept
         return one.elements * (base * (2 / 3) + np.maximum(boxes, base) / 3)
@@ -110,14 +97,15 @@ def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield from combinations(dims, count)
 
 
-def least_bits(question: Question, rooms: list[int]) -> list[tuple[int, list[Relaxed]]]:
-    """Return, per room, the bits that no loop tree goes below, and what each order of nodes says."""
+def least_bits(question: Question, rooms: Sequence[int], known: Sequence[float]) -> list[int | None]:
+    """Return, per size of the buffer in bits, what no loop tree goes below, at most what is known of it (inf: nothing);
+    None where no tree fits."""
     tiles = FirstTiles(question)
-    found: list[list[Relaxed]] = [[] for _ in rooms]
+    found = list(known)
     for order in question.orders():
         bound = OrderBound(tiles, order)
-        for place, room in enumerate(rooms):
-            bits, cells = bound.least(room)
-            if np.isfinite(bits):
-                found[place].append(Relaxed(order, bits, cells))
-    return [(ceil(min(one.bits for one in each) * (1 - MARGIN)), each) for each in found]
+        found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
+    return [
+        None if not isfinite(bits) else ceil(bits * (1 - MARGIN)) if bits < value else ceil(value)
+        for bits, value in zip(found, known, strict=True)
+    ]

@@ -8,7 +8,7 @@ every dim into ceil(n / T) pieces, all full but the last one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,11 +49,23 @@ class SizeGroups:
         return SizeGroups(low, high, pieces, np.where(has_short, least, 0), np.where(has_short, most, 0))
 
 
+@dataclass(frozen=True, slots=True)
+class OfTensor:
+    """What all cells say of one tensor: elements of the least tile, boxes of the dims it lacks, elements that all boxes
+    of its own dims use, summed, and its loads where its node stands first; all at least."""
+
+    words: FloatArray
+    visits: FloatArray
+    slabs: FloatArray
+    loads_first: FloatArray
+
+
 class FirstTiles:
     """The grid of groups of all dims, flat: what a cell says of dims is looked up by `index` [dim, cell]."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
+        self._known: dict[int, OfTensor] = {}
         finely = not any(one.windows for one in question.operands)
         self.groups = [SizeGroups.of(extent, finely=finely) for extent in question.extents]
         shape = [len(one.low) for one in self.groups]
@@ -76,29 +88,36 @@ class FirstTiles:
         """Return in how many boxes the tiles cut all statement instances."""
         return self.product(self.pieces, tuple(range(len(self.groups))))
 
-    def words(self, operand: Operand) -> FloatArray:
+    def of(self, operand: Operand) -> OfTensor:
+        """Return what the cells say of a tensor."""
+        if operand.number not in self._known:
+            parts = self._words(operand), self._visits(operand), self._slabs(operand), self._loads_first(operand)
+            self._known[operand.number] = OfTensor(*parts)
+        return self._known[operand.number]
+
+    def _words(self, operand: Operand) -> FloatArray:
         """Return how many elements of a tensor the least tile of a cell has, at least."""
         found = self.product(self.low, operand.plain)
         for window in operand.windows:
-            sizes = [self.groups[d].low for d in window.dims]
-            table = np.array([[fewest_in_box(window.coefficients, (int(x), int(z))) for z in sizes[1]] for x in sizes[0]])
-            found = found * self._over_window(window, table.astype(np.float64))
+            extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
+            low = np.ix_(*(self.groups[d].low - 1 for d in window.dims))
+            found = found * self._over_window(window, fewest_table(extents, window.coefficients)[low])
         return found
 
-    def visits(self, operand: Operand) -> FloatArray:
+    def _visits(self, operand: Operand) -> FloatArray:
         """Return into how many boxes the dims are cut that a tensor lacks."""
         return self.product(self.pieces, operand.lacking)
 
-    def slabs(self, operand: Operand) -> FloatArray:
+    def _slabs(self, operand: Operand) -> FloatArray:
         """Return how many elements of a tensor all boxes of its own dims use, summed, at least."""
         found = np.full(self.index.shape[1], float(np.prod([self.question.extents[d] for d in operand.plain], initial=1)))
         for window in operand.windows:
             found = found * self._over_window(window, self._pieces_of_window(window))
         return found
 
-    def loads_first(self, operand: Operand) -> FloatArray:
+    def _loads_first(self, operand: Operand) -> FloatArray:
         """Return how often elements of a tensor are loaded whose node stands first."""
-        visits = self.visits(operand)
+        visits = self._visits(operand)
         if not operand.windows:
             return visits * operand.elements
         once: FloatArray = np.full(self.index.shape[1], float(operand.elements))
@@ -125,14 +144,8 @@ class FirstTiles:
 
     def _pieces_of_window(self, window: Window) -> FloatArray:
         """Return, per pair of groups, the least elements that all pairs of pieces touch, summed."""
-        n, m = (self.question.extents[d] for d in window.dims)
-        x, z = np.arange(1, n + 1), np.arange(1, m + 1)
-        touched = np.array([[0.0] * (m + 1)] + [[0.0] + [float(fewest_in_box(window.coefficients, (a, b))) for b in z.tolist()] for a in x.tolist()])
-        full, rest = (n // x)[:, None], (n % x)[:, None]
-        fulls, rests = (m // z)[None, :], (m % z)[None, :]
-        total = full * (fulls * touched[x[:, None], z[None, :]] + touched[x[:, None], rests])
-        total = total + fulls * touched[rest, z[None, :]] + touched[rest, rests]
-        return self._least(window, total)
+        extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
+        return self._least(window, pieces_table(extents, window.coefficients))
 
     def _least(self, window: Window, table: FloatArray) -> FloatArray:
         """Return the least of a table [size - 1, size - 1] over every pair of groups."""
@@ -143,3 +156,22 @@ class FirstTiles:
     def _over_window(self, window: Window, table: FloatArray) -> FloatArray:
         """Return a table of pairs of groups for every cell."""
         return table[self.index[window.dims[0]], self.index[window.dims[1]]]
+
+
+@lru_cache(maxsize=64)
+def fewest_table(extents: tuple[int, int], coefficients: tuple[int, int]) -> FloatArray:
+    """Return the least elements that a tile of a window touches [size - 1, size - 1]."""
+    sizes = [range(1, extent + 1) for extent in extents]
+    return np.array([[float(fewest_in_box(coefficients, (x, z))) for z in sizes[1]] for x in sizes[0]])
+
+
+@lru_cache(maxsize=64)
+def pieces_table(extents: tuple[int, int], coefficients: tuple[int, int]) -> FloatArray:
+    """Return, per tile of a window [size - 1, size - 1], the least elements that each of the pieces touches into which
+    it cuts the whole, summed."""
+    touched = np.pad(fewest_table(extents, coefficients), ((1, 0), (1, 0)))
+    (n, m), x, z = extents, np.arange(1, extents[0] + 1), np.arange(1, extents[1] + 1)
+    full, fulls = (n // x)[:, None], (m // z)[None, :]
+    rest, rests = (n % x)[:, None], (m % z)[None, :]
+    across = fulls * touched[x[:, None], z[None, :]] + touched[x[:, None], rests]
+    return full * across + fulls * touched[rest, z[None, :]] + touched[rest, rests]
