@@ -13,6 +13,7 @@ from polymap.explore import search
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.search.objective import measure_of
+from polymap.search.one_buffer import OfSize, solve_sizes
 from polymap.search.problem import Problem, analyse, parse_objective
 from polymap.search.product_bounds import bound_products, solve_products
 from polymap.search.resources import Work
@@ -32,7 +33,8 @@ def buffer_curve(
     """Return the traffic at the outermost level against the size of `level`: what no schedule and no loop tree beats,
     and the best mapping found.
 
-    The sizes share the time limit; with dividing tiles half of it goes to the bound over tiles of any size, where the
+    Two levels without fan-outs and up to three tensors are solved for all sizes at once, whatever the limit (tiles of any
+    size; with dividing tiles this gives the bounds). Else the sizes share the time limit; with dividing tiles half of it goes to the bound over tiles of any size, where the
     best dividing mapping is not yet known to be the best of all. A mapping found for a smaller size is kept where the
     search of a larger one ended with a worse one; a bound for a larger size holds for a smaller one. Raises OptionError
     for an unknown level and sizes that are no integers of at least 1.
@@ -41,11 +43,15 @@ def buffer_curve(
     sizes = sorted(set(capacities_bits))
     outermost = arch.levels[0].name
     end = clock() + time_limit_s
+    at_once = solve_sizes(analyse(workload, arch), sizes) or [None] * len(sizes)
     found: list[CurvePoint] = []
-    for number, size in enumerate(sizes):
+    for number, (size, known) in enumerate(zip(sizes, at_once, strict=True)):
         machine = _with_capacity(arch, level, size)
         share = max(0.1, (end - clock()) / (len(sizes) - number))
-        found.append(_kept(found, _point(workload, machine, size, tiles, share, seed)))
+        point = _known_point(workload, machine, size, known) if tiles == "any" else None
+        if point is None:
+            point = _point(workload, machine, size, tiles, share, seed, known)
+        found.append(_kept(found, point))
     points: list[CurvePoint] = []
     for point in reversed(found):
         after = points[0] if points else point
@@ -58,15 +64,33 @@ def buffer_curve(
     return BufferCurve(workload.name, arch.name, level, outermost, tiles, compulsory, tuple(points))
 
 
+def _known_point(workload: Workload, machine: Architecture, size: int, known: OfSize | None) -> CurvePoint | None:
+    """Return the point of a size that was solved with the others; None where it was not."""
+    if known is None or known.best is None or known.value is None or known.bound is None:
+        return None
+    scheduled = least_traffic_bits(workload, machine)
+    bound = max(known.bound, scheduled)
+    status = "OPTIMAL" if known.value == bound else "FEASIBLE"
+    return CurvePoint(size, scheduled, bound, known.value, known.best, status)
+
+
 def _point(
-    workload: Workload, machine: Architecture, size: int, tiles: str, time_limit_s: float, seed: int
+    workload: Workload,
+    machine: Architecture,
+    size: int,
+    tiles: str,
+    time_limit_s: float,
+    seed: int,
+    solved: OfSize | None,
 ) -> CurvePoint:
-    """Return what is known of one size."""
+    """Return what is known of one size. solved: what is known of it over tiles of any size."""
     objective = f"traffic:{machine.levels[0].name}"
     scheduled = bound = least_traffic_bits(workload, machine)
     result = search(workload, machine, objective, "divide", time_limit_s=time_limit_s / 2, seed=seed)
     best, value, status = result.best, None if result.value is None else int(result.value), result.status
-    if value is not None and value > bound:
+    if value is not None and solved is not None and solved.bound is not None:
+        bound = max(bound, solved.bound)
+    elif value is not None and value > bound:
         problem = analyse(workload, machine)
         known = None if best is None or problem.reason is not None else (best, Fraction(value))
         found = _over_trees(problem, objective, known, time_limit_s / 2, tiles, seed)

@@ -1,0 +1,111 @@
+"""What no loop tree beats at the outermost level, for every size of the only buffer (docs/buffer_curves.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import ceil, isfinite
+
+import numpy as np
+
+from polymap.arithmetic import FloatArray
+from polymap.search.one_buffer.first_tiles import FirstTiles, Ints
+from polymap.search.one_buffer.question import Operand, Question
+
+MARGIN = 1e-12  # relative; of sums of a few products of whole numbers and ratios
+
+
+class OrderBound:
+    """The bound for one order of held tensors, the first place first."""
+
+    def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...]) -> None:
+        self.tiles, self.order = tiles, order
+        self.fixed = float(tiles.question.bypassing(order))
+        if order:
+            first, later = order[0], order[1:]
+            self._bits = tiles.of(first).words * first.bits + sum(one.bits for one in later)
+            self._first = first.weight * tiles.of(first).loads_first - first.saved + self.fixed
+            self._least_later = sum(one.weight * one.elements - one.saved for one in later)
+
+    def least(self, room: int, known: float) -> float:
+        """Return the least bits with so much room in the buffer, or `known` where that is less."""
+        if not self.order:
+            return min(self.fixed, known)
+        cells = np.flatnonzero((self._bits <= room) & (self._first + self._least_later < known))
+        if not len(cells):
+            return known
+        left, total = room - self._bits[cells], self._first[cells]
+        for place, one in enumerate(self.order[1:], 1):
+            words = np.floor(left / one.bits) + 1
+            total = total + one.weight * self._later(place, one, words, left, cells) - one.saved
+        return min(float(total.min()), known)
+
+    def _later(self, place: int, one: Operand, words: FloatArray, left: FloatArray, cells: Ints) -> FloatArray:
+        """Return the loads of a tensor whose node stands further in and holds so many elements, at least."""
+        visits = self.tiles.of(one).visits[cells]
+        if one.windows:
+            return self._of_window(one, words, visits, cells)
+        kept = _most_kept(self.tiles, one, words, cells)
+        loads = one.elements * (visits - (visits - 1) * kept)
+        if place == 2:
+            loads = np.maximum(loads, self._limited(one, left, visits, kept, cells))
+        return loads
+
+    def _of_window(self, one: Operand, words: FloatArray, visits: FloatArray, cells: Ints) -> FloatArray:
+        tiles = self.tiles
+        slabs = tiles.of(one).slabs[cells] * visits
+        whole = np.ones(len(cells))
+        may_keep = np.ones(len(cells), dtype=np.bool_)
+        for d in one.plain:
+            is_whole = tiles.is_whole[d][cells]
+            whole = whole * np.where(is_whole, float(tiles.question.extents[d]), 1.0)
+        may_keep = words >= whole
+        kept = np.maximum(slabs - (tiles.all_pieces[cells] - 1) * words, float(one.elements))
+        return np.where(may_keep, kept, np.maximum(slabs, one.elements))
+
+    def _limited(self, one: Operand, left: FloatArray, visits: FloatArray, kept: FloatArray, cells: Ints) -> FloatArray:
+        """Return the loads of the tensor of the third node that follow from how few elements the second one holds."""
+        tiles, second = self.tiles, self.order[1]
+        shared = [d for d in one.lacking if d in second.own]
+        others = tuple(d for d in one.lacking if d not in second.own)
+        instances = float(np.prod([tiles.question.extents[d] for d in shared], initial=1))
+        held = np.floor(left / second.bits) + 1
+        boxes = np.maximum(instances / held, 1) * tiles.product(tiles.pieces, others)[cells]
+        base = visits - (visits - 1) * kept
+        return one.elements * (base * (2 / 3) + np.maximum(boxes, base) / 3)
+
+
+def _most_kept(tiles: FirstTiles, one: Operand, words: FloatArray, cells: Ints) -> FloatArray:
+    """Return which share of a tensor's elements may stay from one box of the dims it lacks to the next, at most."""
+    found: FloatArray = np.zeros(len(cells))
+    extents = tiles.question.extents
+    for cut in _subsets(one.plain):
+        held, least, most = np.ones(len(cells)), np.ones(len(cells)), np.ones(len(cells))
+        for d in one.plain:
+            if d in cut:
+                least, most = least * tiles.least_rest[d][cells], most * tiles.most_rest[d][cells]
+            else:
+                held = held * tiles.low[d][cells]
+        share = np.minimum(most, np.floor(words / held)) / float(np.prod([extents[d] for d in cut]))
+        found = np.maximum(found, np.where(words >= held * least, share, 0.0))
+    return found
+
+
+def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield all subsets but the empty one."""
+    for count in range(1, len(dims) + 1):
+        yield from combinations(dims, count)
+
+
+def least_bits(question: Question, rooms: Sequence[int], known: Sequence[float]) -> list[int | None]:
+    """Return, per size of the buffer in bits, what no loop tree goes below, at most what is known of it (inf: nothing);
+    None where no tree fits."""
+    tiles = FirstTiles(question)
+    found = list(known)
+    for order in question.orders():
+        bound = OrderBound(tiles, order)
+        found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
+    return [
+        None if not isfinite(bits) else ceil(bits * (1 - MARGIN)) if bits < value else ceil(value)
+        for bits, value in zip(found, known, strict=True)
+    ]

@@ -1,0 +1,177 @@
+"""All tiles of the node that stands first in a loop tree, dim by dim, and what they say of every tensor.
+
+The *place* of a node is right inside the innermost loop over its tensor's own dims that has two iterations or more.
+Above the place that comes first stands one loop per dim at most: no other node is above it. So the tiles T there cut
+every dim into ceil(n / T) pieces, all full but the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import FloatArray
+from polymap.search.one_buffer.question import Operand, Question, Window
+from polymap.search.sibling_bounds import fewest_in_box, group_starts, pass_tables
+
+Ints = NDArray[np.int64]
+FEW_PIECES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SizeGroups:
+    """Tile sizes of one dim, group by group, each of sizes that make equally many pieces: the least and the largest
+    size, the pieces, and the least and the most indices that the last piece has where it is a short one (0: none)."""
+
+    low: Ints
+    high: Ints
+    pieces: Ints
+    least_rest: Ints
+    most_rest: Ints
+
+    @staticmethod
+    def of(extent: int, *, finely: bool) -> SizeGroups:
+        """Return the groups of a dim. finely: sizes with few pieces are told apart more, so that short pieces are."""
+        starts = group_starts(extent, extent)
+        ends = [*(start - 1 for start in starts[1:]), extent]
+        if finely:
+            few = [(a, b) for a, b in zip(starts, ends, strict=True) if a < b and -(-extent // a) <= FEW_PIECES]
+            starts = sorted({*starts, *(size for a, b in few for size in (a + 1, (a + b) // 2 + 1))})
+        low = np.array(starts, dtype=np.int64)
+        high = np.append(low[1:] - 1, extent)
+        pieces = -(-extent // low)
+        least = extent - (pieces - 1) * high
+        most = np.minimum(extent - (pieces - 1) * low, high - 1)
+        has_short = (pieces > 1) & (least <= most)
+        return SizeGroups(low, high, pieces, np.where(has_short, least, 0), np.where(has_short, most, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class OfTensor:
+    """What all cells say of one tensor: elements of the least tile, boxes of the dims it lacks, elements that all boxes
+    of its own dims use, summed, and its loads where its node stands first; all at least."""
+
+    words: FloatArray
+    visits: FloatArray
+    slabs: FloatArray
+    loads_first: FloatArray
+
+
+class FirstTiles:
+    """The grid of groups of all dims, flat: what a cell says of dims is looked up by `index` [dim, cell]."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self._known: dict[int, OfTensor] = {}
+        finely = not any(one.windows for one in question.operands)
+        self.groups = [SizeGroups.of(extent, finely=finely) for extent in question.extents]
+        shape = [len(one.low) for one in self.groups]
+        self.index = np.stack([each.ravel() for each in np.indices(shape, dtype=np.int16)])
+        self.low = [one.low[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
+        self.pieces = [one.pieces[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
+        self.least_rest = [one.least_rest[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
+        self.most_rest = [one.most_rest[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
+        self.is_whole = [one.pieces[i] == 1 for one, i in zip(self.groups, self.index, strict=True)]
+
+    def product(self, values: list[FloatArray], dims: tuple[int, ...]) -> FloatArray:
+        """Return the products of one value per dim."""
+        found: FloatArray = np.ones(self.index.shape[1])
+        for d in dims:
+            found = found * values[d]
+        return found
+
+    @cached_property
+    def all_pieces(self) -> FloatArray:
+        """Return in how many boxes the tiles cut all statement instances."""
+        return self.product(self.pieces, tuple(range(len(self.groups))))
+
+    def of(self, operand: Operand) -> OfTensor:
+        """Return what the cells say of a tensor."""
+        if operand.number not in self._known:
+            parts = self._words(operand), self._visits(operand), self._slabs(operand), self._loads_first(operand)
+            self._known[operand.number] = OfTensor(*parts)
+        return self._known[operand.number]
+
+    def _words(self, operand: Operand) -> FloatArray:
+        """Return how many elements of a tensor the least tile of a cell has, at least."""
+        found = self.product(self.low, operand.plain)
+        for window in operand.windows:
+            extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
+            low = np.ix_(*(self.groups[d].low - 1 for d in window.dims))
+            found = found * self._over_window(window, fewest_table(extents, window.coefficients)[low])
+        return found
+
+    def _visits(self, operand: Operand) -> FloatArray:
+        """Return into how many boxes the dims are cut that a tensor lacks."""
+        return self.product(self.pieces, operand.lacking)
+
+    def _slabs(self, operand: Operand) -> FloatArray:
+        """Return how many elements of a tensor all boxes of its own dims use, summed, at least."""
+        found = np.full(self.index.shape[1], float(np.prod([self.question.extents[d] for d in operand.plain], initial=1)))
+        for window in operand.windows:
+            found = found * self._over_window(window, self._pieces_of_window(window))
+        return found
+
+    def _loads_first(self, operand: Operand) -> FloatArray:
+        """Return how often elements of a tensor are loaded whose node stands first."""
+        visits = self._visits(operand)
+        if not operand.windows:
+            return visits * operand.elements
+        once: FloatArray = np.full(self.index.shape[1], float(operand.elements))
+        again: FloatArray = np.full(self.index.shape[1], np.inf)
+        whole = np.ones(self.index.shape[1], dtype=np.bool_)
+        for window in operand.windows:
+            extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
+            others = operand.elements / fewest_in_box(window.coefficients, extents)
+            tables = pass_tables(extents, window.coefficients)
+            cut = ~(self.is_whole[window.dims[0]] & self.is_whole[window.dims[1]])
+            whole &= ~cut
+            if tables is None:
+                again = np.where(cut, 0.0, again)
+                continue
+            once = np.maximum(once, self._over_window(window, self._least(window, tables[0])) * others)
+            repeated = np.full_like(tables[1], np.inf)
+            repeated[0, :-1, :], repeated[1, :, :-1] = tables[1][0, :-1, :], tables[1][1, :, :-1]
+            more = self._over_window(window, self._least(window, repeated.min(axis=0))) * others
+            again = np.where(cut, np.minimum(again, more), again)
+        for d in operand.plain:
+            again = np.where(self.is_whole[d], again, np.minimum(again, once))
+            whole &= self.is_whole[d]
+        return np.where(whole, float(operand.elements), once + (visits - 1) * np.where(whole, 0.0, again))
+
+    def _pieces_of_window(self, window: Window) -> FloatArray:
+        """Return, per pair of groups, the least elements that all pairs of pieces touch, summed."""
+        extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
+        return self._least(window, pieces_table(extents, window.coefficients))
+
+    def _least(self, window: Window, table: FloatArray) -> FloatArray:
+        """Return the least of a table [size - 1, size - 1] over every pair of groups."""
+        for axis, d in enumerate(window.dims):
+            table = np.minimum.reduceat(table, self.groups[d].low - 1, axis=axis)
+        return table
+
+    def _over_window(self, window: Window, table: FloatArray) -> FloatArray:
+        """Return a table of pairs of groups for every cell."""
+        return table[self.index[window.dims[0]], self.index[window.dims[1]]]
+
+
+@lru_cache(maxsize=64)
+def fewest_table(extents: tuple[int, int], coefficients: tuple[int, int]) -> FloatArray:
+    """Return the least elements that a tile of a window touches [size - 1, size - 1]."""
+    sizes = [range(1, extent + 1) for extent in extents]
+    return np.array([[float(fewest_in_box(coefficients, (x, z))) for z in sizes[1]] for x in sizes[0]])
+
+
+@lru_cache(maxsize=64)
+def pieces_table(extents: tuple[int, int], coefficients: tuple[int, int]) -> FloatArray:
+    """Return, per tile of a window [size - 1, size - 1], the least elements that each of the pieces touches into which
+    it cuts the whole, summed."""
+    touched = np.pad(fewest_table(extents, coefficients), ((1, 0), (1, 0)))
+    (n, m), x, z = extents, np.arange(1, extents[0] + 1), np.arange(1, extents[1] + 1)
+    full, fulls = (n // x)[:, None], (m // z)[None, :]
+    rest, rests = (n % x)[:, None], (m % z)[None, :]
+    across = fulls * touched[x[:, None], z[None, :]] + touched[x[:, None], rests]
+    return full * across + fulls * touched[rest, z[None, :]] + touched[rest, rests]

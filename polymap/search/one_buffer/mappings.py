@@ -1,0 +1,145 @@
+"""Loop trees whose traffic is known by a formula: the best of them per size of the buffer, and their mappings.
+
+The dims that the first node's tensor lacks are whole at its tile. Further in, a node leaves each of its own dims as it
+is or cuts it into single indices; the dims that its tensor lacks are left to the next node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from polymap.arithmetic import FloatArray
+from polymap.ir import Compute, Mapping, MappingNode, Storage, Temporal
+from polymap.search.one_buffer.first_tiles import Ints, fewest_table, pieces_table
+from polymap.search.one_buffer.question import Operand, Question, Window
+from polymap.search.problem import Problem
+from polymap.search.sibling_bounds import group_starts
+
+Tiles = tuple[int, ...]  # per dim
+BEST_TREES = 12  # per size of the buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The tensors held, the first node first, the tile at each node, and the bits that the tree is thought to move."""
+
+    order: tuple[Operand, ...]
+    tiles: tuple[Tiles, ...]
+    guess: float
+
+
+def good_chains(question: Question, rooms: list[int]) -> list[list[Chain]]:
+    """Return, per size of the buffer, chains that fit, those first that are thought to move least."""
+    found: list[list[Chain]] = [[] for _ in rooms]
+    for order in question.orders():
+        if order:
+            grid = _Grid(question, order)
+            for pattern in _patterns(order):
+                for place, chain in enumerate(grid.best(pattern, rooms)):
+                    if chain is not None:
+                        found[place].append(chain)
+    return [sorted(each, key=lambda one: one.guess)[:BEST_TREES] for each in found]
+
+
+def _patterns(order: tuple[Operand, ...]) -> Iterator[tuple[frozenset[int], ...]]:
+    """Yield, per node but the first, the dims that it cuts into single indices."""
+    choices = [[frozenset(d for d, cut in zip(one.own, cuts, strict=True) if cut) for cuts in product((1, 0), repeat=len(one.own))] for one in order[1:]]
+    yield from product(*choices)
+
+
+class _Grid:
+    """All first tiles of one order of tensors whose lacking dims are whole, flat."""
+
+    def __init__(self, question: Question, order: tuple[Operand, ...]) -> None:
+        self.question, self.order = question, order
+        starts = [group_starts(n, n) if d in order[0].own else [n] for d, n in enumerate(question.extents)]
+        self.sizes: list[Ints] = [each.ravel() for each in np.meshgrid(*(np.array(s, dtype=np.int64) for s in starts), indexing="ij")]
+
+    def best(self, pattern: tuple[frozenset[int], ...], rooms: list[int]) -> Iterator[Chain | None]:
+        """Yield the best chain with a pattern for every size of the buffer."""
+        tiles, chain = self.sizes, [self.sizes]
+        for cut in pattern:
+            tiles = [np.ones_like(t) if d in cut else t for d, t in enumerate(tiles)]
+            chain.append(tiles)
+        bits: FloatArray = np.zeros(len(tiles[0]))
+        moved: FloatArray = np.full(len(tiles[0]), float(self.question.bypassing(self.order)))
+        outer = [np.full_like(t, n) for t, n in zip(tiles, self.question.extents, strict=True)]
+        for one, inner in zip(self.order, chain, strict=True):
+            bits += one.bits * _words(self.question, one, inner)
+            moved += one.weight * self._loads(one, outer, inner) - one.saved
+            outer = inner
+        for room in rooms:
+            cost = np.where(bits <= room, moved, np.inf)
+            at = int(np.argmin(cost)) if len(cost) else 0
+            if np.isfinite(cost[at]):
+                yield Chain(self.order, tuple(tuple(int(t[at]) for t in each) for each in chain), float(cost[at]))
+            else:
+                yield None
+
+    def _loads(self, one: Operand, outer: list[Ints], inner: list[Ints]) -> FloatArray:
+        """Return the loads of a node: one window slides as far as the tile of the node further out goes."""
+        extents = self.question.extents
+        visits = np.ones(len(inner[0]))
+        for d in one.lacking:
+            visits = visits * -(-extents[d] // inner[d])
+        for d in one.plain:
+            visits = visits * extents[d]
+        tables = [pieces_table((extents[w.dims[0]], extents[w.dims[1]]), w.coefficients) for w in one.windows]
+        afresh = [_looked_up(t, inner[w.dims[0]], inner[w.dims[1]]) for t, w in zip(tables, one.windows, strict=True)]
+        slid = [
+            np.minimum(_looked_up(t, outer[w.dims[0]], inner[w.dims[1]]), _looked_up(t, inner[w.dims[0]], outer[w.dims[1]]))
+            for t, w in zip(tables, one.windows, strict=True)
+        ]
+        if not one.windows:
+            return visits
+        least: FloatArray = np.full(len(visits), np.inf)
+        for sliding in range(len(one.windows)):
+            total = np.ones(len(visits))
+            for number in range(len(one.windows)):
+                total = total * (slid if number == sliding else afresh)[number]
+            least = np.minimum(least, total)
+        return visits * least
+
+
+def _looked_up(table: FloatArray, first: Ints, second: Ints) -> FloatArray:
+    return table[first - 1, second - 1]
+
+
+def _words(question: Question, one: Operand, tiles: list[Ints]) -> FloatArray:
+    found: FloatArray = np.ones(len(tiles[0]))
+    for d in one.plain:
+        found = found * tiles[d]
+    for window in one.windows:
+        extents = question.extents[window.dims[0]], question.extents[window.dims[1]]
+        found = found * _looked_up(fewest_table(extents, window.coefficients), tiles[window.dims[0]], tiles[window.dims[1]])
+    return found
+
+
+def trees(problem: Problem, question: Question, chain: Chain) -> Iterator[Mapping]:
+    """Yield the loop trees of a chain: per node the loops over dims that its tensor lacks, then those over its own
+    dims, each of a window's loops innermost in turn."""
+    last = [w for one in chain.order for window in one.windows for w in window.dims] or [-1]
+    seen: set[Mapping] = set()
+    for slid in last:
+        mapping = _tree(problem, question, chain, slid)
+        if mapping not in seen:
+            seen.add(mapping)
+            yield mapping
+
+
+def _tree(problem: Problem, question: Question, chain: Chain, slid: int) -> Mapping:
+    nodes: list[MappingNode] = []
+    outer: Tiles = question.extents
+    level = problem.arch.levels[1].name
+    for one, inner in zip(chain.order, chain.tiles, strict=True):
+        moved = [d for d in range(len(outer)) if inner[d] < outer[d]]
+        moved.sort(key=lambda d: (d in one.own, d == slid, d))
+        nodes += [Temporal(problem.dims[d], inner[d]) for d in moved]
+        nodes.append(Storage(level, (problem.terms[one.number].tensor.name,)))
+        outer = inner
+    nodes += [Temporal(problem.dims[d], 1) for d, n in enumerate(outer) if n > 1]
+    return Mapping((*nodes, Compute(problem.workload.statements[0].name)))

@@ -1,0 +1,111 @@
+"""The question of a buffer curve as this package sees it: an accumulation over a box, one level below the outermost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from math import prod
+
+from polymap.search.problem import IndexGroup, Problem
+from polymap.search.sibling_bounds import fewest_in_box
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Two dims that share an axis of a tensor, and the coefficients of their indices."""
+
+    dims: tuple[int, int]
+    coefficients: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor: bits per element, elements in all, the dims (of 2 indices or more) that index it alone, its windows, and
+    those that it lacks.
+
+    weight, saved: `loads` into the buffer move weight * loads - saved bits at the outermost level. may, must: whether
+    the buffer may and must hold it.
+    """
+
+    number: int
+    bits: int
+    elements: int
+    plain: tuple[int, ...]
+    windows: tuple[Window, ...]
+    lacking: tuple[int, ...]
+    weight: int
+    saved: int
+    may: bool
+    must: bool
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        return (*self.plain, *(dim for window in self.windows for dim in window.dims))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Extents per dim, and the tensors."""
+
+    extents: tuple[int, ...]
+    operands: tuple[Operand, ...]
+
+    @property
+    def instances(self) -> int:
+        return prod(self.extents)
+
+    def orders(self) -> Iterator[tuple[Operand, ...]]:
+        """Yield every choice of tensors that the buffer holds, in every order."""
+        free = [one for one in self.operands if one.may and not one.must]
+        fixed = [one for one in self.operands if one.must]
+        for count in range(len(free) + 1):
+            for chosen in combinations(free, count):
+                yield from permutations((*fixed, *chosen))
+
+    def bypassing(self, held: tuple[Operand, ...]) -> int:
+        """Return the bits that the other tensors move: each statement instance reads or updates them at the outermost
+        level."""
+        others = [one for one in self.operands if one not in held]
+        return sum(one.weight * self.instances - one.saved for one in others)
+
+
+def read_question(problem: Problem) -> Question | None:
+    """Return the question; None where it is not of this kind: more levels than two, fan-outs, temporary tensors,
+    windows of more than two dims."""
+    is_small = problem.reason is None and problem.level_count == 2 and not problem.arch.fanouts and not problem.rules
+    if not is_small or len(problem.terms) > 3 or any(term.tensor.temporary for term in problem.terms):
+        return None
+    operands: list[Operand] = []
+    for term in problem.terms:
+        groups = [_moving(problem, group) for group in term.groups]
+        if any(len(group.dims) > 2 for group in groups):
+            return None
+        plain = tuple(problem.dims.index(group.dims[0]) for group in groups if len(group.dims) == 1)
+        windows = tuple(_window(problem, group) for group in groups if len(group.dims) == 2)
+        own = {*plain, *(dim for window in windows for dim in window.dims)}
+        lacking = tuple(d for d, extent in enumerate(problem.extents) if extent > 1 and d not in own)
+        elements = prod(problem.extents[d] for d in plain)
+        for window in windows:
+            elements *= fewest_in_box(window.coefficients, (problem.extents[window.dims[0]], problem.extents[window.dims[1]]))
+        bits = term.tensor.bits
+        saved = bits * elements if term.is_output and not term.tensor.initial else 0
+        weight = 2 * bits if term.is_output else bits
+        may, must = 1 in term.may_hold, 1 in term.must_hold
+        operands.append(Operand(term.index, bits, elements, plain, windows, lacking, weight, saved, may, must))
+    return Question(problem.extents, tuple(operands))
+
+
+def _moving(problem: Problem, group: IndexGroup) -> IndexGroup:
+    """Return the part of a group over dims of two indices or more."""
+    pairs = [
+        (dim, c)
+        for dim, c in zip(group.dims, group.coefficients, strict=True)
+        if problem.extents[problem.dims.index(dim)] > 1
+    ]
+    return IndexGroup(tuple(dim for dim, _ in pairs), tuple(c for _, c in pairs))
+
+
+def _window(problem: Problem, group: IndexGroup) -> Window:
+    first, second = (problem.dims.index(dim) for dim in group.dims)
+    return Window((first, second), (group.coefficients[0], group.coefficients[1]))

@@ -1,0 +1,84 @@
+"""What no loop tree moves less than, with one buffer of any size: held to the walk over all trees of random small
+problems."""
+
+from __future__ import annotations
+
+import random
+from math import inf
+
+import pytest
+
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.one_buffer.bounds import least_bits
+from polymap.search.one_buffer.question import read_question
+from polymap.search.problem.problem import analyse
+from polymap.workload.einsums import einsum
+
+FAMILIES: tuple[tuple[str, dict[str, int]], ...] = (
+    ("C[m,n] += A[m,k] * B[k,n]", {"m": 7, "n": 7, "k": 7}),
+    ("C[m,n] += A[m,k] * B[k,n]", {"m": 11, "n": 5, "k": 3}),
+    ("y[m] += A[m,k] * x[k]", {"m": 13, "k": 13}),
+    ("s[] += A[k] * B[k]", {"k": 24}),
+    ("O[d] += X[d] * Z[l]", {"d": 11, "l": 11}),
+    ("C[m,n] += A[m] * B[n]", {"m": 13, "n": 13}),
+    ("C[b,m] += A[b,m,k] * B[b,k]", {"b": 4, "m": 6, "k": 6}),
+    ("C[h,m,n] += A[h,m,k] * B[h,k,n]", {"h": 2, "m": 4, "k": 4, "n": 3}),
+    ("y[m] += A[m,k]", {"m": 9, "k": 9}),
+    ("O[k,p] += I[p+r] * W[k,r]", {"k": 6, "p": 8, "r": 3}),
+    ("O[p] += I[c,p+r] * W[c,r]", {"c": 5, "p": 8, "r": 3}),
+    ("O[k,p] += I[c,p+r] * W[k,c,r]", {"k": 3, "c": 3, "p": 5, "r": 3}),
+    ("O[k,p] += I[2*p+r] * W[k,r]", {"k": 5, "p": 7, "r": 3}),
+    ("O[k,p] += I[c,2*p+r] * W[k,c,r]", {"k": 3, "c": 3, "p": 4, "r": 3}),
+    ("O[p] += I[p+2*r] * W[r]", {"p": 11, "r": 4}),
+    ("O[p] += I[p-r+2] * W[r]", {"p": 11, "r": 3}),
+    ("O[p,q] += I[p+r,q+s] * W[r,s]", {"p": 4, "q": 3, "r": 2, "s": 2}),
+    ("O[g,p] += I[g,p+r] * W[g,r]", {"g": 3, "p": 6, "r": 3}),
+)
+
+
+def two_levels(capacity_bits: int, may: tuple[str, ...] | None, must: tuple[str, ...]) -> Architecture:
+    buffer = MemoryLevel("Buf", capacity_bits, holds=may, must_hold=must)
+    return Architecture("two", (MemoryLevel("DRAM"), buffer, ComputeUnit("MAC")))
+
+
+def drawn(rng: random.Random) -> tuple[Workload, tuple[str, ...] | None, tuple[str, ...]]:
+    """Return a problem of few enough trees, and what the buffer may and must hold."""
+    text, most = rng.choice(FAMILIES)
+    sizes = {dim: rng.randint(2, n) for dim, n in most.items()}
+    names = [part.split("[")[0].strip() for part in text.replace("+=", "*").split("*")]
+    names = [name for name in names if name.isalpha()]
+    bits = {name: rng.choice((1, 1, 2, 3)) for name in names}
+    initial = (names[0],) if rng.random() < 0.2 else ()
+    must = tuple(name for name in names if rng.random() < 0.1)
+    return einsum(text, bits=bits, sizes=sizes, initial=initial), None, must
+
+
+def check(seed: int, count: int, most_trees: int) -> tuple[int, int]:
+    """Return at how many sizes of the buffer the bound was compared, and met by a tree."""
+    rng = random.Random(f"buffer bounds {seed}")
+    compared = met = 0
+    while compared < count:
+        workload, may, must = drawn(rng)
+        question = read_question(analyse(workload, two_levels(1, may, must)))
+        assert question is not None
+        rooms = sorted({rng.randint(1, 6), rng.randint(2, 20), rng.randint(5, 60)})
+        bounds = least_bits(question, rooms, [inf] * len(rooms))
+        for room, bound in zip(rooms, bounds, strict=True):
+            truth = exhaustive(workload, two_levels(room, may, must), "traffic:DRAM", "any", most_trees=most_trees)
+            if truth is None:
+                break
+            assert (truth.value is None) == (bound is None), (workload, room, must)
+            if truth.value is None or bound is None:
+                continue
+            compared += 1
+            assert bound <= truth.value, (workload, room, must, bound, truth.value, truth.best)
+            met += bound == truth.value
+    return compared, met
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_tree_moves_less_than_the_bound(seed: int) -> None:
+    compared, met = check(seed, 12, 60_000)
+    assert met > compared / 3, "a bound that says little cannot be wrong"
