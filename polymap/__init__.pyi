@@ -74,6 +74,7 @@ from polymap.report.space.smoothness import smooth_figure as smooth_figure, smoo
 from polymap.report.space.tile_map import tile_map_figure as tile_map_figure, tile_map_svg as tile_map_svg
 from polymap.report.space.winners import winner_figure as winner_figure, winner_svg as winner_svg
 from polymap.report.text.explanation import explain as explain
+from polymap.report.text.reading import load_result as load_result
 from polymap.sampling.moves import distance as distance, features as features, neighbours as neighbours
 from polymap.sampling.sample import Sample as Sample, sample_mappings as sample_mappings
 from polymap.sampling.scores import Scores as Scores, score_mappings as score_mappings

@@ -55,7 +55,7 @@ def buffer_curve(
         if point.best_bits is not None and point.best_bits < point.bound_bits:
             raise AssertionError("a mapping moves less than what no mapping can beat")
     compulsory = compulsory_bits(workload)
-    return BufferCurve(workload.name, arch.name, level, outermost, tiles, compulsory, tuple(points))
+    return BufferCurve(workload, arch, level, outermost, tiles, compulsory, tuple(points))
 
 
 def _point(

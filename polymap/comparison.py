@@ -10,7 +10,7 @@ from fractions import Fraction
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean
+from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Tabled, Workload, did_you_mean
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.objective import measure_under, objective_values
@@ -57,19 +57,19 @@ class Member:
 
     family: str
     status: str
-    mapping: Mapping | None
-    cost: Cost | None
-    value: float | None
+    mapping: Mapping | MaybeNone
+    cost: Cost | MaybeNone
+    value: float | MaybeNone
     bound: float
 
     @property
-    def gap(self) -> float | None:
+    def gap(self) -> float | MaybeNone:
         """(value - bound) / value; None without a value."""
         return None if self.value is None else float((self.value - self.bound) / self.value) if self.value else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Shown):
+class Comparison(Tabled):
     """The best of each family, in the order asked for. optimum: value of the best mapping of all."""
 
     workload: Workload

@@ -48,7 +48,7 @@ ROWS = (
     ("poly", "inputs", "arithmetic", "referees"),
     ("ir", "checker"),
     ("search",),
-    ("faces",),
+    ("faces", "version"),
 )
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
 MOST_MODULES = 12  # of a package, `__init__.py` aside
@@ -61,6 +61,8 @@ HOME_OF = {
     "pycparser": ("polymap.workload.",),
     "numpy": ("polymap.",),
     "matplotlib": ("polymap.report.",),
+    "pandas": ("polymap.report.",),
+    "IPython": ("polymap.report.",),
     "plotly": ("polymap.report.",),
     "subprocess": ("polymap.codegen.", "polymap.poly."),
 }

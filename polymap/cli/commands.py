@@ -20,6 +20,8 @@ from polymap.report.text import (
     checkup_text,
     cost_document,
     cost_text,
+    evaluation_document,
+    head_document,
     json_text,
     list_text,
     mapping_document,
@@ -115,7 +117,7 @@ def _evaluate(options: Options) -> int:
         cost = simulate(workload, arch, mapping)
     else:
         cost = evaluate(workload, arch, mapping, time_limit_s=options.time_limit_s)
-    _answer(options, cost_document(cost), lambda: cost_text(workload, arch, mapping, cost))
+    _answer(options, evaluation_document(cost), lambda: cost_text(workload, arch, mapping, cost))
     return ANSWERED
 
 
@@ -126,7 +128,7 @@ def _codegen(options: Options) -> int:
         from polymap.costmodel import evaluate
 
     code = ANSWERED
-    document: dict[str, object] = {}
+    document = head_document("program", workload, arch)
     if mapping is None:
         result, code = _search(options, workload, arch)
         if result is None or result.best is None or code != ANSWERED:

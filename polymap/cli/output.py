@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
-import tempfile
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from polymap.inputs import shown
+from polymap.inputs import is_special, put_in_place, stage, unwritten, write_device
 from polymap.ir import Mistake, OutputError
 
 STDOUT_FAILED = "PM702"
@@ -45,7 +43,7 @@ def check_writable(paths: Sequence[str]) -> None:
     for name in paths:
         reason = None if name == "-" else _obstacle(name)
         if reason is not None:
-            mistakes.append(_problem(name, reason))
+            mistakes.append(unwritten(name, reason))
     if mistakes:
         raise OutputError(mistakes)
 
@@ -75,18 +73,15 @@ def write_documents(documents: Sequence[Document]) -> None:
     staged: list[tuple[Document, Path, Path]] = []
     try:
         for document in documents:
-            if document.path != "-" and not _is_special(Path(document.path)):
-                staged.append((document, *_stage(document)))
+            if document.path != "-" and not is_special(Path(document.path)):
+                staged.append((document, *stage(document.path, document.text)))
         for document in documents:
             if document.path == "-":
                 print_text(document.text)
-            elif _is_special(Path(document.path)):
-                _write_plainly(document)
+            elif is_special(Path(document.path)):
+                write_device(document.path, document.text)
         for document, temporary, target in staged:
-            try:
-                temporary.replace(target)
-            except OSError as error:
-                raise _failure(document.path, error) from None
+            put_in_place(document.path, temporary, target)
     finally:
         for _, temporary, _ in staged:
             with contextlib.suppress(OSError):
@@ -114,50 +109,3 @@ def say(text: str, *, end: str = "\n") -> None:
         with contextlib.suppress(OSError):
             stream.write(text + end)
             stream.flush()
-
-
-def _stage(document: Document) -> tuple[Path, Path]:
-    """Return a finished file beside the target, and the target (the file that a symbolic link names)."""
-    target = Path(os.path.realpath(document.path))
-    try:
-        handle, name = tempfile.mkstemp(prefix=".polymap-", dir=target.parent)
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(document.text if document.text.endswith("\n") else document.text + "\n")
-            os.chmod(name, _mode(target))
-        except BaseException:  # also Ctrl-C leaves no half file behind
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise _failure(document.path, error) from None
-    return Path(name), target
-
-
-def _mode(target: Path) -> int:
-    """Return the permissions that the file has, or that a new file gets."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _is_special(path: Path) -> bool:
-    """Return whether the path is a device or pipe, which is written to and not replaced."""
-    return path.exists() and not path.is_file()
-
-
-def _write_plainly(document: Document) -> None:
-    try:
-        with open(document.path, "w", encoding="utf-8") as file:
-            file.write(document.text + "\n")
-    except OSError as error:
-        raise _failure(document.path, error) from None
-
-
-def _failure(path: str, error: OSError) -> OutputError:
-    return OutputError(_problem(path, error.strerror or str(error)))
-
-
-def _problem(path: str, reason: str) -> Mistake:
-    return Mistake("PM701", f"cannot write {shown(path)}: {reason}", "Nothing was written.")

@@ -23,3 +23,11 @@ from polymap.inputs.reading import (
     refuse_yaml as refuse_yaml,
     shown as shown,
 )
+from polymap.inputs.writing import (
+    is_special as is_special,
+    put_in_place as put_in_place,
+    stage as stage,
+    unwritten as unwritten,
+    write_device as write_device,
+    write_text as write_text,
+)

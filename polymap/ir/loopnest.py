@@ -156,12 +156,14 @@ class Original:
     """The text of a C program as C reads it: static arrays and a function `original(void)` without other effects.
 
     places: tensor name -> the C expression that points to its first element, for all that outlive the program. kept:
-    the written ones among them that the program does not wholly overwrite.
+    the written ones among them that the program does not wholly overwrite. source, sizes: what was read.
     """
 
     text: str
     places: tuple[tuple[str, str], ...]
     kept: frozenset[str] = frozenset()
+    source: str = ""
+    sizes: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from polymap.ir import Mistake, OptionError
-from polymap.search.run.result import Progress
+from polymap.search.run.result import Progress, Settings
 
 OnProgress = Callable[[Progress], None]
 
@@ -26,6 +26,11 @@ class Options:
     memory_limit_mb: int | None = None
     work_limit: int | None = None
     clock: Callable[[], float] = monotonic
+
+    def settings(self) -> Settings:
+        """Return what a result tells of them."""
+        limits = self.memory_limit_mb, self.work_limit
+        return Settings(self.tiles, self.time_limit_s, self.workers, self.seed, self.constraints, *limits)
 
     def check(self) -> None:
         """Raise OptionError for an unknown tile rule, and numbers that are not positive (a seed may be 0)."""

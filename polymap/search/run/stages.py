@@ -49,7 +49,7 @@ def read_question(workload: Workload, arch: Architecture, options: Options) -> S
     memory = Memory(options.memory_limit_mb, processes.pids)
     limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
     asked = Asked(workload, arch, goal, options.tiles, rules, options.seed)
-    return Search(asked, limits, processes, options.on_progress)
+    return Search(asked, limits, processes, options.settings(), options.on_progress)
 
 
 def refuse_clashing_words(search: Search) -> SearchResult | None:

@@ -58,7 +58,8 @@ def from_c(
     workload = with_initial(workload, nest.variables.by_tensor, site, complaints)
     _stop_if_wrong(complaints)
     known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
-    return replace(workload, original=original_of(workload, syntax, known))
+    original = replace(original_of(workload, syntax, known), source=source, sizes=tuple((sizes or {}).items()))
+    return replace(workload, original=original)
 
 
 def _stop_if_wrong(complaints: Complaints) -> None:
