@@ -62,7 +62,6 @@ HOME_OF = {
     "numpy": ("polymap.",),
     "matplotlib": ("polymap.report.",),
     "pandas": ("polymap.report.",),
-    "IPython": ("polymap.report.",),
     "plotly": ("polymap.report.",),
     "subprocess": ("polymap.codegen.", "polymap.poly."),
 }

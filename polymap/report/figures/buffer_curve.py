@@ -54,10 +54,9 @@ def buffer_curve_text(curve: BufferCurve) -> str:
         )
         for point in curve.points
     ]
+    where = f"{curve.workload.name} on {curve.arch.name}"
     rule = "tiles that divide" if curve.tiles == "divide" else "tiles of any size"
-    lines = [
-        f"{curve.workload.name} on {curve.arch.name}: moved at {curve.traffic_level} against the size of {curve.level}"
-    ]
+    lines = [f"{where}: moved at {curve.traffic_level} against the size of {curve.level}"]
     lines += ["", table(head, rows), ""]
     lines.append(
         "Any schedule: none at all moves less (a theorem). Any loop tree: none moves less, whatever its tiles."

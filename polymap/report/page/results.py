@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,9 +118,7 @@ def show(value: object) -> None:
     shell = sys.modules.get("IPython")
     kernel = shell.get_ipython() if shell is not None else None
     if kernel is not None and hasattr(kernel, "kernel"):
-        from IPython.display import display
-
-        display(value)
+        import_module("IPython.display").display(value)
     else:
         sys.stdout.write(f"{value}\n")
 
