@@ -10,8 +10,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from polymap.cli.colours import painted_answer, painted_remark
 from polymap.inputs import is_special, put_in_place, stage, unwritten, write_device
 from polymap.ir import Mistake, OutputError
+from polymap.report.page import to_stderr
 
 STDOUT_FAILED = "PM702"
 
@@ -68,20 +70,27 @@ def _obstacle(name: str) -> str | None:
 def write_documents(documents: Sequence[Document]) -> None:
     """Write every document, or none of the files: each goes to a file beside its target, which is then renamed.
 
-    Raises OutputError where one cannot be written.
+    Raises OutputError where one cannot be written; what goes to stdout is printed all the same.
     """
     staged: list[tuple[Document, Path, Path]] = []
+    printed = False
     try:
         for document in documents:
             if document.path != "-" and not is_special(Path(document.path)):
                 staged.append((document, *stage(document.path, document.text)))
         for document in documents:
             if document.path == "-":
+                printed = True
                 print_text(document.text)
             elif is_special(Path(document.path)):
                 write_device(document.path, document.text)
         for document, temporary, target in staged:
             put_in_place(document.path, temporary, target)
+    except OutputError:
+        for document in () if printed else documents:
+            if document.path == "-":
+                print_text(document.text)
+        raise
     finally:
         for _, temporary, _ in staged:
             with contextlib.suppress(OSError):
@@ -94,6 +103,7 @@ def print_text(text: str) -> None:
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where the shell closed it (>&-)
         raise OutputError(Mistake(STDOUT_FAILED, "stdout is closed"))
     try:
+        text = painted_answer(text, stream)
         stream.write(text if text.endswith("\n") else text + "\n")
         stream.flush()
     except BrokenPipeError:
@@ -102,10 +112,6 @@ def print_text(text: str) -> None:
         raise OutputError(Mistake(STDOUT_FAILED, f"cannot write to stdout: {error.strerror}")) from None
 
 
-def say(text: str, *, end: str = "\n") -> None:
-    """Print a remark to stderr, if the process has one."""
-    stream = sys.stderr
-    if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]  # as above (2>&-)
-        with contextlib.suppress(OSError):
-            stream.write(text + end)
-            stream.flush()
+def say(text: str) -> None:
+    """Print a remark to stderr, if the process has one; on a terminal `polymap:` and what follows it in colour."""
+    to_stderr(painted_remark(text, sys.stderr) + "\n")

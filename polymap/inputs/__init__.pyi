@@ -12,6 +12,7 @@ from polymap.inputs.reading import (
     Fields as Fields,
     as_fraction as as_fraction,
     as_integer as as_integer,
+    as_whole as as_whole,
     is_label as is_label,
     is_list as is_list,
     is_long_integer as is_long_integer,

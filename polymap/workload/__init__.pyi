@@ -11,5 +11,6 @@ from polymap.workload.document import (
     workload_from_document as workload_from_document,
     workload_to_document as workload_to_document,
 )
+from polymap.workload.layers import LAYERS as LAYERS
 from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
 from polymap.workload.notation import access_text as access_text

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from polymap.inputs import Fields, is_table, mistakes_in, parse_integer, parse_json, read_text, refuse_yaml, shown
 from polymap.ir import Affine, Mistake, Original, PolymapError, Workload, WorkloadError
 from polymap.workload.einsums import Extras, build
+from polymap.workload.layers import LAYERS, layer
 from polymap.workload.networks import builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index
 
@@ -29,8 +30,12 @@ def workload_from_document(document: object) -> Workload:
     if is_table(document) and "nodes" in document and "einsum" not in document:
         hint = "Machines are given to --arch, mappings to --mapping; a workload has the field 'einsum'."
         raise WorkloadError(Mistake("PM234", "the workload is a machine or a mapping: it has the field 'nodes'", hint))
-    if is_table(document) and "c" in document and "einsum" not in document:
-        return _from_c_document(document)
+    if is_table(document) and "einsum" not in document:
+        if "c" in document:
+            return _from_c_document(document)
+        for kind in LAYERS:
+            if kind in document:
+                return _from_layer_document(document, kind)
     fields = Fields.of(document, "the workload", mistakes, known=FIELDS, required=("einsum",))
     table = fields.table
     for name in ("name", "bits", "types", "roles"):
@@ -93,6 +98,19 @@ def workload_to_document(workload: Workload) -> dict[str, object]:
     return document
 
 
+def _from_layer_document(document: Mapping[str, object], kind: str) -> Workload:
+    mistakes: list[Mistake] = []
+    fields = Fields.of(document, "the workload", mistakes, known=(kind, "name"))
+    arguments, named = document[kind], {"name": document["name"]} if "name" in document else {}
+    if not is_table(arguments):
+        fields.refuse("PM112", kind, f"Expected a table of the arguments of {kind}.")
+    elif named and "name" in arguments:
+        mistakes.append(Mistake("PM206", "the workload's name is given twice"))
+    if mistakes:
+        raise WorkloadError(mistakes)
+    return layer(kind, {**(arguments if is_table(arguments) else {}), **named})
+
+
 def _from_c_document(document: Mapping[str, object]) -> Workload:
     mistakes: list[Mistake] = []
     fields = Fields.of(document, "the workload", mistakes, known=C_FIELDS, required=("c",))
@@ -122,10 +140,10 @@ def _c_document(workload: Workload, original: Original, refusal: WorkloadError) 
 
 
 def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
-    """Return the workload that WORKLOAD names: a built-in, a .json or .c file, or an einsum.
+    """Return the workload that WORKLOAD names: a built-in, a .json or .c file, an einsum, or "conv2d" or "matmul".
 
-    sizes: dim or C parameter -> size, or texts such as "m=512"; for einsums and C only. Raises InputError if a file
-    cannot be read, and WorkloadError with every mistake in its content.
+    sizes: dim, C parameter or argument of the layer -> size, or texts such as "m=512"; not for built-ins and .json.
+    Raises InputError if a file cannot be read, and WorkloadError with every mistake in its content.
     """
     mistakes: list[Mistake] = []
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
@@ -135,6 +153,10 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
         return _from_c_file(word, given, mistakes)
     if suffix != ".json" and ("=" in word or "[" in word):
         return build(word, given, Extras(), mistakes)
+    if word in LAYERS:
+        if mistakes:
+            raise WorkloadError(mistakes)
+        return layer(word, given)
     if given:
         names = ", ".join(shown(name) for name in given)
         mistakes.append(Mistake("PM205", f"{shown(word)} has its sizes, but {names} is given", "Leave the sizes out."))

@@ -14,6 +14,7 @@ from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import write_text
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Reports, Workload, report_with
+from polymap.report.page.progress import notebook
 from polymap.report.text import (
     curve_document,
     evaluation_document,
@@ -115,9 +116,7 @@ def frame(rows: Rows) -> Any:
 
 def show(value: object) -> None:
     """Show a value in the notebook that runs this program, or print it."""
-    shell = sys.modules.get("IPython")
-    kernel = shell.get_ipython() if shell is not None else None
-    if kernel is not None and hasattr(kernel, "kernel"):
+    if notebook() is not None:
         import_module("IPython.display").display(value)
     else:
         sys.stdout.write(f"{value}\n")

@@ -5,6 +5,7 @@ from polymap.report.text.answers import (
     evaluation_document as evaluation_document,
     head_document as head_document,
     json_text as json_text,
+    list_document as list_document,
     mapping_document as mapping_document,
     number as number,
     result_document as result_document,
@@ -13,6 +14,7 @@ from polymap.report.text.answers import (
 )
 from polymap.report.text.explanation import explain as explain
 from polymap.report.text.formula import formula_text as formula_text
+from polymap.report.text.schemas import SCHEMAS as SCHEMAS, schema_text as schema_text
 from polymap.report.text.summary import (
     checkup_text as checkup_text,
     cost_text as cost_text,

@@ -8,13 +8,14 @@ mapping or workload can be read again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from polymap.arch import arch_to_document
 from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import BufferCurve
+from polymap.inputs import as_fraction, is_list, is_table
 from polymap.ir import Architecture, InstancePoint, Mapping, Violation, Workload, WorkloadError
 from polymap.report.workload import workload_text
 from polymap.schedules import mapping_to_document
@@ -135,8 +136,20 @@ def _settings_document(settings: Settings) -> dict[str, object]:
         "workers": settings.workers,
         "memory_limit_mb": settings.memory_limit_mb,
         "work_limit": settings.work_limit,
-        "constraints": settings.constraints,
+        "constraints": _plain_values(settings.constraints),
     }
+
+
+def _plain_values(value: object) -> object:
+    """Return what Python and JSON users write as constraints as JSON holds it."""
+    if is_table(value):
+        return {name: _plain_values(inner) for name, inner in value.items()}
+    if is_list(value):
+        return [_plain_values(inner) for inner in value]
+    if isinstance(value, str | bool) or value is None:
+        return value
+    exact = as_fraction(value)
+    return str(value) if exact is None else number(exact)
 
 
 def _answer_document(result: SearchResult) -> dict[str, object]:
@@ -193,6 +206,12 @@ def curve_document(curve: BufferCurve) -> dict[str, object]:
     own = {"level": curve.level, "traffic_level": curve.traffic_level, "tiles": curve.tiles}
     least = {"compulsory_bits": number(curve.compulsory_bits), "points": points}
     return head_document("curve", curve.workload, curve.arch) | own | least
+
+
+def list_document(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> dict[str, object]:
+    """Return what `polymap list` prints."""
+    own = {"workloads": [workload_to_document(each) for each in workloads]}
+    return head_document("list") | own | {"machines": [arch_to_document(each) for each in machines]}
 
 
 def verdict_document(verdict: Verdict) -> dict[str, object]:

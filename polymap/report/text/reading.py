@@ -12,7 +12,17 @@ from pathlib import Path
 
 from polymap.arch import arch_from_document
 from polymap.costmodel import Cost, Traffic, energies_of
-from polymap.inputs import Fields, as_integer, is_table, parse_integer, parse_json, read_text, shown
+from polymap.inputs import (
+    Fields,
+    as_integer,
+    is_list,
+    is_table,
+    parse_integer,
+    parse_json,
+    read_text,
+    refuse_yaml,
+    shown,
+)
 from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
 from polymap.schedules import check_mapping, mapping_from_document
 from polymap.search.run import SearchResult, Settings, SpaceCount
@@ -36,6 +46,7 @@ def load_result(path: str | Path) -> SearchResult:
     It has no history, cannot be resumed and writes no certificate. Raises InputError, with every mistake, where the
     file is no such answer, was written in another format, or contradicts itself.
     """
+    refuse_yaml(path, "result")
     where = shown(Path(path).name)
     document = parse_json(read_text(path), where)
     return result_from_document(document, where)
@@ -73,6 +84,15 @@ def _known(value: object) -> int | float | None:
     return float(value) if isinstance(value, Fraction) else integer
 
 
+def _with_floats(value: object) -> object:
+    """Return a JSON value with floats for rationals."""
+    if is_table(value):
+        return {name: _with_floats(inner) for name, inner in value.items()}
+    if is_list(value):
+        return [_with_floats(inner) for inner in value]
+    return float(value) if isinstance(value, Fraction) else value
+
+
 class _Reader:
     """Reads answers to one question; mistakes are collected."""
 
@@ -88,7 +108,7 @@ class _Reader:
             time_limit_s=plain.time_limit_s if seconds is None else seconds,
             workers=fields.integer("workers", 1),
             seed=fields.integer("seed", 0, least=0),
-            constraints=fields.table.get("constraints"),
+            constraints=_with_floats(fields.table.get("constraints")),
             memory_limit_mb=fields.integer("memory_limit_mb", None, null=True),
             work_limit=fields.integer("work_limit", None, null=True),
         )
@@ -195,8 +215,8 @@ class _Reader:
         reads, writes, fills, drains = (int(self._number(fields, name) or 0) for name in _ROW[2:])
         level, tensor = fields.text("level", ""), fields.text("tensor", "")
         known = {each.name for each in self._arch.levels}, {each.name for each in self._workload.tensors}
-        for name, names in zip(("level", "tensor"), known, strict=True):
-            if name in fields.table and fields.table[name] not in names:
+        for name, found, names in zip(("level", "tensor"), (level, tensor), known, strict=True):
+            if name in fields.table and found not in names:
                 fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(names))}.")
         return Traffic(level, tensor, reads, writes, fills, drains)
 

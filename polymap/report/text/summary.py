@@ -198,17 +198,22 @@ def run_text(run: CRun) -> str:
 
 def list_text(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> str:
     """Return the built-in workloads with their loops, and the machines with their levels and fan-outs."""
+    if not workloads and not machines:
+        return "no built-in workload or machine has such a name"
     layers = [
         (workload.name, statement_text(workload.statements[0]), " ".join(f"{d.name}={d.extent}" for d in workload.dims))
         for workload in workloads
     ]
     nodes = [(arch.name, " > ".join(_node_text(node) for node in arch.nodes)) for arch in machines]
-    return "\n\n".join(
-        (
-            table(("workload", "statement", "sizes"), layers, left=3),
-            table(("machine", "levels, fan-outs and compute unit, outermost first"), nodes, left=2),
+    tables = [
+        table(head, rows, left=left)
+        for head, rows, left in (
+            (("workload", "statement", "sizes"), layers, 3),
+            (("machine", "levels, fan-outs and compute unit, outermost first"), nodes, 2),
         )
-    )
+        if rows
+    ]
+    return "\n\n".join(tables)
 
 
 def _node_text(node: MemoryLevel | Fanout | ComputeUnit) -> str:
