@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
+from polymap.asked import question_of
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
 from polymap.inputs import as_integer
@@ -19,8 +20,8 @@ from polymap.search.resources import Work
 
 
 def buffer_curve(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     level: str,
     capacities_bits: Sequence[int],
     *,
@@ -37,6 +38,7 @@ def buffer_curve(
     search of a larger one ended with a worse one; a bound for a larger size holds for a smaller one. Raises OptionError
     for an unknown level and sizes that are no integers of at least 1.
     """
+    workload, arch = question_of(workload, arch)
     _check(arch, level, capacities_bits)
     sizes = sorted(set(capacities_bits))
     outermost = arch.levels[0].name

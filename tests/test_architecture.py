@@ -43,6 +43,7 @@ ROWS = (
     ("costmodel.closed_form",),
     ("schedules.space",),
     ("schedules",),
+    ("asked",),
     ("arch", "workload"),
     ("workload.c",),
     ("poly", "inputs", "arithmetic", "referees"),

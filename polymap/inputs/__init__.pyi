@@ -13,6 +13,7 @@ from polymap.inputs.reading import (
     as_fraction as as_fraction,
     as_integer as as_integer,
     as_whole as as_whole,
+    expected_text as expected_text,
     is_label as is_label,
     is_list as is_list,
     is_long_integer as is_long_integer,

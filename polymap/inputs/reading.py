@@ -20,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path, PurePath
 from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
-from polymap.ir import InputError, Mistake, did_you_mean
+from polymap.ir import InputError, Mistake, PolymapError, did_you_mean
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
@@ -109,6 +109,13 @@ def as_fraction(value: object) -> Fraction | None:
         return Fraction(repr(float(value))) if math.isfinite(value) else None
     integer = as_integer(value)
     return None if integer is None else Fraction(integer)
+
+
+def expected_text(value: object, what: str, error: type[PolymapError] = InputError) -> str:
+    """Return a text that a caller in Python gave; raises the error for a value of another type."""
+    if isinstance(value, str):
+        return value
+    raise error(Mistake("PM120", f"{what} is {shown(value)}", "Expected a text."))
 
 
 def as_whole(value: object) -> int | None:

@@ -11,7 +11,9 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
 
+from polymap.ir.construction import Construction
 from polymap.ir.display import Shown
+from polymap.ir.errors import WorkloadError
 from polymap.ir.quasi_affine import Affine
 
 
@@ -178,6 +180,13 @@ class Workload(Shown):
     statements: tuple[Statement, ...]
     associative: bool = True
     original: Original | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check = Construction(self, f"workload {self.name!r}", WorkloadError)
+        check.text("name")
+        for name, kind in (("dims", Dim), ("tensors", Tensor), ("statements", Statement)):
+            check.items(name, (kind,))
+        check.done()
 
     def extents(self) -> dict[str, int]:
         """Return dim name -> extent, in order."""

@@ -6,7 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from polymap.inputs import Fields, is_table, mistakes_in, parse_integer, parse_json, read_text, refuse_yaml, shown
+from polymap.inputs import (
+    Fields,
+    expected_text,
+    is_table,
+    mistakes_in,
+    parse_integer,
+    parse_json,
+    read_text,
+    refuse_yaml,
+    shown,
+)
 from polymap.ir import Affine, Mistake, Original, PolymapError, Workload, WorkloadError
 from polymap.workload.einsums import Extras, build
 from polymap.workload.layers import LAYERS, layer
@@ -146,6 +156,7 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
     Raises InputError if a file cannot be read, and WorkloadError with every mistake in its content.
     """
     mistakes: list[Mistake] = []
+    word = expected_text(word, "the workload's name", WorkloadError)
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
     suffix = PurePath(word).suffix.lower()
     refuse_yaml(word, "workload")

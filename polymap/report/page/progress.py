@@ -100,7 +100,8 @@ def progress_text(progress: Progress, objective: str = "", seconds: float | None
     kind, _, parts = objective.partition(":")
     unit = objective_unit(parts.split(",")[0] if kind in ("pareto", "lex") else objective)
     unit = f" {unit}" if unit else ""
-    best = "none yet" if progress.value is None else f"{float(progress.value):.6g}{unit}"
+    once = "" if len(unit) > 9 else unit  # a long one stands behind the bound alone
+    best = "none yet" if progress.value is None else f"{float(progress.value):.6g}{once}"
     bound = "-" if progress.bound is None else f"{float(progress.bound):.6g}{unit}"
     gap = "-" if progress.gap is None else f"{100 * progress.gap:.2f} %"
     return f"best {best}   bound {bound}   gap {gap}   {progress.seconds if seconds is None else seconds:.1f} s"
