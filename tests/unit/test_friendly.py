@@ -99,35 +99,35 @@ def test_names_stand_for_objects() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pm.MemoryLevel("GLB", "512"), "PM121 level 'GLB': capacity_bits is '512'\n.*integer >= 1 or None"),
-        (lambda: pm.MemoryLevel("GLB", 0), "PM121 .*capacity_bits is 0"),
-        (lambda: pm.MemoryLevel("GLB", True), "PM121 .*capacity_bits is True"),
-        (lambda: pm.MemoryLevel("a b"), "PM121 .*name is 'a b'"),
-        (lambda: pm.MemoryLevel("GLB", read_pj=-1), "PM121 .*read_pj is -1"),
-        (lambda: pm.MemoryLevel("GLB", read_pj=float("nan")), "PM121 .*read_pj is nan"),
-        (lambda: pm.MemoryLevel("GLB", bandwidth_bits_per_cycle=0), "PM121 .*bandwidth_bits_per_cycle is 0"),
-        (lambda: pm.MemoryLevel("GLB", holds="W"), "PM121 .*holds is 'W'"),
-        (lambda: pm.Fanout("X", 2.5), "PM121 fan-out 'X': size is 2.5"),
-        (lambda: pm.Fanout("X", 2, "identical"), "PM121 .*multicast is 'identical'"),
-        (lambda: pm.Fanout(3, 2), "PM121 .*name is 3"),
-        (lambda: pm.ComputeUnit("MAC", per_cycle=None), "PM121 .*per_cycle is None"),
-        (lambda: pm.Architecture("m", [pm.MemoryLevel("DRAM"), "MAC"]), r"PM121 .*nodes\[1\] is 'MAC'"),
-        (lambda: pm.Architecture("m", None), "PM121 .*nodes is None"),
-        (lambda: pm.Mapping([pm.Temporal("m", 1), 3]), r"PM121 mapping: nodes\[1\] is 3"),
-        (lambda: pm.Mapping(None), "PM121 mapping: nodes is None"),
-        (lambda: pm.Temporal("m", 0), "PM121 temporal loop: tile is 0"),
-        (lambda: pm.Temporal("m", "1"), "PM121 temporal loop: tile is '1'"),
-        (lambda: pm.Spatial("m", 1, None), "PM121 spatial loop: fanout is None"),
-        (lambda: pm.Storage("GLB", "W"), "PM121 storage node: tensors is 'W'"),
-        (lambda: pm.Storage("GLB", (1,)), r"PM121 storage node: tensors\[0\] is 1"),
-        (lambda: pm.Compute(None), "PM121 compute node: statement is None"),
-        (lambda: pm.Branch(((3,),)), r"PM121 mapping: nodes\[0\] is 3"),
-        (lambda: pm.Workload("w", (), ("A",), ()), r"PM121 workload 'w': tensors\[0\] is 'A'"),
+        (lambda pm: pm.MemoryLevel("GLB", "512"), "PM121 level 'GLB': capacity_bits is '512'\n.*integer >= 1 or None"),
+        (lambda pm: pm.MemoryLevel("GLB", 0), "PM121 .*capacity_bits is 0"),
+        (lambda pm: pm.MemoryLevel("GLB", True), "PM121 .*capacity_bits is True"),
+        (lambda pm: pm.MemoryLevel("a b"), "PM121 .*name is 'a b'"),
+        (lambda pm: pm.MemoryLevel("GLB", read_pj=-1), "PM121 .*read_pj is -1"),
+        (lambda pm: pm.MemoryLevel("GLB", read_pj=float("nan")), "PM121 .*read_pj is nan"),
+        (lambda pm: pm.MemoryLevel("GLB", bandwidth_bits_per_cycle=0), "PM121 .*bandwidth_bits_per_cycle is 0"),
+        (lambda pm: pm.MemoryLevel("GLB", holds="W"), "PM121 .*holds is 'W'"),
+        (lambda pm: pm.Fanout("X", 2.5), "PM121 fan-out 'X': size is 2.5"),
+        (lambda pm: pm.Fanout("X", 2, "identical"), "PM121 .*multicast is 'identical'"),
+        (lambda pm: pm.Fanout(3, 2), "PM121 .*name is 3"),
+        (lambda pm: pm.ComputeUnit("MAC", per_cycle=None), "PM121 .*per_cycle is None"),
+        (lambda pm: pm.Architecture("m", [pm.MemoryLevel("DRAM"), "MAC"]), r"PM121 .*nodes\[1\] is 'MAC'"),
+        (lambda pm: pm.Architecture("m", None), "PM121 .*nodes is None"),
+        (lambda pm: pm.Mapping([pm.Temporal("m", 1), 3]), r"PM121 mapping: nodes\[1\] is 3"),
+        (lambda pm: pm.Mapping(None), "PM121 mapping: nodes is None"),
+        (lambda pm: pm.Temporal("m", 0), "PM121 temporal loop: tile is 0"),
+        (lambda pm: pm.Temporal("m", "1"), "PM121 temporal loop: tile is '1'"),
+        (lambda pm: pm.Spatial("m", 1, None), "PM121 spatial loop: fanout is None"),
+        (lambda pm: pm.Storage("GLB", "W"), "PM121 storage node: tensors is 'W'"),
+        (lambda pm: pm.Storage("GLB", (1,)), r"PM121 storage node: tensors\[0\] is 1"),
+        (lambda pm: pm.Compute(None), "PM121 compute node: statement is None"),
+        (lambda pm: pm.Branch(((3,),)), r"PM121 mapping: nodes\[0\] is 3"),
+        (lambda pm: pm.Workload("w", (), ("A",), ()), r"PM121 workload 'w': tensors\[0\] is 'A'"),
     ],
 )
-def test_construction_checks_its_fields(make: Callable[[], object], message: str) -> None:
+def test_construction_checks_its_fields(make: Callable[[Any], object], message: str) -> None:
     with pytest.raises(pm.PolymapError, match=f"(?s){message}"):
-        make()
+        make(pm)
 
 
 def test_a_machine_without_energies_warns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
