@@ -18,8 +18,7 @@ from importlib import import_module
 from polymap.explore import explore as explore
 from polymap.faces import face
 from polymap.ir.display import when_first_shown
-
-__version__ = "0.1.0"
+from polymap.version import __version__ as __version__
 
 _DEPRECATED = {"Problem": "Mistake"}
 _get, _names = face(__name__)

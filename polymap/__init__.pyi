@@ -55,6 +55,7 @@ from polymap.report.figures.nest import mapping_text as mapping_text
 from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
 from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
 from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
+from polymap.report.page.progress import ProgressLine as ProgressLine
 from polymap.report.space.capacity import capacity_figure as capacity_figure, capacity_svg as capacity_svg
 from polymap.report.space.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
 from polymap.report.space.course import (
@@ -74,6 +75,7 @@ from polymap.report.space.smoothness import smooth_figure as smooth_figure, smoo
 from polymap.report.space.tile_map import tile_map_figure as tile_map_figure, tile_map_svg as tile_map_svg
 from polymap.report.space.winners import winner_figure as winner_figure, winner_svg as winner_svg
 from polymap.report.text.explanation import explain as explain
+from polymap.report.text.reading import load_result as load_result
 from polymap.sampling.moves import distance as distance, features as features, neighbours as neighbours
 from polymap.sampling.sample import Sample as Sample, sample_mappings as sample_mappings
 from polymap.sampling.scores import Scores as Scores, score_mappings as score_mappings

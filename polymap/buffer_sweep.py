@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
+from polymap.asked import question_of
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
 from polymap.inputs import as_integer
@@ -20,8 +21,8 @@ from polymap.search.resources import Work
 
 
 def buffer_curve(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     level: str,
     capacities_bits: Sequence[int],
     *,
@@ -39,6 +40,7 @@ def buffer_curve(
     search of a larger one ended with a worse one; a bound for a larger size holds for a smaller one. Raises OptionError
     for an unknown level and sizes that are no integers of at least 1.
     """
+    workload, arch = question_of(workload, arch)
     _check(arch, level, capacities_bits)
     sizes = sorted(set(capacities_bits))
     outermost = arch.levels[0].name
@@ -61,7 +63,7 @@ def buffer_curve(
         if point.best_bits is not None and point.best_bits < point.bound_bits:
             raise AssertionError("a mapping moves less than what no mapping can beat")
     compulsory = compulsory_bits(workload)
-    return BufferCurve(workload.name, arch.name, level, outermost, tiles, compulsory, tuple(points))
+    return BufferCurve(workload, arch, level, outermost, tiles, compulsory, tuple(points))
 
 
 def _known_point(workload: Workload, machine: Architecture, size: int, known: OfSize | None) -> CurvePoint | None:

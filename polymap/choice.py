@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from polymap.asked import question_of
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.dividing import Found, solve
 from polymap.search.objective import measure_of
@@ -26,8 +27,8 @@ class TileChoice:
 
 
 def choose_tiles(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     objective: str = "energy",
     *,
     time_limit_s: float = 60,
@@ -39,6 +40,7 @@ def choose_tiles(
     OptionError for unknown objectives, orders and fronts, workloads that the search over structures does not cover
     (several statements, ...), and a limit that is no positive number.
     """
+    workload, arch = question_of(workload, arch)
     Options(objective=objective, tiles="divide", time_limit_s=time_limit_s).check()
     goal = parse_objective(objective, arch)
     problem = analyse(workload, arch)

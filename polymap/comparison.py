@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean
+from polymap.inputs import expected_text
+from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Tabled, Workload, did_you_mean
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.objective import measure_under, objective_values
@@ -31,7 +33,7 @@ Scored = tuple[Mapping, Cost]
 
 def order(dims: str) -> dict[str, object]:
     """Return a table for `constraints=`: all loops over a dim stand outside all loops over the next ("m r s p q")."""
-    return {"order": dims.replace(",", " ").split()}
+    return {"order": expected_text(dims, "the order", OptionError).replace(",", " ").split()}
 
 
 def dataflow(name: str) -> dict[str, object]:
@@ -41,6 +43,7 @@ def dataflow(name: str) -> dict[str, object]:
     Other mappings may be called so too: `compare` looks for the best of all that are. Raises OptionError for an unknown
     name, and for row-stationary, which no order of loops says.
     """
+    name = expected_text(name, "the dataflow", OptionError)
     full = _SHORT.get(name.upper(), name)
     if full not in _TABLES:
         hint = did_you_mean(full, _TABLES) or f"Expected {', '.join(_TABLES)}."
@@ -57,19 +60,19 @@ class Member:
 
     family: str
     status: str
-    mapping: Mapping | None
-    cost: Cost | None
-    value: float | None
+    mapping: Mapping | MaybeNone
+    cost: Cost | MaybeNone
+    value: float | MaybeNone
     bound: float
 
     @property
-    def gap(self) -> float | None:
+    def gap(self) -> float | MaybeNone:
         """(value - bound) / value; None without a value."""
         return None if self.value is None else float((self.value - self.bound) / self.value) if self.value else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Shown):
+class Comparison(Tabled):
     """The best of each family, in the order asked for. optimum: value of the best mapping of all."""
 
     workload: Workload
@@ -83,8 +86,8 @@ class Comparison(Shown):
 
 
 def compare(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     families: Sequence[str] = (*_NAMES, OPTIMUM),
     objective: str = "energy",
     *,
@@ -100,6 +103,7 @@ def compare(
     followed downhill from neighbour to neighbour. Row-stationary is not a matter of counts alone, so it is bounded by
     the optimum. Raises OptionError for unknown families and objectives that are not one number.
     """
+    workload, arch = question_of(workload, arch)
     names = [_known(name) for name in families]
     goal = parse_single(objective, arch, ranked=True)
     end = time.monotonic() + time_limit_s
@@ -133,6 +137,7 @@ def compare(
 
 
 def _known(name: str) -> str:
+    name = expected_text(name, "the family", OptionError)
     full = _SHORT.get(name.upper(), name)
     if full not in (*_NAMES, OPTIMUM):
         hint = did_you_mean(full, (*_NAMES, OPTIMUM)) or f"Expected {', '.join(_NAMES)} or {OPTIMUM}."

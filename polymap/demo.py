@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import fill
 
 from polymap.arch import load_arch
-from polymap.cli import Document, ProgressLine, guarded, write_documents
+from polymap.cli import Document, guarded, write_documents
 from polymap.codegen.execute import CRun, generate_c, run_c
 from polymap.costmodel import Cost
 from polymap.explore import explore
@@ -20,6 +20,7 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.poly import function
 from polymap.report import exact, table
 from polymap.report.figures import mapping_text, roofline_text, traffic_text
+from polymap.report.page import ProgressLine
 from polymap.report.text import explain, figures_text, orders_text, space_text, status_text
 from polymap.schedules import checkup
 from polymap.search.run import SearchResult
@@ -37,9 +38,8 @@ def main(words: tuple[str, ...] = ()) -> int:
     print(f"polymap: {workload.name} on {arch.name}")
     _section("The loop nest as integer sets (isl)", list(_polyhedra(workload)))
     _section("Loop orders", orders_text(checkup(workload)).splitlines())
-    progress = ProgressLine()
-    result = explore(workload, arch, "energy", tiles="divide", time_limit_s=TIME_LIMIT_S, on_progress=progress)
-    progress.clear()
+    with ProgressLine() as progress:
+        result = explore(workload, arch, "energy", tiles="divide", time_limit_s=TIME_LIMIT_S, on_progress=progress)
     _section("Search", [space_text(result), status_text(result)])
     if result.best is None or result.cost is None:
         return 3

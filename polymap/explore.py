@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def explore(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     objective: str = "energy",
     *,
     tiles: str = "any",
@@ -27,6 +27,7 @@ def explore(
 ) -> SearchResult:
     """Return the legal mapping of `workload` on `arch` that costs least, how sure that is, and the space searched.
 
+    workload, arch: the objects, or names of built-in ones ("resnet50.conv2_x", "eyeriss_like").
     tiles: "divide", OPTIMAL is over trees in which every tile divides the enclosing one; "any", over all trees: the
     dividing ones go first (`dividing` of the result).
     constraints: what the mapping must meet besides, such as {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}},
@@ -55,11 +56,12 @@ def explore(
 
 
 def search(
-    workload: Workload, arch: Architecture, objective: str = "energy", tiles: str = "any", **options: Any
+    workload: Workload | str, arch: Architecture | str, objective: str = "energy", tiles: str = "any", **options: Any
 ) -> SearchResult:
     """Return what `explore` does. options: the other fields of `search.run.Options`, among them the clock that the time
     limit is measured by."""
     # Here and not above: `import polymap` holds this function, and must not load the search.
+    from polymap.asked import question_of
     from polymap.search.parts import search_front, search_order
     from polymap.search.run import (
         Options,
@@ -76,6 +78,7 @@ def search(
         search_dividing_tiles,
     )
 
+    workload, arch = question_of(workload, arch)
     question = read_question(workload, arch, Options(objective, tiles, **options))
     return question.answer(
         (

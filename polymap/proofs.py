@@ -65,22 +65,23 @@ def _compared(text: str, asked: Table) -> Verdict | None:
             found: object = rest if word == "objective" else json.loads(rest)
         except (ValueError, RecursionError):
             return None
-        differs = _difference(found, asked[word], word)
+        differs = first_difference(found, asked[word], word, "in the certificate")
         if differs and name == word:
             reason = f"the certificate is about another question: {differs}"
             return Verdict(proven, (), reason, "", None, 0, digest(lines) if text.isascii() else "", 0.0)
     return None
 
 
-def _difference(found: object, asked: object, where: str) -> str:
-    """Return where two JSON values differ first ("": nowhere): the field, what is found and what is asked about."""
+def first_difference(found: object, asked: object, where: str, place: str) -> str:
+    """Return where two JSON values differ first ("": nowhere): the field, what is found (at what place) and what is
+    asked about."""
     one, other = _items(found), _items(asked)
     if one is not None and other is not None and [*one] == [*other] and type(found) is type(asked):
-        each = (_difference(one[key], other[key], f"{where}{key}") for key in one)
+        each = (first_difference(one[key], other[key], f"{where}{key}", place) for key in one)
         return next(filter(None, each), "")
     if found == asked and type(found) is type(asked):
         return ""
-    return f"{where} is {_shown(found)} in the certificate, and {_shown(asked)} is asked about"
+    return f"{where} is {_shown(found)} {place}, and {_shown(asked)} is asked about"
 
 
 def _items(value: object) -> Table | None:

@@ -44,12 +44,13 @@ ROWS = (
     ("costmodel.closed_form",),
     ("schedules.space",),
     ("schedules",),
+    ("asked",),
     ("arch", "workload"),
     ("workload.c",),
     ("poly", "inputs", "arithmetic", "referees"),
     ("ir", "checker"),
     ("search",),
-    ("faces",),
+    ("faces", "version"),
 )
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
 MOST_MODULES = 12  # of a package, `__init__.py` aside
@@ -62,6 +63,7 @@ HOME_OF = {
     "pycparser": ("polymap.workload.",),
     "numpy": ("polymap.",),
     "matplotlib": ("polymap.report.",),
+    "pandas": ("polymap.report.",),
     "plotly": ("polymap.report.",),
     "subprocess": ("polymap.codegen.", "polymap.poly."),
 }

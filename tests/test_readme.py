@@ -11,6 +11,8 @@ import io
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,16 @@ def test_the_example_prints_what_the_readme_says(request: pytest.FixtureRequest)
         README.write_text(readme()[:start] + output + readme()[end:], encoding="utf-8")
     assert output == example()["output"]
     assert names["picture"] == picture.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_example_is_typed_without_tests_for_none(tmp_path: Path) -> None:
+    (tmp_path / "pasted.py").write_text(example()["code"], encoding="utf-8")
+    settings = {"typeCheckingMode": "strict", "include": ["pasted.py"], "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "0 errors" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_example_is_short() -> None:

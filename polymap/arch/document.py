@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import assert_never
 
-from polymap.inputs import Fields, as_fraction, is_list, is_table, kinds_found, shown
+from polymap.inputs import Fields, as_whole, is_list, is_table, kinds_found, shown
 from polymap.ir import (
     ROLE_WORDS,
     ArchError,
@@ -43,7 +43,7 @@ _LEVEL_FIELDS = (
 )
 _FANOUT_FIELDS = ("fanout", "size", "multicast", "reduction", "dims", "kind")
 _COMPUTE_FIELDS = ("compute", "pj", "per_cycle")
-_OTHER_CAPACITIES = {"capacity_bytes": 8, "capacity_kib": 8 * 2**10, "capacity_kb": 8000, "capacity_mib": 8 * 2**20}
+_CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
 _MAX_NODES = 64
 
 
@@ -115,11 +115,16 @@ def _names_used_twice(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
 
 
 def arch_warnings(arch: Architecture) -> tuple[str, ...]:
-    """Return what is odd about a machine but no mistake, one sentence each: an inner level dearer than an outer one.
-
-    Compared per bit, between levels that may hold the same tensor.
+    """Return what is odd about a machine but no mistake, one sentence each: no energies at all, an inner level dearer
+    than an outer one (compared per bit, between levels that may hold the same tensor).
     """
-    return tuple(_dearer_levels(arch.levels))
+    without = () if arch.has_energies else (no_energies(arch),)
+    return (*without, *_dearer_levels(arch.levels))
+
+
+def no_energies(arch: Architecture) -> str:
+    """Return the warning about a machine that states no energy."""
+    return f"machine '{arch.name}' states no energies (read_pj, write_pj, pj): every mapping costs 0 pJ"
 
 
 def arch_to_document(arch: Architecture) -> dict[str, object]:
@@ -168,46 +173,54 @@ def _node(item: object, where: str, mistakes: list[Mistake]) -> Node | None:
 
 
 def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> MemoryLevel:
-    others = tuple(key for key in item if key.startswith("capacity") and key != "capacity_bits")
-    _check_capacity_units(item, others, where, mistakes)
-    fields = Fields.of(item, where, mistakes, known=(*_LEVEL_FIELDS, *others))
-    shared = fields.number("bandwidth_bits_per_cycle", None, positive=True, null=True)
-    reading = fields.number("read_bandwidth_bits_per_cycle", None, positive=True, null=True)
-    writing = fields.number("write_bandwidth_bits_per_cycle", None, positive=True, null=True)
+    others = tuple(key for key in item if key.startswith("capacity") and key not in _CAPACITIES)
+    for key in others:
+        what = f"{where}: {key} {shown(item[key])}"
+        hint = "Capacities are given as capacity_bits, capacity_bytes or capacity_words, or with a unit: '512 KiB'."
+        mistakes.append(Mistake("PM309", what, hint))
+    fields = Fields.of(item, where, mistakes, known=(*_LEVEL_FIELDS, *_CAPACITIES, *others))
+    shared, reading, writing = (
+        _bandwidth(fields, f"{which}bandwidth_bits_per_cycle") for which in ("", "read_", "write_")
+    )
     _check_bandwidths(fields)
     return MemoryLevel(
         name=fields.name("level", UNREADABLE),
-        capacity_bits=fields.integer("capacity_bits", None, null=True),
-        word_bits=fields.integer("word_bits", 8),
+        capacity_bits=_capacity_bits(fields),
+        word_bits=fields.bits("word_bits", 8),
         read_pj=fields.number("read_pj", Fraction(0)),
         write_pj=fields.number("write_pj", Fraction(0)),
         leak_pj_per_cycle=fields.number("leak_pj_per_cycle", Fraction(0)),
         bandwidth_bits_per_cycle=shared,
         read_bandwidth_bits_per_cycle=reading,
         write_bandwidth_bits_per_cycle=writing,
-        buffering=fields.integer("buffering", 1),
+        buffering=fields.integer("buffering", 1, read=as_whole),
         holds=fields.names("holds", None, roles=ROLE_WORDS, null=True),
         must_hold=fields.names("must_hold", (), roles=ROLE_WORDS),
     )
 
 
-def _check_capacity_units(
-    item: Mapping[str, object], others: tuple[str, ...], where: str, mistakes: list[Mistake]
-) -> None:
-    """Note a capacity in two units, or in a unit that is not bits; with the bits where the unit is known."""
-    if not others:
-        return
-    given = [*(["capacity_bits"] if "capacity_bits" in item else []), *others]
-    text = " and ".join(f"{key} {shown(item[key])}" for key in given)
-    value, factor = as_fraction(item[others[0]]), _OTHER_CAPACITIES.get(others[0].lower())
-    bits = value * factor if value is not None and factor is not None else None
-    same = (
-        f" ({others[0]} {shown(item[others[0]])} is capacity_bits {shown(_number(bits))})" if bits is not None else ""
-    )
+def _capacity_bits(fields: Fields) -> int | None:
+    """Return the capacity from the one of three fields that says it; None where none does."""
+    given = [name for name in _CAPACITIES if fields.has(name)]
     if len(given) > 1:
-        mistakes.append(Mistake("PM308", f"{where}: capacity in two units, {text}", f"Keep capacity_bits alone{same}."))
-    else:
-        mistakes.append(Mistake("PM309", f"{where}: {text}", f"Capacities are given as capacity_bits{same}."))
+        text = " and ".join(f"{name} {shown(fields.table[name])}" for name in given)
+        fields.mistakes.append(Mistake("PM308", f"{fields.where}: capacity in two units, {text}", "Keep one of them."))
+    if not given:
+        return None
+    word_bits = Fields(fields.table, fields.where, []).bits("word_bits", 8)  # its mistakes are told where it is read
+    per_number = {"capacity_bits": 1, "capacity_bytes": 8, "capacity_words": word_bits}[given[0]]
+    if given[0] == "capacity_words" and isinstance(fields.table["capacity_words"], str):
+        fields.refuse("PM112", "capacity_words", "Expected an integer >= 1.")
+        return None
+    return fields.bits(given[0], None, per_number=per_number, null=True)
+
+
+def _bandwidth(fields: Fields, name: str) -> Fraction | None:
+    """Return a bandwidth in bits per cycle: a number, or an amount of memory with its unit."""
+    if isinstance(fields.table.get(name), str):
+        bits = fields.bits(name, None)
+        return None if bits is None else Fraction(bits)
+    return fields.number(name, None, positive=True, null=True)
 
 
 def _check_bandwidths(fields: Fields) -> None:
@@ -228,7 +241,7 @@ def _fanout(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> 
     name = fields.name("fanout", UNREADABLE)
     return Fanout(
         name=name,
-        size=fields.integer("size", 1),
+        size=fields.integer("size", 1, read=as_whole),
         multicast=Multicast(fields.choice("multicast", "identical", [option.value for option in Multicast])),
         reduction=fields.flag("reduction", default=True),
         dims=fields.names("dims", None, null=True),
@@ -241,7 +254,7 @@ def _compute(item: Mapping[str, object], where: str, mistakes: list[Mistake]) ->
     return ComputeUnit(
         name=fields.name("compute", UNREADABLE),
         pj=fields.number("pj", Fraction(0)),
-        per_cycle=fields.integer("per_cycle", 1),
+        per_cycle=fields.integer("per_cycle", 1, read=as_whole),
     )
 
 

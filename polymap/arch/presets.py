@@ -8,7 +8,7 @@ from pathlib import Path
 
 from polymap.arch.document import arch_from_document
 from polymap.arch.host import host_cpu
-from polymap.inputs import mistakes_in, parse_json, parse_toml, read_text, refuse_yaml, shown
+from polymap.inputs import expected_text, mistakes_in, parse_json, parse_toml, read_text, refuse_yaml, shown
 from polymap.ir import ArchError, Architecture, Mistake, did_you_mean
 
 HOST = "host_cpu"
@@ -30,6 +30,8 @@ def load_arch(name_or_path: str | Path) -> Architecture:
     """
     if isinstance(name_or_path, str) and name_or_path in preset_names():
         return _preset(name_or_path)
+    if not isinstance(name_or_path, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]  # in Python
+        expected_text(name_or_path, "the name of the machine", ArchError)
     path = Path(name_or_path)
     parse = {".json": parse_json, ".toml": parse_toml}.get(path.suffix.lower())
     if parse is None:

@@ -11,16 +11,19 @@ from typing import NoReturn, TypeVar
 
 from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
 from polymap.ir import Mistake, OptionError, did_you_mean
+from polymap.report.text import SCHEMAS
 from polymap.search.problem import SINGLE_FORMS
+from polymap.workload import LAYERS
 
 MAX_WORKERS = 256
+SHELLS = ("bash", "zsh", "fish")
 Default = TypeVar("Default")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for. proof: the file to verify. sizes: as given, each name once. json and output: a path, "-"
-    for stdout, or None."""
+    """What the user asked for. proof: the file to verify. topic: what `list` is to match, the schema, the shell. sizes:
+    as given, each name once. json and output: a path, "-" for stdout, or None."""
 
     command: str
     workload: str = ""
@@ -41,7 +44,9 @@ class Options:
     json: str | None = None
     certificate: str | None = None
     accept_word: bool = False
+    native: bool = False
     proof: str = ""
+    topic: str = ""
 
 
 class MisreadOptions(OptionError):
@@ -77,6 +82,7 @@ _OPTIONS = {
     "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),
     "--simulate": _Option("", "count by walking every step instead of the closed form"),
     "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each"),
+    "--native": _Option("", "write the program to use: cores and lanes of the machine, no counters"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
     "--certificate": _Option(
@@ -119,7 +125,7 @@ _COMMANDS = {
     "codegen": _Command(
         "write the C program of a mapping (the given one, or the best)",
         "WORKLOAD --arch ARCH [--mapping FILE]",
-        ("--arch", "--mapping", *_SEARCH, "--size", "--output", "--run", "--json"),
+        ("--arch", "--mapping", *_SEARCH, "--size", "--native", "--output", "--run", "--json"),
     ),
     "check": _Command(
         "tell the dependences of a workload, its legal loop orders and parallel loops",
@@ -131,7 +137,9 @@ _COMMANDS = {
         "FILE [WORKLOAD --arch ARCH]",
         ("--arch", "--objective", "--constraints", "--size", "--time-limit", "--accept-word", "--json"),
     ),
-    "list": _Command("print the built-in workloads and machines", ""),
+    "list": _Command("print the built-in workloads and machines, or those that match", "[PATTERN]", ("--json",)),
+    "schema": _Command(f"print the JSON Schema of a file: {', '.join(SCHEMAS)}", "NAME"),
+    "completion": _Command(f"print the completion script of a shell: {', '.join(SHELLS)}", "SHELL"),
 }
 
 _WORKLOAD_HELP = """\
@@ -140,6 +148,7 @@ WORKLOAD is one of
   layer.json                                           a workload file
   kernel.c --size N=8 --size M=9                       a C loop nest
   'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
+  conv2d K=64 C=64 H=56 W=56 R=3 S=3 padding=1         a layer and its arguments; also: matmul m=512 n=256 k=32
 """
 _OBJECTIVE_HELP = f"""\
 objectives: {", ".join(SINGLE_FORMS)};
@@ -163,8 +172,9 @@ best so far is printed)
 
 def usage() -> str:
     """Return the help text of the whole command."""
-    lines = [f"  {name:9} {command.help}" for name, command in _COMMANDS.items()]
-    parts = ("usage: polymap COMMAND ...", "\n".join(lines), "`polymap COMMAND --help` tells more.", _EXIT_HELP)
+    lines = [f"  {name:11} {command.help}" for name, command in _COMMANDS.items()]
+    more = "`polymap help COMMAND` tells more, `polymap --version` the version."
+    parts = ("usage: polymap COMMAND ...", "\n".join(lines), more, _EXIT_HELP)
     return "\n\n".join(parts)
 
 
@@ -184,7 +194,9 @@ def command_usage(name: str) -> str:
 
 def wanted_help(words: Sequence[str]) -> str | None:
     """Return the help text that the arguments ask for, or None."""
-    if not words or words[0] in ("--help", "-h", "help"):
+    if words and words[0] == "help" and words[1:2] and words[1] in _COMMANDS:
+        return command_usage(words[1])
+    if not words or (words[0] in ("--help", "-h", "help") and not (words[0] == "help" and words[1:])):
         return usage()
     asks = any(word in ("--help", "-h") for word in words[1:])
     return command_usage(words[0]) if asks and words[0] in _COMMANDS else None
@@ -193,6 +205,8 @@ def wanted_help(words: Sequence[str]) -> str | None:
 def parse(words: Sequence[str]) -> Options:
     """Return the options; raises OptionError with every mistake."""
     name, *rest = words
+    if name == "help":
+        name, rest = rest[0], []
     if name not in _COMMANDS:
         kind = "option" if name.startswith("-") else "command"
         raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
@@ -200,7 +214,8 @@ def parse(words: Sequence[str]) -> Options:
     given, others = _split(name, rest, mistakes)
     reader = _Reader(given, mistakes)
     proof, others = (others[0], others[1:]) if name == "verify" and others else ("", others)
-    workload, sizes = _workload_words(name, others, reader)
+    topic = _topic(name, others, reader)
+    workload, sizes = ("", ()) if name in _TOPICS else _workload_words(name, others, reader)
     options = Options(
         command=name,
         proof=proof,
@@ -222,6 +237,8 @@ def parse(words: Sequence[str]) -> Options:
         json=reader.text("--json"),
         certificate=reader.text("--certificate"),
         accept_word="--accept-word" in given,
+        native="--native" in given,
+        topic=topic,
     )
     if name == "verify":
         _check_verify(options, given, mistakes)
@@ -267,12 +284,25 @@ def _split(
     return given, tuple(word for word in others if word != "--")
 
 
+_TOPICS: dict[str, tuple[str, ...]] = {"list": (), "schema": SCHEMAS, "completion": SHELLS}
+
+
+def _topic(name: str, words: tuple[str, ...], reader: _Reader) -> str:
+    """Return the one word that follows list, schema or completion ("": none), one of those that are known."""
+    if name not in _TOPICS:
+        return ""
+    known, word = _TOPICS[name], _COMMANDS[name].words.strip("[]")
+    if len(words) > 1:
+        reader.mistakes.append(Mistake("PM554", f"{name} takes one {word}, found {shown(words[1])} too"))
+    if known and not words:
+        reader.mistakes.append(Mistake("PM553", f"{name} needs a {word}", f"Known: {', '.join(known)}."))
+    if known and words and words[0] not in known:
+        reader.mistakes.append(Mistake("PM554", f"{name} knows no {shown(words[0])}", did_you_mean(words[0], known)))
+    return words[0] if words else ""
+
+
 def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Return WORKLOAD and the sizes that follow it or stand in --size."""
-    if name == "list":
-        if words:
-            reader.mistakes.append(Mistake("PM554", f"list takes no argument, found {shown(words[0])}"))
-        return "", ()
     unknown_option = any(mistake.code == "PM552" for mistake in reader.mistakes)
     if not words and not unknown_option and name != "verify":
         reader.mistakes.append(Mistake("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
@@ -281,7 +311,8 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
         if option not in reader.given and not unknown_option:
             hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
             reader.mistakes.append(Mistake("PM553", f"{name} needs {option} {_OPTIONS[option].value}", hint))
-    return words[0] if words else "", reader.sizes((*words[1:], *reader.given.get("--size", ())))
+    least = 0 if words and words[0] in LAYERS else 1  # a layer's padding may be 0
+    return words[0] if words else "", reader.sizes((*words[1:], *reader.given.get("--size", ())), least)
 
 
 def _check_verify(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
@@ -353,7 +384,7 @@ class _Reader:
             return default
         return float(value)
 
-    def sizes(self, words: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    def sizes(self, words: tuple[str, ...], least: int) -> tuple[tuple[str, int], ...]:
         sizes: dict[str, int] = {}
         for word in words:
             name, _, digits = word.partition("=")
@@ -361,9 +392,9 @@ class _Reader:
                 self.mistakes.append(Mistake("PM557", f"{shown(word)} is no size", "Sizes are written like m=512."))
                 continue
             value = parse_integer(digits)
-            if value is None or value < 1:
+            if value is None or value < least:
                 found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
-                hint = "Expected an integer >= 1 (at most 10^100)."
+                hint = f"Expected an integer >= {least} (at most 10^100)."
                 self.mistakes.append(Mistake("PM558", f"the size of {name} is {found}", hint))
             elif name in sizes:
                 what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"
@@ -385,3 +416,8 @@ def _decimal(text: str) -> Fraction | None:
     except ValueError:
         return None
     return as_fraction(value) if math.isfinite(value) else None
+
+
+def commands() -> dict[str, tuple[str, ...]]:
+    """Return each command with its options, as completion scripts need them."""
+    return {name: command.options for name, command in _COMMANDS.items()}

@@ -1,26 +1,32 @@
-"""The six commands: read the inputs, call one function, give its answer as text or JSON."""
+"""The commands: read the inputs, call one function, give its answer as text or JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polymap.arch import load_arch, preset_names
+from polymap.arch import arch_warnings, load_arch, preset_names
 from polymap.cli.arguments import Options
+from polymap.cli.completion import completion_text
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs, check_outputs
 from polymap.cli.output import Document, say, warnings_said, write_documents
-from polymap.cli.progress import ProgressLine
+from polymap.cli.progress import best_so_far
 from polymap.explore import explore
 from polymap.inputs import read_text, shown
 from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
+from polymap.report.page import ProgressLine
 from polymap.report.text import (
     checkup_document,
     checkup_text,
     cost_document,
     cost_text,
+    evaluation_document,
+    head_document,
     json_text,
+    list_document,
     list_text,
     mapping_document,
     no_answer_text,
@@ -28,6 +34,7 @@ from polymap.report.text import (
     result_text,
     run_document,
     run_text,
+    schema_text,
     verdict_document,
     verdict_text,
 )
@@ -51,6 +58,8 @@ def run_command(options: Options) -> int:
         "check": _check,
         "verify": _verify,
         "list": _list,
+        "schema": _schema,
+        "completion": _completion,
     }
     return commands[options.command](options)
 
@@ -115,18 +124,19 @@ def _evaluate(options: Options) -> int:
         cost = simulate(workload, arch, mapping)
     else:
         cost = evaluate(workload, arch, mapping, time_limit_s=options.time_limit_s)
-    _answer(options, cost_document(cost), lambda: cost_text(workload, arch, mapping, cost))
+    _answer(options, evaluation_document(cost), lambda: cost_text(workload, arch, mapping, cost))
     return ANSWERED
 
 
 def _codegen(options: Options) -> int:
     workload, arch, mapping = _read(options)
     with interrupts_wait():
+        from polymap.codegen import Form
         from polymap.codegen.execute import generate_c, run_c
         from polymap.costmodel import evaluate
 
     code = ANSWERED
-    document: dict[str, object] = {}
+    document = head_document("program", workload, arch)
     if mapping is None:
         result, code = _search(options, workload, arch)
         if result is None or result.best is None or code != ANSWERED:
@@ -134,17 +144,19 @@ def _codegen(options: Options) -> int:
                 _answer(options, result_document(result), lambda: result_text(workload, arch, result))
             return code
         mapping = result.best
-        document = result_document(result)
+        document = result_document(result) | {"schema": document["schema"]}
     cost = evaluate(workload, arch, mapping)
     for violation in cost.violations:
         say(f"polymap: warning: the mapping is not legal: {violation.message}")
-    source = generate_c(workload, arch, mapping)
+    form = Form.NATIVE if options.native else Form.FAITHFUL
+    source = generate_c(workload, arch, mapping, form)
     document |= {"mapping": mapping_document(mapping), "cost": cost_document(cost), "code": source}
-    run = run_c(workload, arch, mapping) if options.run else None
+    run = run_c(workload, arch, mapping, form) if options.run else None
     if run is not None:
         document["run"] = run_document(run)
     _write_code(options, source, document, None if run is None else run_text(run))
-    return BUG if run is not None and cost.legal and not (run.matches_reference and run.counts_match) else code
+    wrong = run is not None and not (run.matches_reference and run.counts_match is not False)
+    return BUG if wrong and cost.legal else code
 
 
 def _write_code(options: Options, source: str, document: object, remark: str | None) -> None:
@@ -177,9 +189,25 @@ def _check(options: Options) -> int:
 
 
 def _list(options: Options) -> int:
-    workloads = [builtin_workload(name) for name in builtin_names()]
-    machines = [load_arch(name) for name in preset_names()]
-    write_documents([Document("-", list_text(workloads, machines))])
+    found = [tuple(filter(_matcher(options.topic), names)) for names in (builtin_names(), preset_names())]
+    workloads = [builtin_workload(name) for name in found[0]]
+    machines = [load_arch(name) for name in found[1]]
+    _answer(options, list_document(workloads, machines), lambda: list_text(workloads, machines))
+    return ANSWERED
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    """Return whether a name holds the pattern, in which * and ? stand for what they do in file names."""
+    return lambda name: fnmatchcase(name.lower(), f"*{pattern.lower()}*")
+
+
+def _schema(options: Options) -> int:
+    write_documents([Document("-", schema_text(options.topic))])
+    return ANSWERED
+
+
+def _completion(options: Options) -> int:
+    write_documents([Document("-", completion_text(options.topic))])
     return ANSWERED
 
 
@@ -198,28 +226,27 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
     """Return the result and its exit code; if interrupted the best so far (or None) and 130."""
     with interrupts_wait():
         import_module("polymap.search.run.stages")  # what explore() needs
-    progress = ProgressLine()
-    try:
-        with warnings_said():
-            result = explore(
-                workload,
-                arch,
-                options.objective,
-                tiles=options.tiles,
-                time_limit_s=options.time_limit_s,
-                workers=options.workers,
-                seed=options.seed,
-                on_progress=progress,
-                constraints=Inputs(options).constraints(),
-                memory_limit_mb=options.memory_limit_mb,
-                work_limit=options.work_limit,
-            )
-    except KeyboardInterrupt:
-        progress.clear()
-        say("polymap: interrupted")
-        constraints = Inputs(options).constraints()
-        return progress.best_so_far(workload, arch, options.objective, constraints), INTERRUPTED
-    progress.clear()
+    constraints = Inputs(options).constraints()
+    with ProgressLine(options.objective) as progress:
+        try:
+            with warnings_said(arch_warnings(arch)):
+                result = explore(
+                    workload,
+                    arch,
+                    options.objective,
+                    tiles=options.tiles,
+                    time_limit_s=options.time_limit_s,
+                    workers=options.workers,
+                    seed=options.seed,
+                    on_progress=progress,
+                    constraints=constraints,
+                    memory_limit_mb=options.memory_limit_mb,
+                    work_limit=options.work_limit,
+                )
+        except KeyboardInterrupt:
+            progress.clear()
+            say("polymap: interrupted")
+            return best_so_far(workload, arch, options, progress.last, constraints), INTERRUPTED
     if result.best is not None:
         return result, ANSWERED
     say(f"polymap: {no_answer_text(result)}")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Generator, Mapping as Table
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
-from polymap.arch import arch_warnings, load_arch
+from polymap.arch import arch_to_document, arch_warnings, load_arch
 from polymap.cli.arguments import Options
 from polymap.cli.output import check_writable, say
-from polymap.inputs import is_table, located, mistakes_in, parse_json, read_text, refuse_yaml, shown
+from polymap.inputs import as_whole, is_table, located, mistakes_in, parse_json, read_text, refuse_yaml, shown
 from polymap.ir import (
     ArchError,
     Architecture,
     ComputeUnit,
     InputError,
     Mapping,
+    MappingError,
     MemoryLevel,
     Mistake,
     OptionError,
@@ -25,6 +27,8 @@ from polymap.ir import (
     PolymapError,
     Workload,
 )
+from polymap.proofs import first_difference
+from polymap.report.text import head_document
 from polymap.schedules import (
     check_machine,
     check_mapping,
@@ -51,6 +55,7 @@ class Inputs:
         self._mapping: Mapping | None = None
         self._constraints: Table[str, object] | None = None
         self._naming: dict[str, Naming] = {}
+        self._question: Table[str, object] = {}  # what the file of the mapping says beside it
 
     def workload(self) -> Workload | None:
         """Return the workload that WORKLOAD and the sizes say, None where it has mistakes."""
@@ -101,6 +106,7 @@ class Inputs:
             for warning in idle_fanouts(workload, arch):
                 say(f"polymap: warning: {warning}")
         if mapping is not None:
+            self._check_question(workload)
             with self._naming["mapping"]():
                 if self._options.arch and arch is not None:
                     check_mapping(workload, arch, mapping)
@@ -114,6 +120,23 @@ class Inputs:
 
             with self._naming["constraints"]():
                 rules_from_document(self._constraints, workload, arch)
+
+    def _check_question(self, workload: Workload) -> None:
+        """Raise MappingError where the file of the mapping says that it was made for another workload or machine."""
+        found = self._question
+        asked: list[tuple[str, object, object]] = []
+        made_for = found.get("workload")
+        if is_table(made_for) and "text" not in made_for:
+            asked.append(("workload", made_for, head_document("any", workload)["workload"]))
+        if is_table(found.get("arch")) and self._arch is not None and self._options.arch:
+            asked.append(("arch", found["arch"], arch_to_document(self._arch)))
+        for what, own, other in asked:
+            differs = first_difference(_unnamed(own), _unnamed(other), what, "there")
+            if differs:
+                where = shown(Path(self._options.mapping or "").name)
+                hint = "To use it all the same, save its `mapping` as a file of its own."
+                text = f"the mapping in {where} was made for another question: {differs}"
+                raise MappingError(Mistake("PM455", text, hint))
 
     @contextmanager
     def _naming_arch(self) -> Generator[None, None, None]:
@@ -137,6 +160,7 @@ class Inputs:
         where, text = shown(Path(path).name), read_text(path)
         document = parse_json(text, where)
         self._naming["mapping"] = lambda: mistakes_in(where, text)
+        self._question = document if is_table(document) else {}
         with mistakes_in(where, text):
             return mapping_from_document(document)
 
@@ -150,6 +174,13 @@ class Inputs:
         if not is_table(table):
             raise InputError(Mistake("PM112", f"{where} is {shown(table)}", "Expected a table of constraints."))
         return table
+
+
+def _unnamed(document: object) -> object:
+    """Return a workload's or machine's document without what is only a label, numbers as JSON writes them."""
+    table: Table[str, object] = document if is_table(document) else {}
+    named = {name: value for name, value in table.items() if name not in ("name", "source")}
+    return json.loads(json.dumps(named, default=lambda value: as_whole(value) or float(value)))
 
 
 def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:

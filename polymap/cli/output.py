@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
-import tempfile
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from polymap.inputs import shown
+from polymap.cli.colours import painted_answer, painted_remark
+from polymap.inputs import is_special, put_in_place, stage, unwritten, write_device
 from polymap.ir import Mistake, OutputError
+from polymap.report.page import to_stderr
 
 STDOUT_FAILED = "PM702"
 
@@ -27,11 +27,12 @@ class Document:
 
 
 @contextlib.contextmanager
-def warnings_said() -> Generator[None, None, None]:
-    """Let warnings of the library be lines of their own on stderr."""
+def warnings_said(before: Sequence[str] = ()) -> Generator[None, None, None]:
+    """Let warnings of the library be lines of their own on stderr, but for those that were said before."""
 
     def show(message: Warning | str, *_where: object) -> None:
-        say(f"polymap: warning: {message}")
+        if str(message) not in before:
+            say(f"polymap: warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)
@@ -45,7 +46,7 @@ def check_writable(paths: Sequence[str]) -> None:
     for name in paths:
         reason = None if name == "-" else _obstacle(name)
         if reason is not None:
-            mistakes.append(_problem(name, reason))
+            mistakes.append(unwritten(name, reason))
     if mistakes:
         raise OutputError(mistakes)
 
@@ -70,23 +71,27 @@ def _obstacle(name: str) -> str | None:
 def write_documents(documents: Sequence[Document]) -> None:
     """Write every document, or none of the files: each goes to a file beside its target, which is then renamed.
 
-    Raises OutputError where one cannot be written.
+    Raises OutputError where one cannot be written; what goes to stdout is printed all the same.
     """
     staged: list[tuple[Document, Path, Path]] = []
+    printed = False
     try:
         for document in documents:
-            if document.path != "-" and not _is_special(Path(document.path)):
-                staged.append((document, *_stage(document)))
+            if document.path != "-" and not is_special(Path(document.path)):
+                staged.append((document, *stage(document.path, document.text)))
         for document in documents:
             if document.path == "-":
+                printed = True
                 print_text(document.text)
-            elif _is_special(Path(document.path)):
-                _write_plainly(document)
+            elif is_special(Path(document.path)):
+                write_device(document.path, document.text)
         for document, temporary, target in staged:
-            try:
-                temporary.replace(target)
-            except OSError as error:
-                raise _failure(document.path, error) from None
+            put_in_place(document.path, temporary, target)
+    except OutputError:
+        for document in () if printed else documents:
+            if document.path == "-":
+                print_text(document.text)
+        raise
     finally:
         for _, temporary, _ in staged:
             with contextlib.suppress(OSError):
@@ -99,6 +104,7 @@ def print_text(text: str) -> None:
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where the shell closed it (>&-)
         raise OutputError(Mistake(STDOUT_FAILED, "stdout is closed"))
     try:
+        text = painted_answer(text, stream)
         stream.write(text if text.endswith("\n") else text + "\n")
         stream.flush()
     except BrokenPipeError:
@@ -107,57 +113,6 @@ def print_text(text: str) -> None:
         raise OutputError(Mistake(STDOUT_FAILED, f"cannot write to stdout: {error.strerror}")) from None
 
 
-def say(text: str, *, end: str = "\n") -> None:
-    """Print a remark to stderr, if the process has one."""
-    stream = sys.stderr
-    if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]  # as above (2>&-)
-        with contextlib.suppress(OSError):
-            stream.write(text + end)
-            stream.flush()
-
-
-def _stage(document: Document) -> tuple[Path, Path]:
-    """Return a finished file beside the target, and the target (the file that a symbolic link names)."""
-    target = Path(os.path.realpath(document.path))
-    try:
-        handle, name = tempfile.mkstemp(prefix=".polymap-", dir=target.parent)
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(document.text if document.text.endswith("\n") else document.text + "\n")
-            os.chmod(name, _mode(target))
-        except BaseException:  # also Ctrl-C leaves no half file behind
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise _failure(document.path, error) from None
-    return Path(name), target
-
-
-def _mode(target: Path) -> int:
-    """Return the permissions that the file has, or that a new file gets."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _is_special(path: Path) -> bool:
-    """Return whether the path is a device or pipe, which is written to and not replaced."""
-    return path.exists() and not path.is_file()
-
-
-def _write_plainly(document: Document) -> None:
-    try:
-        with open(document.path, "w", encoding="utf-8") as file:
-            file.write(document.text + "\n")
-    except OSError as error:
-        raise _failure(document.path, error) from None
-
-
-def _failure(path: str, error: OSError) -> OutputError:
-    return OutputError(_problem(path, error.strerror or str(error)))
-
-
-def _problem(path: str, reason: str) -> Mistake:
-    return Mistake("PM701", f"cannot write {shown(path)}: {reason}", "Nothing was written.")
+def say(text: str) -> None:
+    """Print a remark to stderr, if the process has one; on a terminal `polymap:` and what follows it in colour."""
+    to_stderr(painted_remark(text, sys.stderr) + "\n")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.counts import Counts, LevelUse
+from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Mistake, Violation, Workload
 
 
@@ -51,18 +52,24 @@ def energy_by_level_pj_exact(
 
     An element of `bits` costs bits / word_bits of an access; a level's leakage runs as long as the program.
     """
+    return energies_of(workload, arch, counts.traffic, counts.instances, latency_cycles(arch, counts))
+
+
+def energies_of(
+    workload: Workload, arch: Architecture, traffic: Sequence[Traffic], instances: int, latency: int
+) -> tuple[tuple[str, Fraction], ...]:
+    """Return what `energy_by_level_pj_exact` does, from traffic, statement instances and cycles."""
     bits = {tensor.name: tensor.bits for tensor in workload.tensors}
-    latency = latency_cycles(arch, counts)
     energies: list[tuple[str, Fraction]] = []
     for level in arch.levels:
-        rows = [row for row in counts.traffic if row.level == level.name]
+        rows = [row for row in traffic if row.level == level.name]
         read_bits = sum(row.reads * bits[row.tensor] for row in rows)
         written_bits = sum(row.writes * bits[row.tensor] for row in rows)
         energy = level.access_pj(read_bits, written_bits)
         if level.leak_pj_per_cycle:
             energy += level.leak_pj_per_cycle * latency
         energies.append((level.name, energy))
-    return (*energies, (arch.compute.name, counts.instances * arch.compute.pj))
+    return (*energies, (arch.compute.name, instances * arch.compute.pj))
 
 
 def compute_cycles(arch: Architecture, counts: Counts) -> int:

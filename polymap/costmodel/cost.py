@@ -7,20 +7,21 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from polymap.costmodel.counts import Traffic
-from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Shown, Violation, Workload
+from polymap.ir import Architecture, BudgetError, Mapping, MaybeNone, Mistake, Reported, Violation, Workload
 
 if TYPE_CHECKING:
     from polymap.costmodel.symbolic import Formula
 
 
 @dataclass(frozen=True, slots=True)
-class Cost(Shown):
+class Cost(Reported):
     """The answer to "what does this mapping cost"; printed as the table of the command line's `evaluate`.
 
     energy_by_level_pj and occupancy_bits: (name, value) pairs, outermost first (the compute unit last in the energy;
     the outermost level has no occupancy); energy_by_level_pj_exact: the same energies before rounding to floats.
-    bottleneck: the level or compute unit that decides the latency. workload, arch, mapping: what the cost is of; costs
-    are equal where their figures are, whatever they are of.
+    bottleneck: the level or compute unit that decides the latency. workload, arch, mapping: what the cost is of, which
+    explain(), table(), show(), c() and save() need (None where it was assembled without them); costs are equal where
+    their figures are, whatever they are of.
     """
 
     legal: bool
@@ -36,9 +37,9 @@ class Cost(Shown):
     utilization: float
     bottleneck: str
     energy_by_level_pj_exact: tuple[tuple[str, Fraction], ...] = field(repr=False)
-    workload: Workload | None = field(default=None, compare=False, repr=False)
-    arch: Architecture | None = field(default=None, compare=False, repr=False)
-    mapping: Mapping | None = field(default=None, compare=False, repr=False)
+    workload: Workload | MaybeNone = field(default=None, compare=False, repr=False)
+    arch: Architecture | MaybeNone = field(default=None, compare=False, repr=False)
+    mapping: Mapping | MaybeNone = field(default=None, compare=False, repr=False)
 
     @property
     def energy_pj_exact(self) -> Fraction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from polymap.asked import question_of
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
@@ -12,21 +13,25 @@ from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
 from polymap.schedules import check_mapping, placement_violations
 
 
-def evaluate(workload: Workload, arch: Architecture, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S) -> Cost:
+def evaluate(
+    workload: Workload | str, arch: Architecture | str, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S
+) -> Cost:
     """Return the cost of a mapping, its counts exact; `method` says how they were counted ("closed form", "sets", or
     "steps": every step was walked, which is quicker where they are few).
 
     Violations make the cost illegal and do not keep it from being counted. Raises MappingError where the tree cannot
     be read as a program, BudgetError where counts or legality take more than the time limit.
     """
+    workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
     until = time.monotonic() + time_limit_s
     counts, method = counted(workload, arch, mapping, seconds=time_limit_s)
     return _cost(workload, arch, mapping, counts, method, until)
 
 
-def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
+def simulate(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> Cost:
     """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
+    workload, arch = question_of(workload, arch)
     from polymap.costmodel.simulator import count_by_simulation
 
     check_mapping(workload, arch, mapping)
@@ -35,9 +40,10 @@ def simulate(workload: Workload, arch: Architecture, mapping: Mapping) -> Cost:
 
 
 def violations(
-    workload: Workload, arch: Architecture, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S
+    workload: Workload | str, arch: Architecture | str, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S
 ) -> tuple[Violation, ...]:
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
+    workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
     until = time.monotonic() + time_limit_s
     counts, _ = counted(workload, arch, mapping, seconds=time_limit_s)

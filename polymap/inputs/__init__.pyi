@@ -12,6 +12,8 @@ from polymap.inputs.reading import (
     Fields as Fields,
     as_fraction as as_fraction,
     as_integer as as_integer,
+    as_whole as as_whole,
+    expected_text as expected_text,
     is_label as is_label,
     is_list as is_list,
     is_long_integer as is_long_integer,
@@ -22,4 +24,12 @@ from polymap.inputs.reading import (
     read_text as read_text,
     refuse_yaml as refuse_yaml,
     shown as shown,
+)
+from polymap.inputs.writing import (
+    is_special as is_special,
+    put_in_place as put_in_place,
+    stage as stage,
+    unwritten as unwritten,
+    write_device as write_device,
+    write_text as write_text,
 )

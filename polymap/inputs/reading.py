@@ -20,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path, PurePath
 from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
-from polymap.ir import InputError, Mistake, did_you_mean
+from polymap.ir import InputError, Mistake, PolymapError, did_you_mean
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
@@ -30,6 +30,16 @@ MAX_LABEL_LENGTH = 200
 MAX_INTEGER = 10**100
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?) ?([A-Za-z]+)", re.ASCII)
+BITS_OF = {
+    f"{prefix}{unit}": factor * bits
+    for unit, bits in (("bit", 1), ("B", 8))
+    for prefix, factor in zip(
+        ("", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"),
+        (1, 10**3, 10**6, 10**9, 10**12, 2**10, 2**20, 2**30, 2**40),
+        strict=True,
+    )
+}
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -99,6 +109,19 @@ def as_fraction(value: object) -> Fraction | None:
         return Fraction(repr(float(value))) if math.isfinite(value) else None
     integer = as_integer(value)
     return None if integer is None else Fraction(integer)
+
+
+def expected_text(value: object, what: str, error: type[PolymapError] = InputError) -> str:
+    """Return a text that a caller in Python gave; raises the error for a value of another type."""
+    if isinstance(value, str):
+        return value
+    raise error(Mistake("PM120", f"{what} is {shown(value)}", "Expected a text."))
+
+
+def as_whole(value: object) -> int | None:
+    """Return a number without a fraction (16, 16.0, 1e3) as an integer, or None for anything else."""
+    number = as_fraction(value)
+    return number.numerator if number is not None and number.denominator == 1 else None
 
 
 def is_name(value: object) -> TypeGuard[str]:
@@ -188,12 +211,19 @@ class Fields:
         self.mistakes.append(Mistake(code, f"{self.where}: {name} is {shown(self.table[name])}", wanted))
 
     def integer(
-        self, name: str, default: Default, *, least: int = 1, most: int = MAX_INTEGER, null: bool = False
+        self,
+        name: str,
+        default: Default,
+        *,
+        least: int = 1,
+        most: int = MAX_INTEGER,
+        null: bool = False,
+        read: Callable[[object], int | None] = as_integer,
     ) -> int | Default:
-        """Return an integer, least <= value <= most."""
+        """Return an integer, least <= value <= most. read: which values are integers (`as_whole`: 16.0 and 1e3 too)."""
         if self._absent(name, null=null):
             return default
-        if (value := as_integer(self.table[name])) is None:
+        if (value := read(self.table[name])) is None:
             self.refuse("PM112", name, f"Expected an integer >= {least}.")
             return default
         if value > most:
@@ -223,6 +253,24 @@ class Fields:
             self.refuse("PM113", name, wanted)
             return default
         return value
+
+    def bits(self, name: str, default: Default, *, per_number: int = 1, null: bool = False) -> int | Default:
+        """Return a positive amount of memory in bits: a whole number of `per_number` bits each, or a text with a unit
+        ("512 KiB", "4 Kibit")."""
+        value = None if self._absent(name, null=null) else self.table[name]
+        if not isinstance(value, str):
+            count = self.integer(name, None, null=null, read=as_whole)
+            return default if count is None else count * per_number
+        found = _AMOUNT.fullmatch(value)
+        factor = None if found is None else BITS_OF.get(found.group(2))
+        if found is None or factor is None or len(value) > 40:
+            self.refuse("PM112" if found is None else "PM119", name, UNIT_RULE)
+            return default
+        amount = Fraction(found.group(1)) * factor
+        if amount.denominator > 1 or amount < 1:
+            self.refuse("PM119", name, "Expected a whole number of bits, at least one.")
+            return default
+        return amount.numerator
 
     def flag(self, name: str, default: Default) -> bool | Default:
         """Return true or false."""
@@ -293,4 +341,5 @@ def _as_text(value: object) -> str | None:
 
 
 NAME_RULE = "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters)."
+UNIT_RULE = "Units are bit, B (8 bits), kB and kbit (1000), KiB and Kibit (1024), likewise M, G, T: '512 KiB'."
 LABEL_RULE = "A label is a text of at most 200 printable characters."

@@ -60,4 +60,11 @@ from polymap.ir.mapping import (
     Temporal as Temporal,
 )
 from polymap.ir.quasi_affine import Affine as Affine, Floor as Floor, affine as affine, bounds as bounds, dim as dim
+from polymap.ir.reported import (
+    MaybeNone as MaybeNone,
+    Reported as Reported,
+    Reports as Reports,
+    Tabled as Tabled,
+    report_with as report_with,
+)
 from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation

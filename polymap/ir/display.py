@@ -49,6 +49,11 @@ def when_first_shown(hook: Callable[[], object]) -> None:
     _REGISTRY.hooks.append(hook)
 
 
+def make_ready() -> None:
+    """Load the renderings, if that has not happened yet."""
+    _REGISTRY.ready()
+
+
 def text_of(value: object) -> str:
     """Return the text of a value: its registered rendering, else its `repr`."""
     _REGISTRY.ready()

@@ -11,7 +11,9 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
 
+from polymap.ir.construction import Construction
 from polymap.ir.display import Shown
+from polymap.ir.errors import WorkloadError
 from polymap.ir.quasi_affine import Affine
 
 
@@ -156,12 +158,14 @@ class Original:
     """The text of a C program as C reads it: static arrays and a function `original(void)` without other effects.
 
     places: tensor name -> the C expression that points to its first element, for all that outlive the program. kept:
-    the written ones among them that the program does not wholly overwrite.
+    the written ones among them that the program does not wholly overwrite. source, sizes: what was read.
     """
 
     text: str
     places: tuple[tuple[str, str], ...]
     kept: frozenset[str] = frozenset()
+    source: str = ""
+    sizes: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,13 @@ class Workload(Shown):
     statements: tuple[Statement, ...]
     associative: bool = True
     original: Original | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check = Construction(self, f"workload {self.name!r}", WorkloadError)
+        check.text("name")
+        for name, kind in (("dims", Dim), ("tensors", Tensor), ("statements", Statement)):
+            check.items(name, (kind,))
+        check.done()
 
     def extents(self) -> dict[str, int]:
         """Return dim name -> extent, in order."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from polymap.ir.construction import Construction
 from polymap.ir.display import Shown
+from polymap.ir.errors import ArchError
 from polymap.ir.loopnest import Tensor
 
 
@@ -74,6 +76,19 @@ class MemoryLevel:
     holds: tuple[str, ...] | None = None
     must_hold: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        check = Construction(self, f"level {self.name!r}", ArchError)
+        check.name("name")
+        for field in ("capacity_bits", "word_bits", "buffering"):
+            check.integer(field, null=field == "capacity_bits")
+        for field in ("read_pj", "write_pj", "leak_pj_per_cycle"):
+            check.number(field)
+        for prefix in ("", "read_", "write_"):
+            check.number(f"{prefix}bandwidth_bits_per_cycle", positive=True, null=True)
+        check.names("holds", null=True)
+        check.names("must_hold")
+        check.done()
+
     @property
     def has_bandwidth(self) -> bool:
         """Whether its transfers take cycles."""
@@ -118,8 +133,15 @@ class Fanout:
     kind: FanoutKind | None = None
 
     def __post_init__(self) -> None:
-        if self.kind is None:
+        check = Construction(self, f"fan-out {self.name!r}", ArchError)
+        check.name("name")
+        check.integer("size")
+        check.kind("multicast", Multicast)
+        check.names("dims", null=True)
+        if self.kind is None and isinstance(self.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             object.__setattr__(self, "kind", kind_of_name(self.name))
+        check.kind("kind", FanoutKind)
+        check.done()
 
     def may_spread(self, dim: str) -> bool:
         """Whether loops over the dim may run over the siblings."""
@@ -133,6 +155,13 @@ class ComputeUnit:
     name: str
     pj: Fraction = Fraction(0)
     per_cycle: int = 1
+
+    def __post_init__(self) -> None:
+        check = Construction(self, f"compute unit {self.name!r}", ArchError)
+        check.name("name")
+        check.number("pj")
+        check.integer("per_cycle")
+        check.done()
 
 
 Node = MemoryLevel | Fanout | ComputeUnit
@@ -150,6 +179,13 @@ class Architecture(Shown):
     overlap: bool = True
     source: str = ""
 
+    def __post_init__(self) -> None:
+        check = Construction(self, f"machine {self.name!r}", ArchError)
+        check.text("name")
+        check.kind("overlap", bool)
+        check.items("nodes", (MemoryLevel, Fanout, ComputeUnit))
+        check.done()
+
     @property
     def levels(self) -> tuple[MemoryLevel, ...]:
         return tuple(node for node in self.nodes if isinstance(node, MemoryLevel))
@@ -163,6 +199,12 @@ class Architecture(Shown):
         last = self.nodes[-1]
         assert isinstance(last, ComputeUnit)
         return last
+
+    @property
+    def has_energies(self) -> bool:
+        """Whether any access, instance or cycle costs energy."""
+        levels = (pj for level in self.levels for pj in (level.read_pj, level.write_pj, level.leak_pj_per_cycle))
+        return any((*levels, self.compute.pj))
 
     def level_index(self, name: str) -> int:
         """Return the position of a level among the levels, 0 the outermost (KeyError if there is none)."""

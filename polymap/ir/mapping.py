@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.ir.construction import Construction
 from polymap.ir.display import Shown
+from polymap.ir.errors import MappingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,13 @@ class Storage:
     level: str
     tensors: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if type(self.level) is not str or type(self.tensors) is not tuple or not _are_texts(self.tensors):
+            check = Construction(self, "storage node", MappingError)
+            check.text("level")
+            check.items("tensors", (str,))
+            check.done()
+
 
 @dataclass(frozen=True, slots=True)
 class Temporal:
@@ -21,6 +30,13 @@ class Temporal:
 
     dim: str
     tile: int
+
+    def __post_init__(self) -> None:
+        if type(self.dim) is not str or type(self.tile) is not int or self.tile < 1:
+            check = Construction(self, "temporal loop", MappingError)
+            check.text("dim")
+            check.integer("tile")
+            check.done()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +47,26 @@ class Spatial:
     tile: int
     fanout: str
 
+    def __post_init__(self) -> None:
+        if type(self.dim) is not str or type(self.tile) is not int or self.tile < 1 or type(self.fanout) is not str:
+            check = Construction(self, "spatial loop", MappingError)
+            check.text("dim")
+            check.integer("tile")
+            check.text("fanout")
+            check.done()
+
 
 @dataclass(frozen=True, slots=True)
 class Compute:
     """One instance of `statement`."""
 
     statement: str
+
+    def __post_init__(self) -> None:
+        if type(self.statement) is not str:
+            check = Construction(self, "compute node", MappingError)
+            check.text("statement")
+            check.done()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +75,21 @@ class Branch:
 
     children: tuple[tuple[MappingNode, ...], ...]
 
+    def __post_init__(self) -> None:
+        check = Construction(self, "branch", MappingError)
+        check.items("children", (tuple,))
+        check.done()
+        for child in self.children:
+            Mapping(child)
+
 
 MappingNode = Storage | Temporal | Spatial | Compute | Branch
+_NODES = (Storage, Temporal, Spatial, Compute, Branch)
+_KINDS = frozenset(_NODES)
+
+
+def _are_texts(values: tuple[object, ...]) -> bool:
+    return all(type(value) is str for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +97,9 @@ class Mapping(Shown):
     """A loop tree: nodes outermost first, the last one a Compute or a Branch."""
 
     nodes: tuple[MappingNode, ...]
+
+    def __post_init__(self) -> None:
+        if type(self.nodes) is not tuple or not _KINDS.issuperset(map(type, self.nodes)):
+            check = Construction(self, "mapping", MappingError)
+            check.items("nodes", _NODES)
+            check.done()

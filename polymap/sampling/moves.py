@@ -10,18 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import split
+from polymap.asked import question_of
 from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, MappingError, MappingNode, Spatial, Storage, Temporal, Workload
 
 Factors = list[tuple[MappingNode, int]]  # nodes with their trips, 1 for storage
 
 
-def neighbours(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Mapping, ...]:
+def neighbours(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> tuple[Mapping, ...]:
     """Return the legal mappings (capacity aside) one step away, in a fixed order: two nodes that stand next to each
     other exchanged, a prime factor moved from one loop of a dim to another, or a tensor no longer held by a node.
 
     For trees without branches whose tiles divide.
     """
+    workload, arch = question_of(workload, arch)
     found: dict[Mapping, None] = {}
     for factors in _steps(_factors_of(workload, mapping)):
         near = _tidied(workload, factors)
@@ -39,10 +41,11 @@ def _is_legal(workload: Workload, arch: Architecture, mapping: Mapping) -> bool:
     return all(violation.kind == "capacity" for violation in violations)
 
 
-def features(workload: Workload, arch: Architecture, mapping: Mapping) -> NDArray[np.float64]:
+def features(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> NDArray[np.float64]:
     """Return a mapping as a vector: per fan-out and dim log2 of the trips, then per tensor, level below the outermost
     and dim log2 of the tile there (of the tile further out, where the level does not hold the tensor), then whether it
     holds it. Vectors of one workload and machine are of one length."""
+    workload, arch = question_of(workload, arch)
     extents = workload.extents()
     spread = {(fanout.name, dim): 0.0 for fanout in arch.fanouts for dim in extents}
     held: dict[tuple[str, str], dict[str, int]] = {}

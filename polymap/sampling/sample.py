@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import overload
 
+from polymap.asked import question_of
+from polymap.inputs import as_integer
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Workload
 from polymap.sampling.scores import Scores, score_mappings
 from polymap.schedules import dependence_violations
@@ -51,8 +53,8 @@ class Sample:
 
 
 def sample_mappings(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     n: int,
     seed: int = 0,
     tiles: str = "divide",
@@ -67,7 +69,8 @@ def sample_mappings(
     Raises OptionError for an `n` that is no positive integer, tiles other than "divide" and programs of several
     statements; BudgetError where no legal tree is found.
     """
-    _check(workload, n, tiles)
+    workload, arch = question_of(workload, arch)
+    _check(workload, n, seed, tiles)
     trees = uniform_trees(workload, arch, seed)
     if not any_order_is_legal(workload):
         trees = (tree for tree in trees if not dependence_violations(workload, tree))
@@ -86,10 +89,12 @@ def sample_mappings(
     return Sample(workload, arch, tuple(kept), drawn, seed, within_capacity)
 
 
-def _check(workload: Workload, n: int, tiles: str) -> None:
+def _check(workload: Workload, n: int, seed: int, tiles: str) -> None:
     mistakes: list[Mistake] = []
-    if isinstance(n, bool) or n < 1:
+    if (as_integer(n) or 0) < 1:
         mistakes.append(Mistake("PM524", f"n is {n!r}", "Use an integer of at least 1."))
+    if (-1 if (number := as_integer(seed)) is None else number) < 0:
+        mistakes.append(Mistake("PM506", f"seed is {seed!r}", "Use an integer of at least 0."))
     if tiles != "divide":
         mistakes.append(Mistake("PM525", f"tiles is {tiles!r}", "Uniform samples are of trees with dividing tiles."))
     if len(workload.statements) != 1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from polymap.asked import mapping_of
 from polymap.inputs import as_integer, shown
 from polymap.ir import (
     ROLE_WORDS,
@@ -55,6 +56,7 @@ def check_mapping(workload: Workload, arch: Architecture, mapping: Mapping) -> N
     spatial loops below the nodes that they place, ends other than one Compute per statement, loops that nothing uses.
     Raises ArchError first where the machine names tensors that the workload lacks.
     """
+    mapping = mapping_of(mapping)
     check_machine(workload, arch)
     checker = _Checker(workload, arch)
     checker.sequence(mapping.nodes, "nodes", _Way.start(workload))

@@ -6,6 +6,11 @@ from polymap.workload.dependence_analysis import (
     domain_of as domain_of,
     shared_dims as shared_dims,
 )
-from polymap.workload.document import load_workload as load_workload
+from polymap.workload.document import (
+    load_workload as load_workload,
+    workload_from_document as workload_from_document,
+    workload_to_document as workload_to_document,
+)
+from polymap.workload.layers import LAYERS as LAYERS
 from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
 from polymap.workload.notation import access_text as access_text

@@ -6,13 +6,25 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from polymap.inputs import Fields, is_table, mistakes_in, parse_integer, parse_json, read_text, refuse_yaml, shown
-from polymap.ir import Affine, Mistake, Workload, WorkloadError
+from polymap.inputs import (
+    Fields,
+    expected_text,
+    is_table,
+    mistakes_in,
+    parse_integer,
+    parse_json,
+    read_text,
+    refuse_yaml,
+    shown,
+)
+from polymap.ir import Affine, Mistake, Original, PolymapError, Workload, WorkloadError
 from polymap.workload.einsums import Extras, build
+from polymap.workload.layers import LAYERS, layer
 from polymap.workload.networks import builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index
 
 FIELDS = ("name", "einsum", "sizes", "bits", "types", "roles", "initial", "temporary", "associative", "constraints")
+C_FIELDS = ("name", "c", "sizes", "associative")
 _OTHER_FILES = (".toml", ".yaml", ".yml", ".txt", ".cpp", ".cc", ".h", ".py", ".onnx", ".pt")
 _SIZE = re.compile(r"([^=]*)=(.*)", re.DOTALL)
 
@@ -21,12 +33,19 @@ def workload_from_document(document: object) -> Workload:
     """Return the workload that a document (a parsed JSON file) describes; WorkloadError with every mistake.
 
     In addition to the fields of an einsum, `constraints` lists expressions of its dims, each >= 0 at every statement
-    instance (used by convolutions that skip their padding).
+    instance (used by convolutions that skip their padding). In place of an einsum: a C text as {"c": text, "sizes":
+    {...}}, or a layer by its arguments as {"conv2d": {"K": 64, ...}} or {"matmul": {"m": 512, ...}}.
     """
     mistakes: list[Mistake] = []
     if is_table(document) and "nodes" in document and "einsum" not in document:
         hint = "Machines are given to --arch, mappings to --mapping; a workload has the field 'einsum'."
         raise WorkloadError(Mistake("PM234", "the workload is a machine or a mapping: it has the field 'nodes'", hint))
+    if is_table(document) and "einsum" not in document:
+        if "c" in document:
+            return _from_c_document(document)
+        for kind in LAYERS:
+            if kind in document:
+                return _from_layer_document(document, kind)
     fields = Fields.of(document, "the workload", mistakes, known=FIELDS, required=("einsum",))
     table = fields.table
     for name in ("name", "bits", "types", "roles"):
@@ -53,13 +72,12 @@ def workload_from_document(document: object) -> Workload:
 def workload_to_document(workload: Workload) -> dict[str, object]:
     """Return the document that `workload_from_document` reads back as an equal workload.
 
-    Raises WorkloadError for a workload that is no einsum (a C program).
+    Raises WorkloadError for a workload that is neither an einsum nor was read from C.
     """
-    refusal = WorkloadError(
-        Mistake(
-            "PM231", f"the workload {shown(workload.name)} cannot be written as JSON", "Only einsums and layers can."
-        )
-    )
+    what = f"the workload {shown(workload.name)} cannot be written as JSON"
+    refusal = WorkloadError(Mistake("PM231", what, "Einsums, layers and C programs as they were read can."))
+    if workload.original is not None and workload.original.source:
+        return _c_document(workload, workload.original, refusal)
     statement = workload.statements[0]
     accesses = (statement.target, *statement.reads)
     indices = [index for access in accesses for index in access.index]
@@ -90,13 +108,55 @@ def workload_to_document(workload: Workload) -> dict[str, object]:
     return document
 
 
-def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
-    """Return the workload that WORKLOAD names: a built-in, a .json or .c file, or an einsum.
+def _from_layer_document(document: Mapping[str, object], kind: str) -> Workload:
+    mistakes: list[Mistake] = []
+    fields = Fields.of(document, "the workload", mistakes, known=(kind, "name"))
+    arguments, named = document[kind], {"name": document["name"]} if "name" in document else {}
+    if not is_table(arguments):
+        fields.refuse("PM112", kind, f"Expected a table of the arguments of {kind}.")
+    elif named and "name" in arguments:
+        mistakes.append(Mistake("PM206", "the workload's name is given twice"))
+    if mistakes:
+        raise WorkloadError(mistakes)
+    return layer(kind, {**(arguments if is_table(arguments) else {}), **named})
 
-    sizes: dim or C parameter -> size, or texts such as "m=512"; for einsums and C only. Raises InputError if a file
-    cannot be read, and WorkloadError with every mistake in its content.
+
+def _from_c_document(document: Mapping[str, object]) -> Workload:
+    mistakes: list[Mistake] = []
+    fields = Fields.of(document, "the workload", mistakes, known=C_FIELDS, required=("c",))
+    text, name = fields.text("c", ""), fields.label("name", None)
+    associative, sizes = fields.flag("associative", default=True), document.get("sizes", {})
+    if not is_table(sizes):
+        fields.refuse("PM112", "sizes", "Expected a table from name to integer.")
+    if mistakes:
+        raise WorkloadError(mistakes)
+    from polymap.workload.c import from_c
+
+    numbers = _c_sizes(sizes if is_table(sizes) else {}, [])
+    return from_c(text, numbers, name=name, associative=associative)
+
+
+def _c_document(workload: Workload, original: Original, refusal: WorkloadError) -> dict[str, object]:
+    """Return the text and the sizes that a C program was read from; raises the refusal where it was changed since."""
+    document: dict[str, object] = {"name": workload.name, "c": original.source, "sizes": dict(original.sizes)}
+    document["associative"] = workload.associative
+    try:
+        same = _from_c_document(document) == workload
+    except PolymapError:
+        same = False
+    if not same:
+        raise refusal
+    return document
+
+
+def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
+    """Return the workload that WORKLOAD names: a built-in, a .json or .c file, an einsum, or "conv2d" or "matmul".
+
+    sizes: dim, C parameter or argument of the layer -> size, or texts such as "m=512"; not for built-ins and .json.
+    Raises InputError if a file cannot be read, and WorkloadError with every mistake in its content.
     """
     mistakes: list[Mistake] = []
+    word = expected_text(word, "the workload's name", WorkloadError)
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
     suffix = PurePath(word).suffix.lower()
     refuse_yaml(word, "workload")
@@ -104,6 +164,10 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
         return _from_c_file(word, given, mistakes)
     if suffix != ".json" and ("=" in word or "[" in word):
         return build(word, given, Extras(), mistakes)
+    if word in LAYERS:
+        if mistakes:
+            raise WorkloadError(mistakes)
+        return layer(word, given)
     if given:
         names = ", ".join(shown(name) for name in given)
         mistakes.append(Mistake("PM205", f"{shown(word)} has its sizes, but {names} is given", "Leave the sizes out."))
@@ -147,6 +211,14 @@ def _from_json_file(path: str) -> Workload:
 
 
 def _from_c_file(path: str, sizes: Mapping[str, object], mistakes: list[Mistake]) -> Workload:
+    numbers = _c_sizes(sizes, mistakes)
+    from polymap.workload.c import from_c
+
+    return from_c(read_text(path), numbers, file=PurePath(path).name)
+
+
+def _c_sizes(sizes: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:
+    """Return the sizes; raises WorkloadError with these mistakes where one is no integer."""
     wrong = {name: size for name, size in sizes.items() if not isinstance(size, int) or isinstance(size, bool)}
     mistakes += [
         Mistake("PM207", f"the size of {shown(name)} is {shown(size)}", "Expected an integer.")
@@ -154,7 +226,4 @@ def _from_c_file(path: str, sizes: Mapping[str, object], mistakes: list[Mistake]
     ]
     if mistakes:
         raise WorkloadError(mistakes)
-    from polymap.workload.c import from_c
-
-    numbers = {name: size for name, size in sizes.items() if isinstance(size, int)}
-    return from_c(read_text(path), numbers, file=PurePath(path).name)
+    return {name: size for name, size in sizes.items() if isinstance(size, int)}

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from polymap.inputs import MAX_INTEGER, as_integer, is_list, shown
-from polymap.ir import Affine, Mistake, Workload, bounds, did_you_mean, dim
+from polymap.ir import Affine, Mistake, Workload, WorkloadError, bounds, did_you_mean, dim
 from polymap.workload.einsums import Extras, build
 
 ALIASES = {"M": "K", "Co": "K", "Ci": "C", "B": "N", "Hk": "R", "Wk": "S", "Ho": "E", "Wo": "F"}
@@ -110,6 +111,27 @@ def matmul(
     """Return the matrix product C[m,n] += A[m,k] * B[k,n]: A is the input, B the weight, C the output."""
     extras = Extras(bits, types, None, initial, temporary, associative, "matmul" if name is None else name)
     return build("C[m,n] += A[m,k] * B[k,n]", {"m": m, "n": n, "k": k}, extras, [])
+
+
+LAYERS = ("conv2d", "matmul")
+_PRODUCT = ("m", "n", "k")
+_PRODUCT_OPTIONS = ("bits", "types", "initial", "temporary", "associative", "name")
+
+
+def layer(kind: str, arguments: Mapping[str, object]) -> Workload:
+    """Return the layer that a function of LAYERS gives for these arguments; WorkloadError with every mistake."""
+    given: dict[str, Any] = dict(arguments)
+    if kind == "conv2d":
+        return conv2d(**given)
+    mistakes = [
+        Mistake("PM220", f"matmul has no argument {shown(name)}", did_you_mean(name[:64], _PRODUCT + _PRODUCT_OPTIONS))
+        for name in given
+        if name not in _PRODUCT + _PRODUCT_OPTIONS
+    ]
+    mistakes += [Mistake("PM221", f"matmul lacks {name}", "") for name in _PRODUCT if name not in given]
+    if mistakes:
+        raise WorkloadError(mistakes)
+    return matmul(**given)
 
 
 def _convolution(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.inputs import shown
+from polymap.inputs import expected_text, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
@@ -199,7 +199,7 @@ def network_layers(network: str) -> tuple[tuple[str, int], ...]:
 
 def builtin_workload(name: str) -> Workload:
     """Return the built-in workload of that name, such as `resnet50.conv2_x` (WorkloadError if there is none)."""
-    network, _, layer = name.partition(".")
+    network, _, layer = expected_text(name, "the workload's name", WorkloadError).partition(".")
     for row, _, shape in NETWORKS.get(network, ()):
         if row == layer:
             return _workload(name, shape)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from polymap.asked import question_of
 from polymap.codegen.c import INCLUDES, MAIN, TRANSFER, emit
 from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.execute.interpret import Data, Values
@@ -57,18 +58,19 @@ class CRun(Shown):
     seconds: float
 
 
-def generate_c(workload: Workload, arch: Architecture, mapping: Mapping, form: Form = Form.FAITHFUL) -> str:
+def generate_c(workload: Workload | str, arch: Architecture | str, mapping: Mapping, form: Form = Form.FAITHFUL) -> str:
     """Return the C99 text of a mapping as a program.
 
     Raises MappingError if the mapping is no program, BudgetError if the program would be too large.
     """
+    workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
     return emit(lower(workload, arch, mapping, form))
 
 
 def run_c(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     mapping: Mapping,
     form: Form = Form.FAITHFUL,
     *,
@@ -81,6 +83,7 @@ def run_c(
     expected: the rows that its counters must equal; those of the cost model if not given.
     Raises CompilerError if there is no compiler, or the program fails or exceeds the limits.
     """
+    workload, arch = question_of(workload, arch)
     source = generate_c(workload, arch, mapping, form)
     ordered = keeps_order(workload, mapping)
     ran = run_source(workload, arch, source, _flags(source, form), seed=seed, limits=limits, in_order=ordered)

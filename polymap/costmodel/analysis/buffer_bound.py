@@ -46,7 +46,7 @@ from math import ceil, lcm, log, prod
 
 from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.costmodel.closed_form import WorkloadModel, workload_model
-from polymap.ir import Architecture, Mapping, Shown, Workload
+from polymap.ir import Architecture, Mapping, Tabled, Workload
 
 _EXPONENTS = (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), Fraction(1))
 _SHARES = tuple(Fraction(quarters, 4) for quarters in (*range(1, 15), 16, 20, 24, 32, 64, 256))  # X / Z
@@ -97,15 +97,15 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class BufferCurve(Shown):
+class BufferCurve(Tabled):
     """Bits moved at `traffic_level` against the size of `level`, by rising size ("ski slope").
 
     tiles: the rule of the mappings that were searched; the bounds hold for all. compulsory_bits: what any size leaves
     to be moved, None where it cannot be counted.
     """
 
-    workload: str
-    arch: str
+    workload: Workload
+    arch: Architecture
     level: str
     traffic_level: str
     tiles: str

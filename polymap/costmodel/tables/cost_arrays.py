@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polymap.asked import question_of
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
@@ -89,7 +90,7 @@ def _are_equal(one: object, other: object) -> bool:
     return one == other
 
 
-def evaluate_many(workload: Workload, arch: Architecture, tree: Mapping, tiles: ArrayLike) -> CostArrays:
+def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapping, tiles: ArrayLike) -> CostArrays:
     """Return the costs of the mappings that have the nodes of `tree` and, row by row, these tiles.
 
     tiles: integers [mappings, loops], a column per temporal or spatial loop in the order of the tree, outermost first
@@ -97,6 +98,7 @@ def evaluate_many(workload: Workload, arch: Architecture, tree: Mapping, tiles: 
     are counted together, and one by one where arrays do not reach (docs/closed_form.md, "Tables of tiles").
     Raises OptionError for a table of another shape or type, MappingError naming the row that is no program.
     """
+    workload, arch = question_of(workload, arch)
     table = _checked(tiles, sum(1 for _ in _loops(tree.nodes)))
     first = _row(workload, arch, tree, table[0].tolist(), 0)
     figures = _Figures.like(first, len(table))

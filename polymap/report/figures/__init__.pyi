@@ -17,7 +17,7 @@ from polymap.report.figures.nest import (
     mapping_text as mapping_text,
     statement_text as statement_text,
 )
-from polymap.report.figures.nest_svg import bare_svg as bare_svg
+from polymap.report.figures.nest_svg import bare_svg as bare_svg, mapping_svg as mapping_svg
 from polymap.report.figures.roofline import roofline_text as roofline_text
 from polymap.report.figures.svg import (
     GREY as GREY,

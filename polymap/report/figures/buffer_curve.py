@@ -30,7 +30,7 @@ def buffer_figure(curve: BufferCurve) -> BufferFigure:
     """Return the figure of a curve; sizes at which nothing is known to be moved (0 bits) are left out."""
     points = curve.points
     return BufferFigure(
-        title=f"{curve.workload} on {curve.arch}",
+        title=f"{curve.workload.name} on {curve.arch.name}",
         level=curve.level,
         traffic_level=curve.traffic_level,
         found=tuple((point.capacity_bits / 8, point.best_bits / 8) for point in points if point.best_bits),
@@ -54,8 +54,9 @@ def buffer_curve_text(curve: BufferCurve) -> str:
         )
         for point in curve.points
     ]
+    where = f"{curve.workload.name} on {curve.arch.name}"
     rule = "tiles that divide" if curve.tiles == "divide" else "tiles of any size"
-    lines = [f"{curve.workload} on {curve.arch}: moved at {curve.traffic_level} against the size of {curve.level}"]
+    lines = [f"{where}: moved at {curve.traffic_level} against the size of {curve.level}"]
     lines += ["", table(head, rows), ""]
     lines.append(
         "Any schedule: none at all moves less (a theorem). Any loop tree: none moves less, whatever its tiles."

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 
+from polymap.asked import question_of
 from polymap.costmodel import Cost, Traffic
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.report.figures import svg
@@ -47,8 +48,11 @@ class _Block:
     below: int | None
 
 
-def mapping_svg(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost | None = None) -> svg.Picture:
+def mapping_svg(
+    workload: Workload | str, arch: Architecture | str, mapping: Mapping, cost: Cost | None = None
+) -> svg.Picture:
     """Return the SVG of a mapping; with its cost, each block says what is filled into it and drained from it."""
+    workload, arch = question_of(workload, arch)
     traffic = {(row.level, row.tensor): row for row in cost.traffic} if cost is not None else {}
     figure = nest_figure(workload, arch, mapping)
     if cost is not None:

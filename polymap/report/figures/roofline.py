@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
+from polymap.asked import question_of
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
 from polymap.ir import Architecture, Workload
@@ -46,8 +47,9 @@ class RooflineFigure:
     compulsory: float | None
 
 
-def roofline_text(workload: Workload, arch: Architecture, cost: Cost) -> str:
+def roofline_text(workload: Workload | str, arch: Architecture | str, cost: Cost) -> str:
     """Return the mapping's roofline as text: a row per level that moves words, and the bottleneck."""
+    workload, arch = question_of(workload, arch)
     roof = roofline(workload, arch, cost)
     unit = f"{workload.name}: a statement instance counts as {OPERATIONS_PER_INSTANCE} operations"
     head = ("level", "moved", "ops/byte", "ridge", "allows ops/cycle", "of peak", "bound")
@@ -96,8 +98,9 @@ def roofline_figure(workload: Workload, arch: Architecture, costs: Sequence[tupl
     )
 
 
-def roofline_svg(workload: Workload, arch: Architecture, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:
+def roofline_svg(workload: Workload | str, arch: Architecture | str, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:
     """Return the roofline of one or more labelled costs as SVG, both axes logarithmic."""
+    workload, arch = question_of(workload, arch)
     figure = roofline_figure(workload, arch, costs)
     peak = figure.peak_operations_per_cycle
     ridges = [peak / roof.bytes_per_cycle for roof in figure.roofs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+from polymap.asked import question_of
 from polymap.costmodel import Cost, Traffic
 from polymap.ir import Architecture, Workload
 from polymap.report.figures import svg
@@ -79,8 +80,9 @@ def traffic_figure(workload: Workload, arch: Architecture, cost: Cost) -> Traffi
     return TrafficFigure(f"{workload.name} on {arch.name}", colours, tuple(bars))
 
 
-def traffic_svg(workload: Workload, arch: Architecture, cost: Cost) -> svg.Picture:
+def traffic_svg(workload: Workload | str, arch: Architecture | str, cost: Cost) -> svg.Picture:
     """Return the stacked bars of elements moved and of energy, level by level, as SVG."""
+    workload, arch = question_of(workload, arch)
     figure = traffic_figure(workload, arch, cost)
     names = max(svg.text_width(bar.level, 14.5) for bar in figure.bars)
     left, panel, gap, top = 28 + names + 14, 300, 84, 108

@@ -19,14 +19,21 @@ from polymap.report.figures import (
     front_text,
     machine_svg,
     machine_text,
+    mapping_svg,
     traffic_html,
     traffic_text,
 )
+from polymap.report.page import results as results
 from polymap.report.space import SideBySide, comparison_text, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
+    cost_text,
+    dividing_text,
+    explain,
     figures_text,
     formula_text,
     no_answer_text,
+    proof_text,
+    result_text,
     run_text,
     space_text,
     status_text,
@@ -37,12 +44,17 @@ from polymap.search.run import SearchResult
 
 
 def _cost_text(cost: Cost) -> str:
+    if cost.mapping is not None and cost.workload is not None and cost.arch is not None:
+        return cost_text(cost.workload, cost.arch, cost.mapping, cost)
     return "\n".join((*_illegal(cost), traffic_text(cost), "", figures_text(cost)))
 
 
 def _cost_html(cost: Cost) -> str:
-    notes = "\n".join((*_illegal(cost), figures_text(cost)))
-    return f"{traffic_html(cost)}<pre>{escape(notes)}</pre>"
+    notes, nest = [*_illegal(cost), figures_text(cost)], ""
+    if cost.mapping is not None and cost.workload is not None and cost.arch is not None:
+        nest = f"<div>{mapping_svg(cost.workload, cost.arch, cost.mapping, cost)}</div>"
+        notes += ["", explain(cost.workload, cost.arch, cost.mapping, cost)]
+    return f"{nest}{traffic_html(cost)}<pre>{escape(chr(10).join(notes))}</pre>"
 
 
 def _illegal(cost: Cost) -> list[str]:
@@ -50,6 +62,8 @@ def _illegal(cost: Cost) -> list[str]:
 
 
 def _result_text(result: SearchResult) -> str:
+    if result.best is not None and result.workload is not None and result.arch is not None:
+        return f"{result_text(result.workload, result.arch, result)}\n\n{proof_text(result)}"
     parts = [f"{status_text(result)}\n{space_text(result)}"]
     if result.front:
         parts.append(front_text(result))
@@ -63,12 +77,17 @@ def _result_text(result: SearchResult) -> str:
 
 
 def _result_html(result: SearchResult) -> str:
-    head = f"<pre>{escape(status_text(result))}\n{escape(space_text(result))}</pre>"
+    """Return status and proof; the front; the nest with sizes, trips and statement; traffic, figures, sentences."""
+    lines = [status_text(result), *([dividing_text(result)] if result.dividing is not None else []), space_text(result)]
+    head = f"<pre>{escape(chr(10).join(lines))}</pre>"
     if result.best is None:
         return f"{head}<pre>{escape(no_answer_text(result))}</pre>"
+    head += f"<p>{escape(proof_text(result))}</p>"
     if result.front:
         head += f"<div>{front_svg(result)}</div><pre>{escape(front_text(result))}</pre>"
-    return f"{head}<div>{bare_svg(result.best)}</div>" + ("" if result.cost is None else _cost_html(result.cost))
+    if result.cost is None or result.cost.mapping is None:
+        head += f"<div>{bare_svg(result.best)}</div>"
+    return head + ("" if result.cost is None else _cost_html(result.cost))
 
 
 show_as_text(Workload, workload_text)

@@ -1,25 +1,33 @@
 """Every answer as a JSON document: what the command line prints with --json (docs/files.md).
 
-Counts beyond 2^53 are decimal strings, because many JSON readers round larger numbers; tiles and sizes stay integers,
-so that a printed mapping or workload can be read again.
+A document names its schema, the version of polymap, and the question: workload, machine, options. Counts beyond 2^53
+are decimal strings, because many JSON readers round larger numbers; tiles and sizes stay integers, so that a printed
+mapping or workload can be read again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from polymap.arch import arch_to_document
 from polymap.costmodel import Cost, Traffic
-from polymap.ir import InstancePoint, Mapping, Violation
+from polymap.costmodel.analysis import BufferCurve
+from polymap.inputs import as_fraction, is_list, is_table
+from polymap.ir import Architecture, InstancePoint, Mapping, Violation, Workload, WorkloadError
+from polymap.report.workload import workload_text
 from polymap.schedules import mapping_to_document
+from polymap.search.problem import objective_unit
+from polymap.version import __version__
+from polymap.workload import workload_to_document
 
 if TYPE_CHECKING:
     from polymap.checker import Verdict
     from polymap.codegen.execute import CRun
     from polymap.schedules import Checkup
-    from polymap.search.run import SearchResult
+    from polymap.search.run import SearchResult, Settings
 
 LARGEST_PLAIN = 2**53
 
@@ -36,6 +44,23 @@ def number(value: int | float | Fraction | None) -> int | float | str | None:
     if isinstance(value, int) and abs(value) > LARGEST_PLAIN:
         return str(value)
     return value
+
+
+def head_document(kind: str, workload: Workload | None = None, arch: Architecture | None = None) -> dict[str, object]:
+    """Return what every answer begins with: schema ("polymap.result/1"), version, and the question as far as it is
+    given. A workload that no document says (C text that was transformed since) has its name and its text."""
+    head: dict[str, object] = {"schema": f"polymap.{kind}/1", "version": __version__}
+    if workload is not None:
+        try:
+            head["workload"] = workload_to_document(workload)
+        except WorkloadError:
+            head["workload"] = {"name": workload.name, "text": workload_text(workload)}
+    if arch is not None:
+        head["arch"] = arch_to_document(arch)
+    return head
+
+
+COST_UNITS = {"traffic": "elements", "occupancy": "bits", "energy": "pJ", "latency": "cycles"}
 
 
 def traffic_rows(traffic: Iterable[Traffic]) -> list[dict[str, object]]:
@@ -66,8 +91,14 @@ def violation_document(violation: Violation) -> dict[str, object]:
     return {"kind": violation.kind, "message": violation.message, "witness": witness}
 
 
+def evaluation_document(cost: Cost) -> dict[str, object]:
+    """Return what `polymap evaluate` prints: the cost and its question."""
+    head = head_document("cost", cost.workload, cost.arch)
+    return head | {"mapping": mapping_document(cost.mapping), "units": COST_UNITS} | cost_document(cost)
+
+
 def cost_document(cost: Cost) -> dict[str, object]:
-    """Return what `polymap evaluate` prints."""
+    """Return the figures of a cost, as they stand inside other answers."""
     return {
         "legal": cost.legal,
         "violations": [violation_document(violation) for violation in cost.violations],
@@ -90,17 +121,48 @@ def mapping_document(mapping: Mapping | None) -> object:
 
 
 def result_document(result: SearchResult) -> dict[str, object]:
-    """Return what `polymap explore` prints."""
+    """Return what `polymap explore` prints, and `result.save` writes."""
+    names = [name for name, _ in result.values] or [result.objective]
+    head = head_document("result", result.workload, result.arch)
+    units = {"value": {name: objective_unit(name) or None for name in names}, **COST_UNITS}
+    return head | {"options": _settings_document(result.settings), "units": units} | _answer_document(result)
+
+
+def _settings_document(settings: Settings) -> dict[str, object]:
+    return {
+        "tiles": settings.tiles,
+        "seed": settings.seed,
+        "time_limit_s": float(settings.time_limit_s),
+        "workers": settings.workers,
+        "memory_limit_mb": settings.memory_limit_mb,
+        "work_limit": settings.work_limit,
+        "constraints": _plain_values(settings.constraints),
+    }
+
+
+def _plain_values(value: object) -> object:
+    """Return what Python and JSON users write as constraints as JSON holds it."""
+    if is_table(value):
+        return {name: _plain_values(inner) for name, inner in value.items()}
+    if is_list(value):
+        return [_plain_values(inner) for inner in value]
+    if isinstance(value, str | bool) or value is None:
+        return value
+    exact = as_fraction(value)
+    return str(value) if exact is None else number(exact)
+
+
+def _answer_document(result: SearchResult) -> dict[str, object]:
     document = _plain_document(result)
+    if result.clash:
+        document["clash"] = list(result.clash)
     if result.dividing is not None:
-        one = result.dividing
-        figures = {"value": number(one.value), "bound": number(one.bound), "gap": one.gap, "seconds": one.seconds}
-        document["dividing"] = {"status": one.status, **figures}
+        document["dividing"] = _answer_document(result.dividing)
     if result.values:
         document["values"] = {name: number(value) for name, value in result.values}
         document["bounds"] = {name: number(value) for name, value in result.bounds}
     if result.front:
-        document["front"] = [result_document(point) for point in result.front]
+        document["front"] = [_answer_document(point) for point in result.front]
     return document
 
 
@@ -127,9 +189,34 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
     }
 
 
+def curve_document(curve: BufferCurve) -> dict[str, object]:
+    """Return a buffer curve and its question."""
+    points = [
+        {
+            "capacity_bits": number(point.capacity_bits),
+            "schedule_bits": number(point.schedule_bits),
+            "bound_bits": number(point.bound_bits),
+            "best_bits": number(point.best_bits),
+            "status": point.status,
+            "proven": point.proven.value,
+            "mapping": mapping_document(point.best),
+        }
+        for point in curve.points
+    ]
+    own = {"level": curve.level, "traffic_level": curve.traffic_level, "tiles": curve.tiles}
+    least = {"compulsory_bits": number(curve.compulsory_bits), "points": points}
+    return head_document("curve", curve.workload, curve.arch) | own | least
+
+
+def list_document(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> dict[str, object]:
+    """Return what `polymap list` prints."""
+    own = {"workloads": [workload_to_document(each) for each in workloads]}
+    return head_document("list") | own | {"machines": [arch_to_document(each) for each in machines]}
+
+
 def verdict_document(verdict: Verdict) -> dict[str, object]:
     """Return what `polymap verify` prints."""
-    return {
+    return head_document("verdict") | {
         "proven": verdict.proven,
         "unproven": list(verdict.unproven),
         "reason": verdict.reason,
@@ -155,7 +242,7 @@ def run_document(run: CRun) -> dict[str, object]:
 def checkup_document(found: Checkup) -> dict[str, object]:
     """Return what `polymap check` prints."""
     orders = found.orders
-    document: dict[str, object] = {
+    document: dict[str, object] = head_document("check") | {
         "dependences": [
             {
                 "source": each.source,

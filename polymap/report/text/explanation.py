@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from textwrap import fill
 
+from polymap.asked import question_of
 from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import (
     OPERATIONS_PER_INSTANCE,
@@ -23,8 +24,8 @@ from polymap.report.text.reuse import Loop, Stay, stays
 
 
 def explain(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     mapping: Mapping,
     cost: Cost,
     runner_up: tuple[Mapping, Cost] | None = None,
@@ -32,6 +33,7 @@ def explain(
     """Return sentences on a mapping: its dataflow, the traffic of each tensor at each level and the loops that cause
     it, the compulsory traffic, the breakdown of energy and latency, and why the runner-up is worse.
     """
+    workload, arch = question_of(workload, arch)
     paragraphs = [
         _headline(workload, arch, mapping, cost),
         *_tensors(workload, arch, mapping, cost),

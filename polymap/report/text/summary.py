@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from polymap.costmodel import Cost
 from polymap.ir import Architecture, ComputeUnit, Fanout, InstancePoint, Mapping, MemoryLevel, Violation, Workload
 from polymap.report.figures import front_text, mapping_text, statement_text, traffic_text
-from polymap.report.numbers import exact, percent, plural, size, table, unit_of
+from polymap.report.numbers import exact, listing, percent, plural, size, table, unit_of
 from polymap.report.text.explanation import explain
 
 if TYPE_CHECKING:
@@ -57,6 +57,35 @@ def dividing_text(result: SearchResult) -> str:
 
 def _first_part(result: SearchResult) -> str:
     return result.values[0][0] if result.values else result.objective
+
+
+def proof_text(result: SearchResult) -> str:
+    """Return how sure the answer is, and by what: one sentence."""
+    over = "with tiles that divide" if result.settings.tiles == "divide" else "of whatever tile sizes"
+    if result.best is None:
+        return "There is no mapping to prove anything of."
+    if result.status != "OPTIMAL":
+        return f"Not proven: a limit ended the search. {_best_bound(result)}"
+    what = "beats a point of the front in one value and is as good in the others" if result.front else "is better"
+    return f"Proven: no legal mapping {over} {what}.{_structures(result)}"
+
+
+def _best_bound(result: SearchResult) -> str:
+    if result.front:
+        return "Mappings that are not known may be better than points of this front."
+    name = _first_part(result)
+    unit = unit_of(name)
+    gap = "" if result.gap is None else f", {100 * result.gap:.3g} % below the value found"
+    return f"No legal mapping has less {name} than {_exact(result.bound)}{unit}{gap}."
+
+
+def _structures(result: SearchResult) -> str:
+    space = result.space
+    if space.listed is None:
+        return ""
+    ways = ((space.evaluated, "searched"), (space.pruned, "refuted by a bound"), (space.infeasible, "without room"))
+    told = listing([f"{exact(count)} {how}" for count, how in ways if count])
+    return f" Structures (which dims run in parallel, over which fan-outs): {exact(space.listed)}; {told}."
 
 
 def space_text(result: SearchResult) -> str:
@@ -169,17 +198,22 @@ def run_text(run: CRun) -> str:
 
 def list_text(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> str:
     """Return the built-in workloads with their loops, and the machines with their levels and fan-outs."""
+    if not workloads and not machines:
+        return "no built-in workload or machine has such a name"
     layers = [
         (workload.name, statement_text(workload.statements[0]), " ".join(f"{d.name}={d.extent}" for d in workload.dims))
         for workload in workloads
     ]
     nodes = [(arch.name, " > ".join(_node_text(node) for node in arch.nodes)) for arch in machines]
-    return "\n\n".join(
-        (
-            table(("workload", "statement", "sizes"), layers, left=3),
-            table(("machine", "levels, fan-outs and compute unit, outermost first"), nodes, left=2),
+    tables = [
+        table(head, rows, left=left)
+        for head, rows, left in (
+            (("workload", "statement", "sizes"), layers, 3),
+            (("machine", "levels, fan-outs and compute unit, outermost first"), nodes, 2),
         )
-    )
+        if rows
+    ]
+    return "\n\n".join(tables)
 
 
 def _node_text(node: MemoryLevel | Fanout | ComputeUnit) -> str:

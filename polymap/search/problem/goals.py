@@ -94,6 +94,8 @@ def parse_objective(text: str, arch: Architecture) -> Objective:
     for a weight.
     """
     mistakes: list[Mistake] = []
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers in Python may give
+        raise OptionError(Mistake("PM501", f"the objective is {shown(text)}", f"Use one of: {_FORMS}."))
     kind, _, rest = text.partition(":")
     found = _joined(text, Goal(kind), rest, arch, mistakes) if kind in _JOINED else _single(text, arch, mistakes)
     if mistakes or found is None:

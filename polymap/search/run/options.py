@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
+from typing import SupportsFloat
 
+from polymap.inputs import as_integer, shown
 from polymap.ir import Mistake, OptionError
-from polymap.search.run.result import Progress
+from polymap.search.run.result import Progress, Settings
 
 OnProgress = Callable[[Progress], None]
 
@@ -27,25 +29,42 @@ class Options:
     work_limit: int | None = None
     clock: Callable[[], float] = monotonic
 
+    def settings(self) -> Settings:
+        """Return what a result tells of them."""
+        limits = self.memory_limit_mb, self.work_limit
+        return Settings(self.tiles, self.time_limit_s, self.workers, self.seed, self.constraints, *limits)
+
     def check(self) -> None:
         """Raise OptionError for an unknown tile rule, and numbers that are not positive (a seed may be 0)."""
         mistakes: list[Mistake] = []
-        if self.work_limit is not None and (isinstance(self.work_limit, bool) or self.work_limit < 1):
-            mistakes.append(Mistake("PM549", f"work_limit is {self.work_limit!r}", "Use an integer of at least 1."))
-        if self.memory_limit_mb is not None and (isinstance(self.memory_limit_mb, bool) or self.memory_limit_mb < 1):
-            what = f"memory_limit_mb is {self.memory_limit_mb!r}"
+        if self.work_limit is not None and _whole(self.work_limit) < 1:
+            what = f"work_limit is {shown(self.work_limit)}"
+            mistakes.append(Mistake("PM549", what, "Use an integer of at least 1."))
+        if self.memory_limit_mb is not None and _whole(self.memory_limit_mb) < 1:
+            what = f"memory_limit_mb is {shown(self.memory_limit_mb)}"
             mistakes.append(Mistake("PM548", what, "Use an integer of at least 1 (2^20 bytes each)."))
         if self.tiles not in ("any", "divide"):
-            mistakes.append(Mistake("PM503", f"tiles is {self.tiles!r}", "Use 'any' or 'divide'."))
-        if isinstance(self.time_limit_s, bool) or not self.time_limit_s > 0:
-            what = f"time_limit_s is {self.time_limit_s!r}"
+            mistakes.append(Mistake("PM503", f"tiles is {shown(self.tiles)}", "Use 'any' or 'divide'."))
+        if not _is_positive(self.time_limit_s):
+            what = f"time_limit_s is {shown(self.time_limit_s)}"
             mistakes.append(Mistake("PM504", what, "Use a positive number of seconds."))
-        if isinstance(self.workers, bool) or self.workers < 1:
-            mistakes.append(Mistake("PM505", f"workers is {self.workers!r}", "Use an integer of at least 1."))
-        if isinstance(self.seed, bool) or self.seed < 0:
-            mistakes.append(Mistake("PM506", f"seed is {self.seed!r}", "Use an integer of at least 0."))
+        if _whole(self.workers) < 1:
+            mistakes.append(Mistake("PM505", f"workers is {shown(self.workers)}", "Use an integer of at least 1."))
+        if _whole(self.seed) < 0:
+            mistakes.append(Mistake("PM506", f"seed is {shown(self.seed)}", "Use an integer of at least 0."))
         if mistakes:
             raise OptionError(mistakes)
+
+
+def _whole(value: object) -> int:
+    """Return an integer; -1 for anything else."""
+    found = as_integer(value)
+    return -1 if found is None else found
+
+
+def _is_positive(value: object) -> bool:
+    """Return whether a value is a number above 0; infinity is one."""
+    return isinstance(value, SupportsFloat) and not isinstance(value, bool) and float(value) > 0
 
 
 @dataclass(frozen=True, slots=True)

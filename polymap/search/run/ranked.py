@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
+from polymap.inputs import as_integer
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.dividing import Found, solve
 from polymap.search.heuristics import annealer_of
@@ -19,8 +21,8 @@ from polymap.search.run.programs import sampled
 
 
 def candidates(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     objective: str = "energy",
     limit: int = 100,
     time_limit_s: float = 60,
@@ -32,8 +34,9 @@ def candidates(
     change nothing, symmetric dims, fan-outs that are alike) are given once. Where the lattice search does not apply, or
     the time limit ends it, they are the best of those looked at.
     """
+    workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s).check()
-    if isinstance(limit, bool) or limit < 1:
+    if (as_integer(limit) or 0) < 1:
         raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
     goal = parse_single(objective, arch, ranked=True)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)

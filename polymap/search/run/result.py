@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.costmodel import Cost
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload
+from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Reported, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,24 @@ Scored = tuple[tuple[Mapping, Cost], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult(Shown):
-    """The answer of `explore`.
+class Settings:
+    """How a search was asked to go about it: the parameters of `explore`, which documents them."""
+
+    tiles: str = "any"
+    time_limit_s: float = 60
+    workers: int = 1
+    seed: int = 0
+    constraints: object = None
+    memory_limit_mb: int | None = None
+    work_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult(Reported):
+    """The answer of `explore`, which knows its question (workload, arch, objective, settings).
+
+    explain(), table(), show(), c() and save("run.json") need nothing else; `load_result` reads what is saved. best,
+    cost, value and gap are None where a search ended without a mapping, which `status` tells.
 
     status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
     objective: as the user wrote it. value and bound: of the objective, in its unit (pJ, cycles, bits, their products).
@@ -71,18 +87,18 @@ class SearchResult(Shown):
     better in one. history: how value and bound (of the first part) went, by rising seconds.
     dividing: of a search over tiles of any size the answer over tiles that divide, which go first (None: they were not
     searched); the answer is never worse. work: steps that the search took (structures and
-    regions bounded, nodes visited, mappings scored), which a work limit limits. workload, arch: what was asked about.
+    regions bounded, nodes visited, mappings scored), which a work limit limits.
     more, proof, again: what `top`, `certificate` and `resume` call; values too, so that a result can be pickled. What
     an unfinished search holds goes with it; whom it told of its progress does not.
     """
 
     status: str
     objective: str
-    best: Mapping | None
-    cost: Cost | None
-    value: int | float | None
-    bound: int | float | None
-    gap: float | None
+    best: Mapping | MaybeNone
+    cost: Cost | MaybeNone
+    value: int | float | MaybeNone
+    bound: int | float | MaybeNone
+    gap: float | MaybeNone
     space: SpaceCount
     seconds: float
     clash: tuple[str, ...] = ()
@@ -95,8 +111,9 @@ class SearchResult(Shown):
     dividing: SearchResult | None = None
     work: int = field(default=0, compare=False)
     again: Again | None = field(default=None, compare=False, repr=False)
-    workload: Workload | None = field(default=None, repr=False)
-    arch: Architecture | None = field(default=None, repr=False)
+    workload: Workload | MaybeNone = field(default=None, repr=False)
+    arch: Architecture | MaybeNone = field(default=None, repr=False)
+    settings: Settings = field(default=Settings(), compare=False, repr=False)
 
     def certificate(self) -> str:
         """Return the text that proves the answer, which `verify` checks (docs/certificate.md): of an optimum over

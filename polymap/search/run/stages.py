@@ -10,14 +10,16 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
+from warnings import warn
 
+from polymap.arch import no_energies
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
 from polymap.search.objective import exact_score, measure_of, measure_under
-from polymap.search.problem import AtMost, Goal, Rules, clashes, parse_objective, rules_from_document
+from polymap.search.problem import AtMost, Goal, Objective, Rules, clashes, parse_objective, rules_from_document
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -43,12 +45,18 @@ def read_question(workload: Workload, arch: Architecture, options: Options) -> S
     """
     options.check()
     goal = parse_objective(options.objective, arch)
+    if not arch.has_energies and any(_is_of_energy(one) for one in (goal, *(part for _, part in goal.parts))):
+        warn(no_energies(arch), RuntimeWarning, stacklevel=4)
     rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
     processes = Processes(options.workers)
     memory = Memory(options.memory_limit_mb, processes.pids)
     limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
     asked = Asked(workload, arch, goal, options.tiles, rules, options.seed)
-    return Search(asked, limits, processes, options.on_progress)
+    return Search(asked, limits, processes, options.settings(), options.on_progress)
+
+
+def _is_of_energy(objective: Objective) -> bool:
+    return objective.goal.powers is not None and objective.goal.powers.energy > 0
 
 
 def refuse_clashing_words(search: Search) -> SearchResult | None:

@@ -24,7 +24,7 @@ from polymap.search.run.answer import Question, Values, answer, front_answer, ga
 from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
-from polymap.search.run.result import Moment, Progress, Scored, SearchResult, SpaceCount
+from polymap.search.run.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
 
 if TYPE_CHECKING:
     from polymap.search.product_bounds import ProductEngine
@@ -67,9 +67,15 @@ class Search:
     """
 
     def __init__(
-        self, asked: Asked, limits: Limits, processes: Processes, on_progress: OnProgress | None = None
+        self,
+        asked: Asked,
+        limits: Limits,
+        processes: Processes,
+        settings: Settings,
+        on_progress: OnProgress | None = None,
     ) -> None:
         self.asked, self.limits, self.processes, self.on_progress = asked, limits, processes, on_progress
+        self.settings = settings
         self.workload, self.arch, self.objective, self.rules = asked.workload, asked.arch, asked.objective, asked.rules
         self.problem = analyse(self.workload, self.arch, self.rules)
         self.history: list[Moment] = []
@@ -100,7 +106,7 @@ class Search:
         with the way to go on from it."""
         found = self._first_answer(stages)
         self.caches = SearchCaches()  # an answer that can be resumed does not keep them
-        found = replace(found, work=self.worked + self.limits.work.done)
+        found = replace(found, work=self.worked + self.limits.work.done, settings=self.settings)
         found = found if before is None else not_worse(before, found)
         if found.status not in ("FEASIBLE", "TIMEOUT"):
             return found

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from polymap.inputs import MAX_INTEGER, is_name, shown
+from polymap.inputs import MAX_INTEGER, expected_text, is_name, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.workload.c.assign import Variables
 from polymap.workload.c.nest import Nest
@@ -37,6 +37,7 @@ def from_c(
     Raises InputError for text that is no C, and WorkloadError, with every mistake and its line, for C that is no static
     loop nest: subscripts, bounds and conditions must be quasi-affine, loops bounded, subscripts inside their arrays.
     """
+    source = expected_text(source, "the C text")
     file = file if file.isprintable() else ascii(file)[1:-1]  # a name must not command the terminal
     complaints = Complaints(file)
     known = _checked_sizes(sizes or {})
@@ -58,7 +59,8 @@ def from_c(
     workload = with_initial(workload, nest.variables.by_tensor, site, complaints)
     _stop_if_wrong(complaints)
     known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
-    return replace(workload, original=original_of(workload, syntax, known))
+    original = replace(original_of(workload, syntax, known), source=source, sizes=tuple((sizes or {}).items()))
+    return replace(workload, original=original)
 
 
 def _stop_if_wrong(complaints: Complaints) -> None:
@@ -73,6 +75,8 @@ def _line(text: str) -> int:
 
 def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
     mistakes: list[Mistake] = []
+    if not isinstance(sizes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers in Python may give
+        raise WorkloadError(Mistake("PM264", f"the sizes are {shown(sizes)}", "Expected a table from name to integer."))
     for name, size in sizes.items():
         if not is_name(name):
             mistakes.append(Mistake("PM264", f"{shown(name)} is no name of a size", "Expected a C identifier."))

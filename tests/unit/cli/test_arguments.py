@@ -45,7 +45,11 @@ def problems_of(*words: str) -> list[str]:
         (("explore", "--arch", "a"), "PM553 explore needs a WORKLOAD"),
         (("explore", "g"), "PM553 explore needs --arch ARCH"),
         (("evaluate", "g", "--arch", "a"), "PM553 evaluate needs --mapping FILE"),
-        (("list", "everything"), "PM554 list takes no argument, found 'everything'"),
+        (("list", "conv", "fc"), "PM554 list takes one PATTERN, found 'fc' too"),
+        (("schema",), "PM553 schema needs a NAME\n      Known: machine, workload"),
+        (("schema", "results"), "PM554 schema knows no 'results'\n      Did you mean 'result'?"),
+        (("completion", "csh"), "PM554 completion knows no 'csh'"),
+        (("explore", "conv2d", "padding=-1", "--arch", "a"), "PM558 the size of padding is '-1'"),
         (
             ("explore", "g", "--arch", "a", "--tiles", "divides"),
             "PM554 --tiles is 'divides'\n      Did you mean 'divide'",

@@ -14,7 +14,8 @@ import pytest
 
 from polymap.cli import commands as cli_commands
 from polymap.cli.command_line import main
-from polymap.cli.progress import ProgressLine, progress_text
+from polymap.report.page import progress as page_progress
+from polymap.report.page.progress import ProgressLine, progress_text
 from polymap.search.run.result import Progress
 
 GEMM = ("C[m,n] += A[m,k] * B[k,n]", "m=512", "n=256", "k=32")
@@ -125,7 +126,8 @@ def test_explore_proves_and_its_answer_is_a_mapping(capsys: Captured, tmp_path: 
     assert set(answer["space"]) == {"syntactic", "legal", "distinct", "evaluated", "pruned", "listed", "infeasible"}  # type: ignore[call-overload]
     (tmp_path / "best.json").write_text(json.dumps(answer))
     cost = answer_of(capsys, "evaluate", *SMALL, "--arch", "flat3", "--mapping", str(tmp_path / "best.json"))
-    assert cost == answer["cost"]
+    assert {name: cost[name] for name in answer["cost"]} == answer["cost"]  # type: ignore[attr-defined]
+    assert (cost["schema"], cost["mapping"]) == ("polymap.cost/1", answer["mapping"])
 
 
 def test_explore_prints_text_and_writes_the_file(capsys: Captured, tmp_path: Path) -> None:
@@ -245,8 +247,26 @@ def test_progress_is_a_line_on_a_terminal_only(capsys: Captured, monkeypatch: py
     line = ProgressLine()
     line(report)
     line.clear()
-    assert capsys.readouterr().err.startswith("\r" + progress_text(report))
+    assert capsys.readouterr().err.startswith("\r" + progress_text(report, "energy"))
     assert progress_text(report) == "best 1.23457e+06   bound 1e+06   gap 19.00 %   2.5 s"
+    assert progress_text(report, "energy") == "best 1.23457e+06 pJ   bound 1e+06 pJ   gap 19.00 %   2.5 s"
+    assert progress_text(report, "pareto:latency,energy").startswith("best 1.23457e+06 cycles")
+    assert "bits" in progress_text(report, "traffic:DRAM")
+    assert len(progress_text(Progress(None, 1.234567e300, 1.234567e300, 0.5, 99999.9), "ed2p")) < 80
+
+
+def test_progress_in_a_pipe_is_a_line_now_and_then(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_progress, "EVERY_S", 0.05)
+    with ProgressLine("latency") as line:
+        time.sleep(0.12)
+        line(Progress(None, 12, 10, 0.1, 0.1))
+        time.sleep(0.2)
+    printed = capsys.readouterr().err.splitlines()
+    assert 3 <= len(printed) <= 7
+    assert printed[0].startswith("polymap: searching ")
+    assert printed[-1].startswith("polymap: best 12 cycles   bound 10 cycles   gap 10.00 %")
+    time.sleep(0.15)
+    assert capsys.readouterr().err == "", "it is over"
 
 
 # The real process: streams that are closed or full, signals.

@@ -1,0 +1,1 @@
+from polymap.codegen.forms import Form as Form

@@ -1,0 +1,124 @@
+"""Checks the fields of a value that is constructed in Python: types and ranges, all mistakes at once.
+
+What readers of files check with the position in the file, they check before; nothing that they give is refused here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import Any, cast
+
+from polymap.ir.errors import Mistake, PolymapError
+
+_NAME = re.compile(r"[A-Za-z_?][A-Za-z0-9_]{0,63}", re.ASCII)  # "?": a reader's name of a node that it cannot read
+_ROLES = ("@input", "@weight", "@output")
+
+
+class Construction:
+    """Checks one frozen value while it is made; numbers of other types that say the same are replaced by exact ones."""
+
+    def __init__(self, value: object, where: str, error: type[PolymapError]) -> None:
+        self._value, self._where, self._error = value, where, error
+        self._mistakes: list[Mistake] = []
+
+    def done(self) -> None:
+        """Raise every mistake found."""
+        if self._mistakes:
+            raise self._error(self._mistakes)
+
+    def name(self, field: str) -> None:
+        found = getattr(self._value, field)
+        if not isinstance(found, str) or _NAME.fullmatch(found) is None:
+            self._refuse(field, "a name: a letter or _, then letters, digits and _, at most 64 (ASCII)")
+
+    def text(self, field: str) -> None:
+        self.kind(field, str)
+
+    def kind(self, field: str, kind: type) -> None:
+        if not isinstance(getattr(self._value, field), kind):
+            self._refuse(field, f"a {kind.__name__}")
+
+    def integer(self, field: str, *, least: int = 1, null: bool = False) -> None:
+        found = getattr(self._value, field)
+        if type(found) is int and found >= least:
+            return
+        if found is None and null:
+            return
+        whole = _whole(found)
+        if whole is None or whole < least:
+            self._refuse(field, f"an integer >= {least}{' or None' if null else ''}")
+        else:
+            self._set(field, whole)
+
+    def number(self, field: str, *, positive: bool = False, null: bool = False) -> None:
+        found = getattr(self._value, field)
+        if found is None and null:
+            return
+        exact = _exact(found)
+        if exact is None or exact < 0 or (positive and exact == 0):
+            least = "> 0" if positive else ">= 0"
+            self._refuse(field, f"a finite number {least}{' or None' if null else ''}")
+        elif type(found) is not Fraction:
+            self._set(field, exact)
+
+    def names(self, field: str, *, null: bool = False) -> None:
+        if getattr(self._value, field) is None and null:
+            return
+        found = self._tuple(field)
+        if found is None or not all(
+            isinstance(word, str) and (word in _ROLES or _NAME.fullmatch(word) is not None) for word in found
+        ):
+            self._refuse(field, f"a tuple of names{' or None' if null else ''}")
+
+    def items(self, field: str, kinds: tuple[type, ...]) -> None:
+        """Check a tuple of values of these types; a list becomes one."""
+        found, known = self._tuple(field), ", ".join(kind.__name__ for kind in kinds)
+        if found is None:
+            self._refuse(field, f"a tuple of {known}")
+            return
+        for place, item in enumerate(found):
+            if not isinstance(item, kinds):
+                what = f"{self._where}: {field}[{place}] is {_shown(item)}"
+                self._mistakes.append(Mistake("PM121", what, f"Expected one of {known}."))
+
+    def _tuple(self, field: str) -> tuple[object, ...] | None:
+        """Return a tuple, made of a list if need be; None for anything else."""
+        found = getattr(self._value, field)
+        if isinstance(found, list):
+            self._set(field, tuple(cast("list[object]", found)))
+        found = getattr(self._value, field)
+        return cast("tuple[object, ...]", found) if isinstance(found, tuple) else None
+
+    def _set(self, field: str, value: object) -> None:
+        object.__setattr__(self._value, field, value)
+
+    def _refuse(self, field: str, wanted: str) -> None:
+        what = f"{self._where}: {field} is {_shown(getattr(self._value, field))}"
+        self._mistakes.append(Mistake("PM121", what, f"Expected {wanted}."))
+
+
+def _whole(value: Any) -> int | None:
+    """Return an integer of another type (numpy's) as Python's."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or type(value).__name__ == "bool_":
+        return None
+    try:
+        return int(value.__index__())
+    except TypeError:
+        return None
+
+
+def _exact(value: object) -> Fraction | None:
+    """Return a finite number as the decimal as written (0.1 is 1/10), or None for anything else."""
+    if isinstance(value, float):
+        return Fraction(repr(float(value))) if math.isfinite(value) else None
+    if isinstance(value, Fraction):
+        return value
+    whole = _whole(value)
+    return None if whole is None else Fraction(whole)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

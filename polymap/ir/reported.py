@@ -1,0 +1,85 @@
+"""Answers that know their question, and what reports make of them: sentences, tables, programs, files.
+
+The answers derive from `Reported` or `Tabled`; the functions are registered by `polymap.report`, as in `display`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from polymap.ir.display import Shown, make_ready
+
+MaybeNone = Any
+"""Beside the type of a field that is None only where a search found no mapping: `Mapping | MaybeNone` can be used
+without a test for None, as type checkers take it, and can be tested."""
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Reports(Generic[Value]):
+    """What reports make of one type of answer; explain and code are None for types without them."""
+
+    table: Callable[[Value], Any]
+    show: Callable[[Value], None]
+    save: Callable[[Value, str | Path], None]
+    explain: Callable[[Value], str] | None = None
+    code: Callable[[Value], str] | None = None
+
+
+_REPORTS: dict[type, Reports[Any]] = {}
+
+
+def report_with(kind: type[Value], reports: Reports[Value]) -> None:
+    """Let the methods of a `kind` be these functions."""
+    _REPORTS[kind] = reports
+
+
+def _reports_of(value: object) -> Reports[Any]:
+    make_ready()
+    return _REPORTS[type(value)]
+
+
+class Tabled(Shown):
+    """Base of the answers that are tables too, and can be saved."""
+
+    __slots__ = ()
+
+    def table(self) -> Any:
+        """Return the answer as a pandas DataFrame, or as a list of dicts where pandas is not installed."""
+        return _reports_of(self).table(self)
+
+    def show(self) -> None:
+        """Show the answer: in a notebook as its picture and tables, elsewhere as text on stdout."""
+        _reports_of(self).show(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the answer with its question to a JSON file, completely or not at all.
+
+        Raises OutputError where it cannot be written.
+        """
+        _reports_of(self).save(self, path)
+
+
+class Reported(Tabled):
+    """Base of the answers about a mapping."""
+
+    __slots__ = ()
+
+    def explain(self) -> str:
+        """Return sentences on the answer: what moves what, where energy and time go, what is proven."""
+        explain = _reports_of(self).explain
+        assert explain is not None
+        return explain(self)
+
+    def c(self) -> str:
+        """Return the C99 program of the mapping, which counts the words that it moves.
+
+        Raises OptionError where there is no mapping.
+        """
+        code = _reports_of(self).code
+        assert code is not None
+        return code(self)

@@ -1,0 +1,174 @@
+"""What results, costs, curves and comparisons answer: explain(), table(), show(), c(), save()."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from polymap.codegen.execute import generate_c
+from polymap.comparison import Comparison
+from polymap.costmodel import Cost
+from polymap.costmodel.analysis import BufferCurve
+from polymap.inputs import write_text
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Reports, Workload, report_with
+from polymap.report.page.progress import notebook
+from polymap.report.text import (
+    curve_document,
+    evaluation_document,
+    explain,
+    head_document,
+    json_text,
+    mapping_document,
+    no_answer_text,
+    number,
+    proof_text,
+    result_document,
+    status_text,
+)
+from polymap.search.run import SearchResult
+
+Value = TypeVar("Value")
+Rows = list[dict[str, object]]
+
+
+def result_rows(result: SearchResult) -> Rows:
+    """Return a row per point of a front: its values and how sure they are; of other results the traffic."""
+    if not result.front:
+        return [] if result.cost is None else cost_rows(result.cost)
+    return [
+        {**dict(point.values), "status": point.status, "bound": point.bound, "gap": point.gap} for point in result.front
+    ]
+
+
+def cost_rows(cost: Cost) -> Rows:
+    """Return a row per level and tensor: elements moved, bits, and the energy of these accesses."""
+    workload, arch, _ = _question(cost)
+    levels = {level.name: level for level in arch.levels}
+    rows: Rows = []
+    for row in cost.traffic:
+        bits = workload.tensor(row.tensor).bits
+        pj = levels[row.level].access_pj(row.reads * bits, row.writes * bits)
+        elements = {"reads": row.reads, "writes": row.writes, "fills": row.fills, "drains": row.drains}
+        both: dict[str, object] = {"level": row.level, "tensor": row.tensor, **elements}
+        rows.append(both | {"bits": (row.reads + row.writes) * bits, "energy_pj": float(pj)})
+    return rows
+
+
+def curve_rows(curve: BufferCurve) -> Rows:
+    """Return a row per size of the buffer, in bits."""
+    return [
+        {
+            "capacity_bits": point.capacity_bits,
+            "schedule_bits": point.schedule_bits,
+            "bound_bits": point.bound_bits,
+            "best_bits": point.best_bits,
+            "gap": point.gap,
+            "proven": point.proven.value,
+        }
+        for point in curve.points
+    ]
+
+
+def comparison_rows(comparison: Comparison) -> Rows:
+    """Return a row per family."""
+    return [
+        {
+            "family": member.family,
+            "status": member.status,
+            "value": member.value,
+            "bound": member.bound,
+            "gap": member.gap,
+            "energy_pj": None if member.cost is None else member.cost.energy_pj,
+            "latency_cycles": None if member.cost is None else member.cost.latency_cycles,
+        }
+        for member in comparison.members
+    ]
+
+
+def comparison_document(comparison: Comparison) -> dict[str, object]:
+    """Return the best of each family, and the question."""
+    members = [
+        {
+            "family": member.family,
+            "status": member.status,
+            "value": number(member.value),
+            "bound": number(member.bound),
+            "gap": member.gap,
+            "mapping": mapping_document(member.mapping),
+        }
+        for member in comparison.members
+    ]
+    head = head_document("comparison", comparison.workload, comparison.arch)
+    return head | {"objective": comparison.objective, "optimum": number(comparison.optimum), "members": members}
+
+
+def frame(rows: Rows) -> Any:
+    """Return a pandas DataFrame of the rows, or the rows themselves where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        return rows
+    return pandas.DataFrame(rows)
+
+
+def show(value: object) -> None:
+    """Show a value in the notebook that runs this program, or print it."""
+    if notebook() is not None:
+        import_module("IPython.display").display(value)
+    else:
+        sys.stdout.write(f"{value}\n")
+
+
+def result_explanation(result: SearchResult) -> str:
+    """Return what is known and how surely, and sentences on the best mapping; or why there is none."""
+    if result.best is None:
+        return no_answer_text(result)
+    sentences = explain(result.workload, result.arch, result.best, result.cost)
+    return f"{status_text(result)}\n{proof_text(result)}\n{sentences}"
+
+
+def cost_explanation(cost: Cost) -> str:
+    """Return sentences on the mapping that the cost is of."""
+    return explain(*_question(cost), cost)
+
+
+def result_program(result: SearchResult) -> str:
+    """Return the C program of the best mapping."""
+    if result.best is None:
+        what = f"this {result.status} answer has no mapping"
+        raise OptionError(Mistake("PM573", what, "explain() tells why, and what would help."))
+    return generate_c(result.workload, result.arch, result.best)
+
+
+def cost_program(cost: Cost) -> str:
+    """Return the C program of the mapping that the cost is of."""
+    return generate_c(*_question(cost))
+
+
+def _question(cost: Cost) -> tuple[Workload, Architecture, Mapping]:
+    if cost.mapping is None or cost.workload is None or cost.arch is None:
+        what = "this cost does not know its mapping"
+        raise OptionError(Mistake("PM496", what, "Use the cost that evaluate() or simulate() returned."))
+    return cost.workload, cost.arch, cost.mapping
+
+
+def _saving(document: Callable[[Value], dict[str, object]]) -> Callable[[Value, str | Path], None]:
+    return lambda value, path: write_text(path, json_text(document(value)))
+
+
+def _framing(rows: Callable[[Value], Rows]) -> Callable[[Value], Any]:
+    return lambda value: frame(rows(value))
+
+
+report_with(
+    SearchResult,
+    Reports(_framing(result_rows), show, _saving(result_document), explain=result_explanation, code=result_program),
+)
+report_with(
+    Cost, Reports(_framing(cost_rows), show, _saving(evaluation_document), explain=cost_explanation, code=cost_program)
+)
+report_with(BufferCurve, Reports(_framing(curve_rows), show, _saving(curve_document)))
+report_with(Comparison, Reports(_framing(comparison_rows), show, _saving(comparison_document)))

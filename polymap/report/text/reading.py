@@ -1,0 +1,239 @@
+"""Reads back what `result.save` and `polymap explore --json` wrote.
+
+The cost is not counted again: energies follow from the traffic that the file tells, and must be what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Table
+from fractions import Fraction
+from math import isclose
+from pathlib import Path
+
+from polymap.arch import arch_from_document
+from polymap.costmodel import Cost, Traffic, energies_of
+from polymap.inputs import (
+    Fields,
+    as_integer,
+    is_list,
+    is_table,
+    parse_integer,
+    parse_json,
+    read_text,
+    refuse_yaml,
+    shown,
+)
+from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
+from polymap.schedules import check_mapping, mapping_from_document
+from polymap.search.run import SearchResult, Settings, SpaceCount
+from polymap.workload import workload_from_document
+
+SCHEMA = "polymap.result/1"
+STATUSES = ("OPTIMAL", "FEASIBLE", "TIMEOUT", "INFEASIBLE")
+_HEAD = ("schema", "version", "workload", "arch", "options", "units")
+_SPACE = ("syntactic", "legal", "distinct", "evaluated", "pruned", "listed", "infeasible")
+_FIGURES = ("legal", "violations", "instances", "method", "traffic", "occupancy_bits", "energy_pj")
+_COST = (*_FIGURES, "energy_by_level_pj", "compute_cycles", "latency_cycles", "utilization", "bottleneck")
+_PLAIN = ("status", "objective", "value", "bound", "gap", "seconds", "mapping", "cost", "space", "work")
+_ANSWER = (*_PLAIN, "clash", "dividing", "values", "bounds", "front")
+_SETTINGS = ("tiles", "seed", "time_limit_s", "workers", "memory_limit_mb", "work_limit", "constraints")
+_ROW = ("level", "tensor", "reads", "writes", "fills", "drains")
+
+
+def load_result(path: str | Path) -> SearchResult:
+    """Return the result that `result.save(path)` or `polymap explore --json` wrote, equal to the one it was.
+
+    It has no history, cannot be resumed and writes no certificate. Raises InputError, with every mistake, where the
+    file is no such answer, was written in another format, or contradicts itself.
+    """
+    refuse_yaml(path, "result")
+    where = shown(Path(path).name)
+    document = parse_json(read_text(path), where)
+    return result_from_document(document, where)
+
+
+def result_from_document(document: object, where: str = "the result") -> SearchResult:
+    """Return the result that a JSON table tells; `where` names it in messages."""
+    if not is_table(document) or "schema" not in document:
+        hint = "Expected what result.save() or `polymap explore --json FILE` wrote."
+        raise InputError(Mistake("PM611", f"{where} is no result: it names no schema", hint))
+    if document["schema"] != SCHEMA:
+        what = f"{where} has the schema {shown(document['schema'])}"
+        raise InputError(Mistake("PM612", what, f"Results of the schema '{SCHEMA}' are read here."))
+    mistakes: list[Mistake] = []
+    Fields.of(document, where, mistakes, known=(*_HEAD, *_ANSWER), required=(*_HEAD, *_PLAIN))
+    if mistakes:
+        raise InputError(mistakes)
+    try:
+        workload = workload_from_document(document["workload"])
+        arch = arch_from_document(document["arch"], "arch")
+    except PolymapError as error:
+        raise InputError([Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]) from None
+    reader = _Reader(workload, arch, mistakes)
+    result = reader.result(document, where, reader.settings(document["options"], f"{where}: options"))
+    if mistakes:
+        raise InputError(mistakes)
+    return result
+
+
+def _known(value: object) -> int | float | None:
+    """Return a number as it was before it was written: integers beyond 2^53 are texts."""
+    if isinstance(value, str):
+        return parse_integer(value)
+    integer = as_integer(value)
+    return float(value) if isinstance(value, Fraction) else integer
+
+
+def _with_floats(value: object) -> object:
+    """Return a JSON value with floats for rationals."""
+    if is_table(value):
+        return {name: _with_floats(inner) for name, inner in value.items()}
+    if is_list(value):
+        return [_with_floats(inner) for inner in value]
+    return float(value) if isinstance(value, Fraction) else value
+
+
+class _Reader:
+    """Reads answers to one question; mistakes are collected."""
+
+    def __init__(self, workload: Workload, arch: Architecture, mistakes: list[Mistake]) -> None:
+        self._workload, self._arch, self._mistakes = workload, arch, mistakes
+
+    def settings(self, document: object, where: str) -> Settings:
+        fields = Fields.of(document, where, self._mistakes, known=_SETTINGS, required=_SETTINGS)
+        plain = Settings()
+        seconds = _known(fields.table.get("time_limit_s"))
+        return Settings(
+            tiles=fields.choice("tiles", plain.tiles, ("any", "divide")),
+            time_limit_s=plain.time_limit_s if seconds is None else seconds,
+            workers=fields.integer("workers", 1),
+            seed=fields.integer("seed", 0, least=0),
+            constraints=_with_floats(fields.table.get("constraints")),
+            memory_limit_mb=fields.integer("memory_limit_mb", None, null=True),
+            work_limit=fields.integer("work_limit", None, null=True),
+        )
+
+    def result(self, document: object, where: str, settings: Settings) -> SearchResult:
+        fields = Fields.of(document, where, self._mistakes, known=(*_HEAD, *_ANSWER), required=_PLAIN)
+        table = fields.table
+        best = None if table.get("mapping") is None else self._mapping(table["mapping"], f"{where}: mapping")
+        cost = None if best is None else self._cost(table.get("cost"), f"{where}: cost", best)
+        clash = [str(each) for each in fields.items("clash")]
+        front = [self.result(each, f"{where}: front[{i}]", settings) for i, each in enumerate(fields.items("front"))]
+        dividing = table.get("dividing")
+        return SearchResult(
+            fields.choice("status", "TIMEOUT", STATUSES),
+            fields.text("objective", ""),
+            best,
+            cost,
+            self._number(fields, "value", null=True),
+            self._number(fields, "bound", null=True),
+            self._number(fields, "gap", null=True),
+            self._space(table.get("space"), f"{where}: space"),
+            self._number(fields, "seconds") or 0.0,
+            tuple(clash),
+            self._pairs(fields, "values"),
+            self._pairs(fields, "bounds"),
+            tuple(front),
+            dividing=None if dividing is None else self.result(dividing, f"{where}: dividing", settings),
+            work=int(self._number(fields, "work") or 0),
+            workload=self._workload,
+            arch=self._arch,
+            settings=settings,
+        )
+
+    def _mapping(self, document: object, where: str) -> Mapping | None:
+        try:
+            mapping = mapping_from_document(document, where)
+            check_mapping(self._workload, self._arch, mapping)
+        except PolymapError as error:
+            self._mistakes += error.mistakes
+            return None
+        return mapping
+
+    def _number(self, fields: Fields, name: str, *, null: bool = False) -> int | float | None:
+        value = fields.table.get(name)
+        found = _known(value)
+        if found is None and not (null and value is None) and name in fields.table:
+            fields.refuse("PM112", name, "Expected a number.")
+        return found
+
+    def _pairs(self, fields: Fields, name: str) -> tuple[tuple[str, int | float], ...]:
+        """Return the (name, number) pairs of a table in it."""
+        table = fields.table.get(name, {})
+        if not is_table(table):
+            fields.refuse("PM112", name, "Expected a table of numbers.")
+            return ()
+        inner = Fields(table, f"{fields.where}: {name}", self._mistakes)
+        return tuple((key, self._number(inner, key) or 0) for key in table)
+
+    def _space(self, document: object, where: str) -> SpaceCount:
+        fields = Fields.of(document, where, self._mistakes, known=_SPACE, required=_SPACE)
+        counts = [self._number(fields, name, null=True) for name in _SPACE]
+        syntactic, legal, distinct, evaluated, pruned, listed, infeasible = (
+            None if count is None else int(count) for count in counts
+        )
+        return SpaceCount(syntactic, legal, distinct, evaluated or 0, pruned or 0, listed, infeasible)
+
+    def _cost(self, document: object, where: str, mapping: Mapping) -> Cost | None:
+        before = len(self._mistakes)
+        fields = Fields.of(document, where, self._mistakes, known=_COST, required=_COST)
+        rows = tuple(self._row(each, f"{where}: traffic[{i}]") for i, each in enumerate(fields.items("traffic")))
+        names = ("instances", "compute_cycles", "latency_cycles")
+        instances, compute, latency = (int(self._number(fields, name) or 0) for name in names)
+        broken = enumerate(fields.items("violations"))
+        violations = tuple(self._violation(each, f"{where}: violations[{i}]") for i, each in broken)
+        told = self._pairs(fields, "energy_by_level_pj")
+        if len(self._mistakes) > before:
+            return None
+        energies = energies_of(self._workload, self._arch, rows, instances, latency)
+        for (name, pj), (level, said) in zip(energies, told, strict=False):
+            if name != level or not isclose(float(pj), said, rel_tol=1e-12):
+                what = f"{where}: {shown(level)} takes {said} pJ, but its traffic takes {float(pj)} pJ at '{name}'"
+                self._mistakes.append(Mistake("PM613", what, "The file was changed after it was written."))
+        return Cost(
+            legal=fields.flag("legal", default=True),
+            violations=violations,
+            instances=instances,
+            method=fields.text("method", ""),
+            traffic=rows,
+            occupancy_bits=tuple((level, int(bits)) for level, bits in self._pairs(fields, "occupancy_bits")),
+            energy_pj=float(self._number(fields, "energy_pj") or 0),
+            energy_by_level_pj=tuple((name, float(pj)) for name, pj in told),
+            compute_cycles=compute,
+            latency_cycles=latency,
+            utilization=float(self._number(fields, "utilization") or 0),
+            bottleneck=fields.text("bottleneck", ""),
+            energy_by_level_pj_exact=energies,
+            workload=self._workload,
+            arch=self._arch,
+            mapping=mapping,
+        )
+
+    def _row(self, document: object, where: str) -> Traffic:
+        fields = Fields.of(document, where, self._mistakes, known=_ROW, required=_ROW)
+        reads, writes, fills, drains = (int(self._number(fields, name) or 0) for name in _ROW[2:])
+        level, tensor = fields.text("level", ""), fields.text("tensor", "")
+        known = {each.name for each in self._arch.levels}, {each.name for each in self._workload.tensors}
+        for name, found, names in zip(("level", "tensor"), (level, tensor), known, strict=True):
+            if name in fields.table and found not in names:
+                fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(names))}.")
+        return Traffic(level, tensor, reads, writes, fills, drains)
+
+    def _violation(self, document: object, where: str) -> Violation:
+        required = ("kind", "message", "witness")
+        fields = Fields.of(document, where, self._mistakes, known=required, required=required)
+        witness = fields.table.get("witness")
+        table: Table[str, object] = witness if is_table(witness) else {}
+        points = [self._point(table[name]) for name in ("first", "second") if is_table(table.get(name))]
+        kind, message = fields.text("kind", ""), fields.text("message", "")
+        if len(points) == 2:
+            return Violation(kind, message, (points[0], points[1]))
+        values = {name: _known(value) for name, value in table.items()}
+        pairs = ((name, value if isinstance(value, int) else str(table[name])) for name, value in values.items())
+        return Violation(kind, message, tuple(pairs))
+
+    def _point(self, document: object) -> InstancePoint:
+        table: Table[str, object] = document if is_table(document) else {}
+        values = tuple((name, int(_known(value) or 0)) for name, value in table.items() if name != "statement")
+        return InstancePoint(str(table.get("statement", "")), values)

@@ -1,0 +1,132 @@
+"""The JSON Schemas: valid themselves, and the files that polymap reads and writes are valid under them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import polymap as pm
+from polymap.cli.command_line import main
+from polymap.report.text import SCHEMAS, schema_text
+
+ROOT = Path(__file__).parents[3]
+
+
+def validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads(schema_text(name)))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_are_valid_and_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = json.loads(schema_text(name))
+    Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == f"polymap.{name}/1"
+    assert main(("schema", name)) == 0
+    assert json.loads(capsys.readouterr().out) == schema
+
+
+@pytest.mark.parametrize("name", [name for name in pm.preset_names() if name != "host_cpu"])
+def test_presets_are_valid_machines(name: str) -> None:
+    stored = json.loads((ROOT / "polymap/arch/presets" / f"{name}.json").read_text())
+    validator("machine").validate(stored)
+    validator("machine").validate(pm.arch_to_document(pm.load_arch(name)))
+
+
+def test_built_in_workloads_are_valid() -> None:
+    for name in pm.builtin_names():
+        validator("workload").validate(pm.workload_to_document(pm.builtin_workload(name)))
+
+
+WORKLOADS: list[tuple[dict[str, Any], bool]] = [
+    ({"einsum": "C[m] += A[m]", "sizes": {"m": 3}}, True),
+    ({"einsum": "C[m] += A[m]", "sizes": {"m": 3}, "bits": 16, "types": {"A": "int8"}}, False),
+    ({"einsum": "C[m] += A[m]", "sizes": {"m": 3.5}}, False),
+    ({"einsum": "C[m] += A[m]", "sizes": {"m": 0}}, False),
+    ({"einsum": "C[m] += A[m]", "sizes": {"m": 3}, "size": 1}, False),
+    ({"conv2d": {"K": 4, "C": 4, "H": 8, "W": 8, "R": 3, "S": 3, "padding": [1, 1]}, "name": "layer"}, True),
+    ({"conv2d": {"K": 4, "C": 4, "H": 8, "W": 8, "R": 3, "S": 3, "strides": 2}}, False),
+    ({"matmul": {"m": 4, "n": 4, "k": 4, "bits": {"A": 8, "B": 8, "C": 32}}}, True),
+    ({"matmul": {"m": 4, "n": 4}}, False),
+    ({"c": "for (int i = 0; i < 4; i++) x[i] = 0;", "sizes": {}}, True),
+]
+
+
+@pytest.mark.parametrize(("document", "valid"), WORKLOADS)
+def test_what_the_workload_schema_refuses_the_reader_refuses(document: dict[str, Any], valid: bool) -> None:
+    if document.get("types") and document.get("bits"):
+        with pytest.raises(pm.WorkloadError, match="PM2"):
+            pm.workload_from_document(document)
+        return
+    assert validator("workload").is_valid(document) is valid
+    if valid and "c" not in document:
+        pm.workload_from_document(document)
+    elif not valid:
+        with pytest.raises(pm.WorkloadError, match="PM"):
+            pm.workload_from_document(document)
+
+
+LEVELS: list[tuple[dict[str, Any], bool]] = [
+    ({"capacity_bits": 8}, True),
+    ({"capacity_bits": "512 KiB"}, True),
+    ({"capacity_bytes": "1e3 B"}, True),
+    ({"capacity_words": 12}, True),
+    ({"capacity_bits": 8, "capacity_bytes": 1}, False),
+    ({"capacity_bits": "512 KB"}, False),
+    ({"capacity_bits": 16.0}, True),
+    ({"capacity_bits": 0}, False),
+    ({"read_pj": -1}, False),
+    ({"holds": ["@input", "W"]}, True),
+    ({"holds": ["@inputs"]}, False),
+    ({"bandwidth_bits_per_cycle": None}, True),
+]
+
+
+@pytest.mark.parametrize(("fields", "valid"), LEVELS)
+def test_the_machine_schema_agrees_with_the_reader(fields: dict[str, Any], valid: bool) -> None:
+    document = {"nodes": [{"level": "DRAM"}, {"level": "L", **fields}, {"compute": "MAC"}]}
+    assert validator("machine").is_valid(document) is valid
+    if valid:
+        pm.arch_from_document(document)
+    else:
+        with pytest.raises(pm.ArchError, match="PM"):
+            pm.arch_from_document(document)
+
+
+@pytest.mark.parametrize("objective", ["energy", "pareto:energy,latency", "lex:latency,energy", "traffic:DRAM"])
+@pytest.mark.parametrize("tiles", ["any", "divide"])
+def test_answers_are_valid(objective: str, tiles: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("conv2d", "K=2", "C=2", "H=4", "W=4", "R=3", "S=3", "padding=1", "--arch", "flat3", "--tiles", tiles)
+    assert main(("explore", *words, "--objective", objective, "--time-limit", "5", "--json", "-")) == 0
+    answer = json.loads(capsys.readouterr().out)
+    validator("result").validate(answer)
+    validator("mapping").validate(answer["mapping"])
+    assert answer["options"]["seed"] == 0
+    assert answer["workload"]["sizes"]["p"] == 4
+
+
+def test_answers_without_a_mapping_and_with_constraints_are_valid(tmp_path: Path) -> None:
+    layer, arch = pm.matmul(m=4, n=4, k=4), pm.load_arch("flat3")
+    for table in ({"limits": {"latency": 1}}, {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}}}):
+        validator("constraints").validate(table)
+        pm.explore(layer, arch, tiles="divide", constraints=table).save(tmp_path / "run.json")
+        validator("result").validate(json.loads((tmp_path / "run.json").read_text()))
+    assert not validator("constraints").is_valid({"inermost": ["k"]})
+
+
+def test_the_files_of_the_documents_are_valid() -> None:
+    text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL):
+        document = json.loads(block)
+        name = "mapping" if "nodes" in document else "workload"
+        validator(name).validate(document)
+
+
+def test_an_unknown_schema_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("schema", "machines")) == 2
+    assert "Did you mean 'machine'?" in capsys.readouterr().err
+    assert main(("schema",)) == 2

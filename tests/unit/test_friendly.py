@@ -1,0 +1,156 @@
+"""The Python API takes names where it takes objects, and answers wrong types with errors of its own."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polymap as pm
+from polymap.cli.command_line import main
+
+LAYER = pm.matmul(m=4, n=4, k=4, name="small")
+FLAT = pm.load_arch("flat3")
+BEST = pm.explore(LAYER, FLAT, tiles="divide").best
+COST = pm.evaluate(LAYER, FLAT, BEST)
+JUNK: tuple[Any, ...] = (None, 5, 2.5, "nonsense", [], {}, object(), True, b"x", LAYER, FLAT, BEST)
+
+# Each public function by its arguments, all of them right.
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "explore": (
+        pm.explore,
+        {
+            "workload": LAYER,
+            "arch": FLAT,
+            "objective": "energy",
+            "tiles": "divide",
+            "time_limit_s": 2,
+            "workers": 1,
+            "seed": 0,
+            "constraints": {"innermost": ["k"]},
+            "memory_limit_mb": 4000,
+            "work_limit": 100000,
+        },
+    ),
+    "evaluate": (pm.evaluate, {"workload": LAYER, "arch": FLAT, "mapping": BEST}),
+    "simulate": (pm.simulate, {"workload": LAYER, "arch": FLAT, "mapping": BEST}),
+    "violations": (pm.violations, {"workload": LAYER, "arch": FLAT, "mapping": BEST}),
+    "generate_c": (pm.generate_c, {"workload": LAYER, "arch": FLAT, "mapping": BEST}),
+    "choose_tiles": (pm.choose_tiles, {"workload": LAYER, "arch": FLAT, "objective": "energy", "time_limit_s": 2}),
+    "candidates": (
+        lambda **words: list(pm.candidates(**words)),
+        {"workload": LAYER, "arch": FLAT, "objective": "energy", "limit": 2, "time_limit_s": 2},
+    ),
+    "sample_mappings": (pm.sample_mappings, {"workload": LAYER, "arch": FLAT, "n": 3, "seed": 0}),
+    "explain": (pm.explain, {"workload": LAYER, "arch": FLAT}),
+    "mapping_svg": (pm.mapping_svg, {"workload": LAYER, "arch": FLAT}),
+    "load_arch": (pm.load_arch, {"name_or_path": "flat3"}),
+    "load_workload": (pm.load_workload, {"word": "resnet50.fc"}),
+    "arch_from_document": (pm.arch_from_document, {"document": pm.arch_to_document(FLAT)}),
+    "workload_from_document": (pm.workload_from_document, {"document": pm.workload_to_document(LAYER)}),
+    "mapping_from_document": (pm.mapping_from_document, {"document": pm.mapping_to_document(BEST)}),
+    "matmul": (pm.matmul, {"m": 3, "n": 3, "k": 3, "bits": 8, "name": "x"}),
+    "conv2d": (pm.conv2d, {"K": 2, "C": 2, "H": 4, "W": 4, "R": 3, "S": 3, "stride": 1, "padding": 1, "bits": 8}),
+    "einsum": (pm.einsum, {"text": "C[m] += A[m]", "sizes": {"m": 3}, "bits": 8, "roles": {"A": "input"}}),
+    "from_c": (pm.from_c, {"source": "for (int i = 0; i < 4; i++) x[i] = 0;", "sizes": {}}),
+    "builtin_workload": (pm.builtin_workload, {"name": "resnet50.fc"}),
+    "dataflow": (pm.dataflow, {"name": "WS"}),
+    "order": (pm.order, {"dims": "m n"}),
+}
+REST: dict[str, dict[str, Any]] = {
+    "explain": {"mapping": BEST, "cost": COST},
+    "mapping_svg": {"mapping": BEST, "cost": COST},
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("name", "argument"), [(name, argument) for name, (_, own) in CALLS.items() for argument in own]
+)
+def test_wrong_types_get_an_error_of_polymap(name: str, argument: str) -> None:
+    call, right = CALLS[name]
+    rest = REST.get(name, {})
+    for junk in JUNK:
+        try:
+            call(**{**right, argument: junk}, **rest)
+        except pm.PolymapError:
+            continue
+
+
+def test_names_stand_for_objects() -> None:
+    layer, arch = pm.builtin_workload("alexnet.fc8"), pm.load_arch("flat3")
+    result = pm.explore("alexnet.fc8", "flat3", tiles="divide", time_limit_s=20)
+    assert (result.workload, result.arch) == (layer, arch)
+    assert pm.evaluate("alexnet.fc8", "flat3", result.best) == result.cost
+    assert pm.violations("alexnet.fc8", "flat3", result.best) == ()
+    assert pm.generate_c("alexnet.fc8", "flat3", result.best) == result.c()
+    assert pm.explain("alexnet.fc8", "flat3", result.best, result.cost) in result.explain()
+    assert pm.mapping_svg("alexnet.fc8", "flat3", result.best).startswith("<svg")
+    with pytest.raises(pm.PolymapError, match="(?s)alexnet.fc9.*flat4.*Did you mean 'flat3'"):
+        pm.explore("alexnet.fc9", "flat4")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda pm: pm.MemoryLevel("GLB", "512"), "PM121 level 'GLB': capacity_bits is '512'\n.*integer >= 1 or None"),
+        (lambda pm: pm.MemoryLevel("GLB", 0), "PM121 .*capacity_bits is 0"),
+        (lambda pm: pm.MemoryLevel("GLB", True), "PM121 .*capacity_bits is True"),
+        (lambda pm: pm.MemoryLevel("a b"), "PM121 .*name is 'a b'"),
+        (lambda pm: pm.MemoryLevel("GLB", read_pj=-1), "PM121 .*read_pj is -1"),
+        (lambda pm: pm.MemoryLevel("GLB", read_pj=float("nan")), "PM121 .*read_pj is nan"),
+        (lambda pm: pm.MemoryLevel("GLB", bandwidth_bits_per_cycle=0), "PM121 .*bandwidth_bits_per_cycle is 0"),
+        (lambda pm: pm.MemoryLevel("GLB", holds="W"), "PM121 .*holds is 'W'"),
+        (lambda pm: pm.Fanout("X", 2.5), "PM121 fan-out 'X': size is 2.5"),
+        (lambda pm: pm.Fanout("X", 2, "identical"), "PM121 .*multicast is 'identical'"),
+        (lambda pm: pm.Fanout(3, 2), "PM121 .*name is 3"),
+        (lambda pm: pm.ComputeUnit("MAC", per_cycle=None), "PM121 .*per_cycle is None"),
+        (lambda pm: pm.Architecture("m", [pm.MemoryLevel("DRAM"), "MAC"]), r"PM121 .*nodes\[1\] is 'MAC'"),
+        (lambda pm: pm.Architecture("m", None), "PM121 .*nodes is None"),
+        (lambda pm: pm.Mapping([pm.Temporal("m", 1), 3]), r"PM121 mapping: nodes\[1\] is 3"),
+        (lambda pm: pm.Mapping(None), "PM121 mapping: nodes is None"),
+        (lambda pm: pm.Temporal("m", 0), "PM121 temporal loop: tile is 0"),
+        (lambda pm: pm.Temporal("m", "1"), "PM121 temporal loop: tile is '1'"),
+        (lambda pm: pm.Spatial("m", 1, None), "PM121 spatial loop: fanout is None"),
+        (lambda pm: pm.Storage("GLB", "W"), "PM121 storage node: tensors is 'W'"),
+        (lambda pm: pm.Storage("GLB", (1,)), r"PM121 storage node: tensors\[0\] is 1"),
+        (lambda pm: pm.Compute(None), "PM121 compute node: statement is None"),
+        (lambda pm: pm.Branch(((3,),)), r"PM121 mapping: nodes\[0\] is 3"),
+        (lambda pm: pm.Workload("w", (), ("A",), ()), r"PM121 workload 'w': tensors\[0\] is 'A'"),
+    ],
+)
+def test_construction_checks_its_fields(make: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(pm.PolymapError, match=f"(?s){message}"):
+        make(pm)
+
+
+def test_a_machine_without_energies_warns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    document = {
+        "name": "bare",
+        "nodes": [{"level": "DRAM"}, {"level": "RF", "capacity_bits": 4096}, {"compute": "MAC"}],
+    }
+    arch = pm.arch_from_document(document)
+    for objective in ("energy", "edp", "pareto:latency,energy"):
+        with pytest.warns(RuntimeWarning, match="machine 'bare' states no energies .*: every mapping costs 0 pJ"):
+            pm.explore(LAYER, arch, objective, tiles="divide", time_limit_s=5)
+    assert pm.explore(LAYER, arch, "latency", tiles="divide").status == "OPTIMAL"
+    (tmp_path / "bare.json").write_text(json.dumps(document))
+    words = ("matmul", "m=2", "n=2", "k=2", "--arch", str(tmp_path / "bare.json"), "--tiles", "divide")
+    assert main(("explore", *words)) == 0
+    assert capsys.readouterr().err.count("states no energies") == 1
+
+
+def test_construction_takes_what_says_the_same() -> None:
+    level = pm.MemoryLevel("L", np.int64(8), read_pj=0.1, write_pj=2, holds=["A"])  # type: ignore[arg-type]
+    assert type(level.capacity_bits) is int
+    assert (level.read_pj, level.write_pj, level.holds) == (Fraction(1, 10), Fraction(2), ("A",))
+    assert type(level.write_pj) is Fraction
+    tree = pm.Mapping([pm.Storage("L", ["A"]), pm.Temporal("m", np.int64(1)), pm.Compute("S")])  # type: ignore[arg-type]
+    assert tree == pm.Mapping((pm.Storage("L", ("A",)), pm.Temporal("m", 1), pm.Compute("S")))
+    assert hash(tree) == hash(pickle.loads(pickle.dumps(tree)))
