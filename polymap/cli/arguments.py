@@ -161,6 +161,11 @@ best so far is printed)
 """
 
 
+def command_names() -> tuple[str, ...]:
+    """Return the commands, in the order of the help text."""
+    return tuple(_COMMANDS)
+
+
 def usage() -> str:
     """Return the help text of the whole command."""
     lines = [f"  {name:9} {command.help}" for name, command in _COMMANDS.items()]
