@@ -78,7 +78,7 @@ _OPTIONS = {
     "--simulate": _Option("", "count by walking every step instead of the closed form"),
     "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
-    "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
+    "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
     "--certificate": _Option(
         "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
     ),
@@ -130,6 +130,11 @@ _COMMANDS = {
         "check the certificate of an optimum, sharing no code with the search",
         "FILE [WORKLOAD --arch ARCH]",
         ("--arch", "--objective", "--constraints", "--size", "--time-limit", "--accept-word", "--json"),
+    ),
+    "report": _Command(
+        "write one page of HTML about the best mapping: figures, proof, tables, program",
+        "WORKLOAD --arch ARCH -o FILE.html",
+        ("--arch", "--mapping", *_SEARCH, "--size", "--output"),
     ),
     "list": _Command("print the built-in workloads and machines", ""),
 }
@@ -281,7 +286,12 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
     unknown_option = any(mistake.code == "PM552" for mistake in reader.mistakes)
     if not words and not unknown_option and name != "verify":
         reader.mistakes.append(Mistake("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
-    needed = {"explore": ("--arch",), "evaluate": ("--arch", "--mapping"), "codegen": ("--arch",)}.get(name, ())
+    needed = {
+        "explore": ("--arch",),
+        "evaluate": ("--arch", "--mapping"),
+        "codegen": ("--arch",),
+        "report": ("--arch", "--output"),
+    }.get(name, ())
     for option in needed:
         if option not in reader.given and not unknown_option:
             hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
@@ -308,6 +318,8 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
     if options.command == "codegen" and options.mapping is not None and searching:
         what = f"{', '.join(searching)} and --mapping exclude each other"
         mistakes.append(Mistake("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
+    if options.command == "report" and options.output == "-":
+        mistakes.append(Mistake("PM556", "-o of report writes to a file", "Give a path that ends in .html."))
     if options.certificate == "-":
         mistakes.append(Mistake("PM556", "--certificate writes to a file", "Give a path."))
     if options.certificate is not None and options.certificate == options.json:
