@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 CASES ?= 100000
 
-.PHONY: help venv demo quick test soak mutants lint format notebooks bench clean
+.PHONY: help venv demo quick test soak mutants lint format notebooks docs bench clean
 
 help:
 	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
@@ -18,6 +18,7 @@ help:
 	@echo "                interrupted, it goes on where it was"
 	@echo "make lint       ruff and pyright"
 	@echo "make notebooks  execute the notebooks"
+	@echo "make docs       build the documentation into out/docs, warnings are errors"
 	@echo "make bench      the scripts behind the numbers in the README"
 	@echo "make venv       only set up ./.venv"
 
@@ -59,6 +60,10 @@ format: $(READY)
 
 notebooks: $(READY)
 	$(BIN)/python notebooks/execute.py
+
+docs: $(READY)
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs out/docs -d out/doctrees
+	@echo "out/docs/index.html"
 
 bench: $(READY)
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done

@@ -36,6 +36,11 @@ def example() -> re.Match[str]:
     return match
 
 
+def second_example() -> str:
+    """Return the lines that draw the space; they go on from the first example."""
+    return readme().split("## The space around it")[1].split("```python\n")[1].split("```")[0]
+
+
 @pytest.mark.slow
 def test_the_example_prints_what_the_readme_says(request: pytest.FixtureRequest) -> None:
     names: dict[str, object] = {}
@@ -51,6 +56,11 @@ def test_the_example_prints_what_the_readme_says(request: pytest.FixtureRequest)
         README.write_text(readme()[:start] + output + readme()[end:], encoding="utf-8")
     assert output == example()["output"]
     assert names["picture"] == picture.read_text(encoding="utf-8")
+    exec(compile(second_example(), "README.md", "exec"), names)
+    assert str(names["space"]).startswith("<svg ")
+    families = names["families"]
+    assert isinstance(families, pm.Comparison)
+    assert families["optimum"].status == "OPTIMAL"
 
 
 @pytest.mark.slow
@@ -91,15 +101,18 @@ def test_make_targets_exist() -> None:
             assert target in targets, f"{name} names `make {target}`"
 
 
-DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    *(README, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_linked_and_named_files_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert target.startswith("https://") or (document.parent / target).exists(), target
-    for path in re.findall(r"\b(?:polymap|tests|docs|benchmarks)/[a-z_/]+(?:\.[a-z]+)?", text):
+    for path in re.findall(r"\b(?:polymap|tests|docs|benchmarks|examples|notebooks)/[a-z_/]+(?:\.[a-z]+)?", text):
         assert (ROOT / path).exists(), f"{document.name} names {path}"
 
 

@@ -84,7 +84,7 @@ _OPTIONS = {
     "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each"),
     "--native": _Option("", "write the program to use: cores and lanes of the machine, no counters"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
-    "--output": _Option("FILE", "where the C program goes (-o FILE; default: printed)"),
+    "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
     "--certificate": _Option(
         "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
     ),
@@ -137,6 +137,11 @@ _COMMANDS = {
         "FILE [WORKLOAD --arch ARCH]",
         ("--arch", "--objective", "--constraints", "--size", "--time-limit", "--accept-word", "--json"),
     ),
+    "report": _Command(
+        "write one page of HTML about the best mapping: figures, proof, tables, program",
+        "WORKLOAD --arch ARCH -o FILE.html",
+        ("--arch", "--mapping", *_SEARCH, "--size", "--output"),
+    ),
     "list": _Command("print the built-in workloads and machines, or those that match", "[PATTERN]", ("--json",)),
     "schema": _Command(f"print the JSON Schema of a file: {', '.join(SCHEMAS)}", "NAME"),
     "completion": _Command(f"print the completion script of a shell: {', '.join(SHELLS)}", "SHELL"),
@@ -168,6 +173,11 @@ exit code: 0 answered, 1 an illegal mapping (of `check`; otherwise a bug of poly
 answer (infeasible, out of time, a certificate that does not hold), 4 the output cannot be written, 130 interrupted (the
 best so far is printed)
 """
+
+
+def command_names() -> tuple[str, ...]:
+    """Return the commands, in the order of the help text."""
+    return tuple(_COMMANDS)
 
 
 def usage() -> str:
@@ -306,7 +316,12 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
     unknown_option = any(mistake.code == "PM552" for mistake in reader.mistakes)
     if not words and not unknown_option and name != "verify":
         reader.mistakes.append(Mistake("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
-    needed = {"explore": ("--arch",), "evaluate": ("--arch", "--mapping"), "codegen": ("--arch",)}.get(name, ())
+    needed = {
+        "explore": ("--arch",),
+        "evaluate": ("--arch", "--mapping"),
+        "codegen": ("--arch",),
+        "report": ("--arch", "--output"),
+    }.get(name, ())
     for option in needed:
         if option not in reader.given and not unknown_option:
             hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
@@ -334,6 +349,8 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
     if options.command == "codegen" and options.mapping is not None and searching:
         what = f"{', '.join(searching)} and --mapping exclude each other"
         mistakes.append(Mistake("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
+    if options.command == "report" and options.output == "-":
+        mistakes.append(Mistake("PM556", "-o of report writes to a file", "Give a path that ends in .html."))
     if options.certificate == "-":
         mistakes.append(Mistake("PM556", "--certificate writes to a file", "Give a path."))
     if options.certificate is not None and options.certificate == options.json:

@@ -57,6 +57,7 @@ def run_command(options: Options) -> int:
         "codegen": _codegen,
         "check": _check,
         "verify": _verify,
+        "report": _report,
         "list": _list,
         "schema": _schema,
         "completion": _completion,
@@ -186,6 +187,22 @@ def _check(options: Options) -> int:
     found = checkup(workload, mapping)
     _answer(options, checkup_document(found), lambda: checkup_text(found))
     return ILLEGAL if found.violations else ANSWERED
+
+
+def _report(options: Options) -> int:
+    """Write the page about the best mapping; --mapping is a second one beside it."""
+    workload, arch, mapping = _read(options)
+    result, code = _search(options, workload, arch)
+    if result is None or result.best is None:
+        return code
+    with interrupts_wait():
+        from polymap.report.page import report_page
+
+    assert options.output is not None, "parse() demands --output"
+    other = None if mapping is None or options.mapping is None else (shown(options.mapping), mapping)
+    write_documents([Document(options.output, report_page(workload, arch, result, other))])
+    say(f"polymap: wrote {options.output}")
+    return code
 
 
 def _list(options: Options) -> int:

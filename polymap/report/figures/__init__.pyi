@@ -18,7 +18,7 @@ from polymap.report.figures.nest import (
     statement_text as statement_text,
 )
 from polymap.report.figures.nest_svg import bare_svg as bare_svg, mapping_svg as mapping_svg
-from polymap.report.figures.roofline import roofline_text as roofline_text
+from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
 from polymap.report.figures.svg import (
     GREY as GREY,
     INK as INK,
@@ -36,5 +36,6 @@ from polymap.report.figures.svg import (
 from polymap.report.figures.traffic import (
     traffic_figure as traffic_figure,
     traffic_html as traffic_html,
+    traffic_svg as traffic_svg,
     traffic_text as traffic_text,
 )

@@ -1,4 +1,4 @@
-"""The representation of values in terminals and notebooks."""
+"""Values in terminals and notebooks, and a page of HTML about one question."""
 
 from polymap.faces import face
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polymap.comparison import Comparison
 from polymap.report import energy, plural, short
-from polymap.report.figures import GREY, INK, Frame, Picture, head, picture, polyline, stairs, text
+from polymap.report.figures import GREY, INK, Axis, Frame, Picture, head, picture, polyline, stairs, text
 from polymap.report.space.axes import FORMS, OTHER, grid, legend, log_word, mark, round_axis
 from polymap.sampling import Sample
 
@@ -53,9 +53,7 @@ def undominated(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, flo
 
 def cloud_svg(figure: CloudFigure) -> Picture:
     """Return both axes logarithmic, mappings that do not fit in another colour and hollow."""
-    ends = [*(point[:2] for point in figure.points), *((x, y) for _, x, y, _ in figure.marked)]
-    x = round_axis([point[0] for point in ends], FRAME.left, FRAME.right, logarithmic=True)
-    y = round_axis([point[1] for point in ends], FRAME.bottom, FRAME.top, logarithmic=True)
+    x, y = _axes(figure)
     every = max(1, len(figure.points) // _DRAWN)
     shapes = [*head("Energy against latency of the mapping space", figure.title), *grid(FRAME, x, y, short, energy)]
     for fits in (False, True):
@@ -70,6 +68,20 @@ def cloud_svg(figure: CloudFigure) -> Picture:
         shapes += mark(form, x.place(cycles), y.place(pj), colour)
     shapes += [FRAME.across(log_word("latency, cycles", x)), FRAME.up(log_word("energy", y)), *_key(figure)]
     return picture(900, 490, f"Energy against latency: {figure.title}", shapes)
+
+
+def cloud_places(figure: CloudFigure) -> tuple[tuple[float, float, str], ...]:
+    """Return where each mapping and each family is drawn, (x, y) in the picture, and what there is to say of it."""
+    x, y = _axes(figure)
+    told = [(a, b, "fits the machine" if fits else "does not fit") for a, b, fits in figure.points]
+    told += [(a, b, f"best known {name}") for name, a, b, _ in figure.marked]
+    return tuple((x.place(a), y.place(b), f"{energy(b)}, {short(a)} cycles: {what}") for a, b, what in told)
+
+
+def _axes(figure: CloudFigure) -> tuple[Axis, Axis]:
+    ends = [*(point[:2] for point in figure.points), *((x, y) for _, x, y, _ in figure.marked)]
+    x = round_axis([point[0] for point in ends], FRAME.left, FRAME.right, logarithmic=True)
+    return x, round_axis([point[1] for point in ends], FRAME.bottom, FRAME.top, logarithmic=True)
 
 
 def _key(figure: CloudFigure) -> list[str]:

@@ -113,7 +113,7 @@ class KnownMappings:
         """Return the least value of a part under limits of the others, after so much of what is left of the search."""
         search = self.search
         asked = replace(search.asked, objective=search.objective.singles[place], rules=(*search.rules, *limits))
-        part = Search(asked, search.limits.part(share), search.processes)
+        part = Search(asked, search.limits.part(share), search.processes, search.settings)
         if not limits:
             part.siblings = search.siblings[place : place + 1]
         start = self._least(place, limits)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).parents[3] / "docs" / "pictures"
 
 
+@pytest.mark.slow  # also because the sample is that of one release of numpy
 def test_the_stored_pictures_are_drawn_from_the_stored_mapping() -> None:
     spec = importlib.util.spec_from_file_location("draw", FOLDER / "draw.py")
     assert spec is not None

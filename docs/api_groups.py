@@ -1,0 +1,67 @@
+"""The public API in groups, and the page that Sphinx builds of it from the docstrings."""
+
+from __future__ import annotations
+
+import inspect
+
+import polymap as pm
+
+GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("Workloads", "What is computed.", (
+        *("conv2d", "matmul", "einsum", "from_c", "load_workload", "builtin_workload", "builtin_names"),
+        *("workload_from_document", "workload_to_document", "Workload", "Role", "dependences", "Dependence"),
+    )),
+    ("Machines", "What it runs on.", (
+        *("load_arch", "preset_names", "arch_from_document", "arch_to_document", "Architecture", "MemoryLevel"),
+        *("Fanout", "FanoutKind", "Multicast", "ComputeUnit"),
+    )),
+    ("Mappings", "How it runs there.", (
+        *("mapping_from_document", "mapping_to_document", "Mapping", "Storage", "Temporal", "Spatial", "Compute"),
+        *("Branch", "violations", "Violation", "InstancePoint"),
+    )),
+    ("Costs", "What a mapping does.", (
+        *("evaluate", "simulate", "evaluate_many", "Cost", "Traffic", "CostArrays", "formula", "Formula", "explain"),
+    )),
+    ("Searching", "The best mapping, and its proof.", (
+        *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),
+        *("compare", "Comparison", "dataflow", "order", "buffer_curve", "BufferCurve", "crossover", "Crossover"),
+        "Family",
+    )),
+    ("Sampling", "The space around it.", (
+        *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),
+    )),
+    ("Programs", "C that runs.", ("generate_c", "run_c", "CRun", "Form")),
+    ("Pictures and tables", "Each figure is data first (`..._figure`), then drawn (`..._svg`).", (
+        *("mapping_text", "mapping_svg", "traffic_text", "traffic_svg", "roofline_text", "roofline_svg"),
+        *("machine_svg", "front_svg", "history_svg", "side_by_side", "cloud_figure", "cloud_svg", "rarity_figure"),
+        *("rarity_svg", "order_figure", "order_svg", "tile_map_figure", "tile_map_svg", "winner_figure"),
+        *("winner_svg", "capacity_figure", "capacity_svg", "course_figure", "course_svg", "fate_figure", "fate_svg"),
+        *("sensitivity_figure", "sensitivity_svg", "smooth_figure", "smooth_svg", "report_page"),
+    )),
+    ("Errors", "Codes, causes and cures: [errors](errors.md).", (
+        *("PolymapError", "Mistake", "InputError", "WorkloadError", "ArchError", "MappingError", "OptionError"),
+        *("BudgetError", "CompilerError", "MissingPackageError", "OutputError", "SolverError"),
+    )),
+)  # fmt: skip
+OTHERS = ("Further names", "Public, and not in a group yet.")
+
+
+def groups() -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return (title, sentence, names) of every public name; names in no group come last."""
+    listed = {name for _, _, names in GROUPS for name in names}
+    left = tuple(name for name in dir(pm) if name not in listed and not name.startswith("_"))
+    known = [(title, told, tuple(name for name in names if hasattr(pm, name))) for title, told, names in GROUPS]
+    return [*known, *([(*OTHERS, left)] if left else [])]
+
+
+def api_page() -> str:
+    """Return the reStructuredText of the page: a directive for each name."""
+    parts = ["Python interface", "================", "", "Built from the docstrings of ``import polymap as pm``.", ""]
+    for title, told, names in groups():
+        plain = told.split(": [")[0].replace("`", "``")
+        parts += [title, "-" * len(title), "", plain if plain.endswith(".") else f"{plain}: :doc:`errors`.", ""]
+        for name in names:
+            kind = "autoclass" if inspect.isclass(getattr(pm, name)) else "autofunction"
+            parts.append(f".. {kind}:: polymap.{name}")
+            parts.append("   :members:\n   :undoc-members:\n" if kind == "autoclass" else "")
+    return "\n".join(parts) + "\n"

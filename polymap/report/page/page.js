@@ -1,0 +1,45 @@
+"use strict";
+// Tables: a click or Enter on a column's name sorts by it, a second one the other way round.
+for (const table of document.querySelectorAll("table")) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => head.firstElementChild.addEventListener("click", () => {
+    const rising = head.getAttribute("aria-sort") !== "ascending";
+    for (const other of heads) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+    const key = row => row.cells[column].dataset.sort;
+    const rows = [...table.tBodies[0].rows];
+    const numeric = rows.every(row => key(row) === "" || !Number.isNaN(Number(key(row))));
+    const compare = (a, b) => numeric ? Number(key(a)) - Number(key(b)) : key(a).localeCompare(key(b));
+    rows.sort((a, b) => rising ? compare(a, b) : compare(b, a));
+    table.tBodies[0].append(...rows);
+  }));
+}
+// Points of a picture: the nearest one under the pointer says what it is.
+const tip = document.getElementById("tip");
+for (const figure of document.querySelectorAll("figure[data-points]")) {
+  const svg = figure.querySelector("svg");
+  const points = JSON.parse(figure.querySelector("script").textContent);
+  svg.addEventListener("pointermove", event => {
+    const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    let best = null, least = 14 * 14;
+    for (const point of points) {
+      const far = (point[0] - place.x) ** 2 + (point[1] - place.y) ** 2;
+      if (far <= least) { least = far; best = point; }
+    }
+    tip.hidden = best === null;
+    if (best === null) return;
+    tip.textContent = best[2];
+    tip.style.left = Math.max(4, Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8)) + "px";
+    tip.style.top = event.clientY + 16 + "px";
+  });
+  svg.addEventListener("pointerleave", () => { tip.hidden = true; });
+}
+// Digits jump to sections.
+document.addEventListener("keydown", event => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const section = document.querySelectorAll("section")[Number(event.key) - 1];
+  if (/^[1-9]$/.test(event.key) && section) {
+    section.scrollIntoView();
+    section.focus({ preventScroll: true });
+  }
+});

@@ -1,0 +1,107 @@
+"""The reference pages name what the code has: error codes, fields of files, constraints, objectives, public names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import polymap as pm
+from polymap.arch import document as machines
+from polymap.cli.arguments import command_names
+from polymap.schedules import document as mappings
+from polymap.search.problem import goals, read_rules
+from polymap.workload import document as workloads, layers
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+CODE = re.compile(r"[\"' ](PM\d{3})[\" ]")
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def codes_of_the_program() -> set[str]:
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "polymap").rglob("*.py"))
+    return {code for text in texts for code in CODE.findall(text)}
+
+
+def test_every_error_code_has_a_cause_and_a_cure() -> None:
+    rows = re.findall(r"^\| (PM\d{3}) \| (.+) \| (.+) \|$", page("reference/errors.md"), re.MULTILINE)
+    codes = [code for code, _, _ in rows]
+    assert len(codes) == len(set(codes)), "a code stands twice"
+    assert set(codes) == codes_of_the_program()
+    assert codes == sorted(codes)
+    for code, cause, cure in rows:
+        assert len(cause) > 10, code
+        assert len(cure) > 3, code
+
+
+def fields_of_mappings() -> set[str]:
+    return {field for fields in mappings._FIELDS.values() for field in fields}
+
+
+FIELDS = [
+    pytest.param("machines.md", machines._ARCH_FIELDS, id="machine"),
+    pytest.param("machines.md", machines._LEVEL_FIELDS, id="level"),
+    pytest.param("machines.md", machines._FANOUT_FIELDS, id="fan-out"),
+    pytest.param("machines.md", machines._COMPUTE_FIELDS, id="compute"),
+    pytest.param("files.md", workloads.FIELDS, id="workload"),
+    pytest.param("files.md", fields_of_mappings(), id="mapping"),
+    pytest.param("reference/constraints.md", read_rules.FIELDS, id="constraints"),
+    pytest.param("reference/objectives.md", goals.SINGLE_FORMS, id="objectives"),
+    pytest.param("howto/layer.md", (*layers.ALIASES, *layers.EXTENTS), id="layers"),
+]
+
+
+@pytest.mark.parametrize("name, fields", FIELDS)
+def test_every_field_is_documented(name: str, fields: Iterable[str]) -> None:
+    text = page(name)
+    for field in fields:
+        assert f"`{field}`" in text or f'"{field}"' in text, f"{name} does not say what {field} is"
+
+
+def test_the_defaults_of_machines_are_those_of_the_page() -> None:
+    rows = dict(re.findall(r"^\| \S* ?\| `(\w+)` \| ([^|]+) \|", page("machines.md"), re.MULTILINE))
+    level = pm.MemoryLevel("level")
+    for field in ("buffering", "leak_pj_per_cycle"):
+        assert rows[field].strip() == str(getattr(level, field))
+    assert f"| {level.word_bits}, {level.read_pj}, {level.write_pj} |" in page("machines.md")
+
+
+def test_every_objective_goal_is_documented() -> None:
+    for goal in goals.Goal:
+        assert f"`{goal.value}" in page("reference/objectives.md"), goal
+
+
+def test_every_command_is_documented() -> None:
+    assert set(command_names()) >= {"explore", "evaluate", "codegen", "check", "verify", "list"}
+    assert "command_usage(name)" in page("reference/command_line.md")
+
+
+def test_every_public_name_is_in_a_group_of_the_api_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    from importlib import import_module
+
+    api = import_module("api_groups")
+    names = [name for _, _, names in api.groups() for name in names]
+    assert len(names) == len(set(names))
+    assert set(names) == {name for name in dir(pm) if not name.startswith("_")}
+    for _, _, group in api.GROUPS:
+        assert [name for name in group if not hasattr(pm, name)] == []
+    undocumented = [name for name in names if not (getattr(pm, name).__doc__ or "").strip()]
+    assert undocumented == []
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    pages = {str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md")} | {"reference/api"}
+    listed = {"index"}
+    for path in DOCS.rglob("*.md"):
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+            for line in block.splitlines():
+                if line and not line.startswith(":") and "*" not in line:
+                    listed.add(str((path.parent / line).resolve().relative_to(DOCS)))
+    assert pages == listed

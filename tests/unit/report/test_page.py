@@ -1,0 +1,204 @@
+"""The page of a report: one file, nothing from elsewhere, everything in it; and how a browser shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import polymap as pm
+from polymap.cli.command_line import main
+from polymap.report.page import html
+from polymap.report.space import cloud_figure, cloud_places, cloud_svg
+
+ROOT = Path(__file__).parents[3]
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Tags(HTMLParser):
+    """Checks that tags nest, and collects them with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@cache
+def asked() -> tuple[pm.Workload, pm.Architecture, pm.SearchResult]:
+    layer = pm.conv2d(K=8, C=8, H=8, W=8, R=3, S=3, padding=1, name="<first> & layer")
+    arch = pm.load_arch(str(ROOT / "examples" / "my_machine.toml"))
+    return layer, arch, pm.explore(layer, arch, tiles="divide")
+
+
+@cache
+def page() -> str:
+    return pm.report_page(*asked())
+
+
+def test_the_page_is_one_small_file_that_loads_nothing() -> None:
+    assert len(page().encode()) < 2_000_000
+    tags = Tags(page()).seen
+    for tag, attributes in tags:
+        assert tag not in ("link", "img", "iframe", "object"), tag
+        assert "src" not in attributes, tag
+        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+        target = attributes.get("href") or attributes.get("xlink:href") or "#"
+        assert target.startswith("#"), target
+    outside = re.findall(r"(?:https?:)?//[a-z][a-z0-9.-]+\.[a-z]+", page())
+    assert set(outside) <= {"http://www.w3.org"}
+    assert "default-src 'none'" in page()
+
+
+def test_links_lead_to_sections() -> None:
+    tags = Tags(page()).seen
+    names = {attributes["id"] for _, attributes in tags if attributes.get("id")}
+    targets = [str(attributes["href"])[1:] for tag, attributes in tags if tag == "a"]
+    assert len(targets) > 7
+    assert set(targets) <= names
+
+
+def test_the_page_holds_answer_proof_tables_program_and_a_second_mapping() -> None:
+    layer, arch, result = asked()
+    assert result.cost is not None
+    assert "&lt;first&gt; &amp; layer" in page()
+    assert "<first>" not in page()
+    assert '<span class="status OPTIMAL">' in page()
+    for row in result.cost.traffic:
+        assert f'data-sort="{row.reads}"' in page()
+    assert "checked against" in page()
+    assert "polymap certificate 2" in page()
+    assert "Beside it: best for latency" in page()
+    assert "#include &lt;stdint.h&gt;" in page()
+    words = pm.explain(layer, arch, result.best, result.cost) if result.best else ""
+    assert words.splitlines()[0].split(";")[0] in page()
+
+
+def test_the_same_question_gives_the_same_page_but_for_times() -> None:
+    def without_times(text: str) -> str:
+        text = re.sub(r"<svg(?:(?!</svg>).)*seconds(?:(?!</svg>).)*</svg>", "", text, flags=re.DOTALL)
+        return re.sub(r"[0-9.]+ s\b", "", text)
+
+    assert without_times(pm.report_page(*asked())) == without_times(page())
+
+
+def test_a_mapping_of_the_user_stands_beside_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    examples = ROOT / "examples"
+    out = tmp_path / "report.html"
+    words = ["report", str(examples / "my_layer.json"), "--arch", str(examples / "my_machine.toml")]
+    words += ["--mapping", str(examples / "my_mapping.json"), "--tiles", "divide", "-o", str(out)]
+    assert main(words) == 0
+    assert "wrote" in capsys.readouterr().err
+    assert "Beside it:" in out.read_text(encoding="utf-8")
+    assert "my_mapping.json" in out.read_text(encoding="utf-8")
+    assert main(words[:-2]) == 2
+    assert "report needs --output" in capsys.readouterr().err
+    assert main([*words[:-1], "-"]) == 2
+
+
+def test_an_answer_without_a_mapping_has_no_page() -> None:
+    layer, arch, _ = asked()
+    nothing = pm.explore(layer, arch, tiles="divide", constraints={"limits": {"latency": 1}})
+    with pytest.raises(pm.OptionError, match="PM573 a report is about a mapping, and this INFEASIBLE answer has none"):
+        pm.report_page(layer, arch, nothing)
+
+
+def test_points_of_the_cloud_are_where_they_are_drawn() -> None:
+    layer, arch, _ = asked()
+    data = cloud_figure(pm.sample_mappings(layer, arch, 50))
+    drawn = set(re.findall(r"M([0-9.]+),([0-9.]+)h0", cloud_svg(data)))
+    places = {(f"{x:.1f}", f"{y:.1f}") for x, y, _ in cloud_places(data)}
+    assert drawn == places
+
+
+def test_texts_cannot_break_out_of_the_page() -> None:
+    evil = "</script><script>alert(1)</script>"
+    text = html.page(
+        evil, "", [html.Section("a", evil, html.figure("<svg></svg>", [(1, 2, evil)]) + html.text_block(evil))]
+    )
+    assert "<script>alert" not in text
+    Tags(text)
+    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', text)
+    assert json.loads(data) == [[1, 2, evil]]
+
+
+PROBE = """
+<script>
+window.addEventListener("load", () => {
+  const found = [];
+  const note = (what, value) => found.push(what + "=" + value);
+  note("overflow", document.documentElement.scrollWidth - window.innerWidth);
+  const table = document.querySelector("table");
+  const button = table.querySelectorAll("th button")[2];
+  const column = () => [...table.tBodies[0].rows].map(row => Number(row.cells[2].dataset.sort));
+  const sorted = (values, sign) => values.every((v, i) => i === 0 || sign * (v - values[i - 1]) >= 0);
+  button.focus(); button.click();
+  note("rising", sorted(column(), 1));
+  button.click();
+  note("falling", sorted(column(), -1) && button.parentElement.getAttribute("aria-sort") === "descending");
+  document.dispatchEvent(new KeyboardEvent("keydown", { key: "3" }));
+  note("key", document.activeElement.id);
+  const figure = document.querySelector("figure[data-points]"), svg = figure.querySelector("svg");
+  const point = JSON.parse(figure.querySelector("script").textContent)[0];
+  const at = new DOMPoint(point[0], point[1]).matrixTransform(svg.getScreenCTM());
+  svg.dispatchEvent(new PointerEvent("pointermove", { clientX: at.x, clientY: at.y, bubbles: true }));
+  note("hover", document.getElementById("tip").textContent.includes("cycles"));
+  const fits = each => each.getBoundingClientRect().right <= window.innerWidth;
+  note("small", [...document.querySelectorAll("svg")].every(fits));
+  document.title = found.join(" ");
+  document.body.innerHTML = "<p>" + found.join(" ") + "</p>";
+});
+</script></body>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)")
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_browser_shows_it_without_complaint(width: int, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    path = tmp_path / "report.html"
+    path.write_text(page(), encoding="utf-8")
+    probed = tmp_path / "probed.html"
+    probed.write_text(page().replace("</body>", PROBE), encoding="utf-8")
+    options = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    options += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},1600", "--hide-scrollbars"]
+    options += ["--enable-logging=stderr", "--v=0"]
+    shot = tmp_path / "page.png"
+    drawn = subprocess.run(
+        [*options, f"--screenshot={shot}", path.as_uri()], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "CONSOLE" not in drawn.stderr, drawn.stderr
+    assert shot.stat().st_size > 20_000
+    if os.environ.get("POLYMAP_SCREENSHOTS"):
+        shutil.copy(shot, Path(os.environ["POLYMAP_SCREENSHOTS"]) / f"report_{width}.png")
+    done = subprocess.run(
+        [*options, "--dump-dom", probed.as_uri()], capture_output=True, text=True, timeout=300, check=True
+    )
+    found = dict(
+        each.split("=") for each in re.findall(r"(\w+=[\w.-]+)", done.stdout.split("<p>")[-1].split("</p>")[0])
+    )
+    assert "CONSOLE" not in done.stderr, done.stderr
+    assert int(found.pop("overflow")) <= 0
+    assert found == {"rising": "true", "falling": "true", "key": "traffic", "hover": "true", "small": "true"}
