@@ -32,7 +32,7 @@ ROWS = (
     ("search.parts",),
     ("codegen.execute", "search.run"),
     ("search.product_bounds",),
-    ("codegen", "search.sibling_bounds"),
+    ("codegen", "search.one_buffer", "search.sibling_bounds"),
     ("codegen.native", "search.heuristics", "search.product_tiles"),
     ("codegen.faithful", "search.dividing", "search.enumeration"),
     ("codegen.lower", "search.objective"),
