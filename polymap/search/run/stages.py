@@ -189,12 +189,11 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
 
 
 def _climber(search: Search, best: Known | None) -> TreeClimber | None:
-    """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
-    if best is None or search.rules or not has_region_bound(search.objective):
+    """Return what climbs from the best mapping; None where there is none, or several values are asked for."""
+    if best is None or not has_region_bound(search.objective):
         return None
     if search.climber is None:
-        question = search.workload, search.arch, search.objective
-        search.climber = TreeClimber(*question, search.problem.classes, seed=search.asked.seed)
+        search.climber = TreeClimber(search.problem, search.arch, search.objective, seed=search.asked.seed)
     return search.climber
 
 
