@@ -18,7 +18,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping
 from polymap.search.heuristics.chain_trees import Chain, trees_of_chain
 from polymap.search.heuristics.genome import genome_space, random_genome, tree_of_genome
-from polymap.search.heuristics.neighbours import Neighbours
+from polymap.search.heuristics.neighbours import KINDS, Neighbours
 from polymap.search.heuristics.tree_edits import Counts, Nodes, TreeEdits
 from polymap.search.heuristics.tree_scores import TreeScores, Worth
 from polymap.search.heuristics.tuning import TUNING, Tuning
@@ -69,7 +69,8 @@ class TreeClimber:
         self._ends: list[_End] = []
         self._runs = self._turns = 0
         self._now: Found | None = None
-        self._left: list[Nodes] = []  # changes of it that were not looked at
+        self._kinds: list[int] = []  # of changes of it that were not looked at
+        self._left: list[Nodes] = []  # of the last kind, those that were not looked at
         self._over: list[Nodes] = []  # changes of it that overfill a level
         self._seen: list[Found] = []  # changes of it that are little worse
         self._tried: set[Nodes] = set()  # since the last start
@@ -104,6 +105,9 @@ class TreeClimber:
             self._begin(best, value)
         elif self._left:
             self._look_at(self._left.pop(), self._now, value)
+        elif self._kinds:
+            self._left = self._neighbours.of_kind(self._now[1], self._kinds.pop())
+            self._rng.shuffle(self._left)
         elif self._over:
             self._left, self._over = self._mended(self._now), []
         else:
@@ -134,8 +138,8 @@ class TreeClimber:
 
     def _go_to(self, found: Found) -> None:
         self._now, self._over, self._seen = found, [], []
-        self._left = self._neighbours.of(found[1])
-        self._rng.shuffle(self._left)
+        self._left = []
+        self._kinds = self._rng.sample(range(KINDS), KINDS)
 
     def _look_at(self, nodes: Nodes, now: Found, value: Fraction) -> None:
         """Go to a tree if it is better than the one that the run is at, or remember it for later."""

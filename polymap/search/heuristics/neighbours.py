@@ -11,6 +11,8 @@ from polymap.ir import Fanout, Spatial, Storage, Temporal
 from polymap.search.heuristics.near_tiles import rows_near
 from polymap.search.heuristics.tree_edits import Nodes, TreeEdits, TreeNode, with_tile
 
+KINDS = 4  # of changes
+
 
 class Neighbours:
     """The neighbours of trees with the nodes that `edits` may change."""
@@ -20,8 +22,12 @@ class Neighbours:
 
     def of(self, nodes: Nodes) -> list[Nodes]:
         """Return the distinct neighbours of a tidied tree, in a fixed order."""
-        kinds = (self.other_tiles, self.other_storage, self.other_loops, self.other_siblings)
-        found = dict.fromkeys(self._edits.tidied(one) for kind in kinds for one in kind(nodes))
+        return list(dict.fromkeys(one for kind in range(KINDS) for one in self.of_kind(nodes, kind)))
+
+    def of_kind(self, nodes: Nodes, kind: int) -> list[Nodes]:
+        """Return the distinct neighbours by one kind of change, in a fixed order: tiles, storage, loops, siblings."""
+        change = (self.other_tiles, self.other_storage, self.other_loops, self.other_siblings)[kind]
+        found = dict.fromkeys(map(self._edits.tidied, change(nodes)))
         found.pop(nodes, None)
         return list(found)
 
