@@ -67,6 +67,7 @@ def search(
         bound_regions,
         bound_structures,
         enumerate_few_trees,
+        meet_rules,
         read_question,
         refine_structures,
         refuse_clashing_words,
@@ -86,6 +87,7 @@ def search(
             enumerate_few_trees,  # tiles of any size: all trees of a small space
             search_order,  # of an order: the best by its first part, by the next among these, ...
             search_front,  # of a front: the best of each part, then between the points that are known
+            meet_rules,  # under rules that no dividing mapping meets: one that does
             refine_structures,  # else: what they prove structure by structure
             anneal_near_mappings,  # under rules: near the dividing answer
             bound_regions,  # else: regions of tiles from the dividing answer on

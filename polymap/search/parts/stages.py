@@ -21,6 +21,7 @@ from polymap.search.run import (
     bound_structures,
     counted_space,
     covers,
+    meet_rules,
     refine_structures,
 )
 
@@ -120,6 +121,7 @@ class KnownMappings:
             (
                 partial(begin_at, start),
                 bound_structures,
+                meet_rules,
                 refine_structures,
                 anneal_near_mappings,
                 bound_regions,

@@ -8,6 +8,7 @@ from polymap.search.run.stages import (
     bound_regions as bound_regions,
     bound_structures as bound_structures,
     enumerate_few_trees as enumerate_few_trees,
+    meet_rules as meet_rules,
     read_question as read_question,
     refine_structures as refine_structures,
     refuse_clashing_words as refuse_clashing_words,

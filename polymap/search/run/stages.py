@@ -17,7 +17,7 @@ from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, TreeClimber, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under
-from polymap.search.problem import AtMost, Goal, Rules, clashes, parse_objective, rules_from_document
+from polymap.search.problem import Goal, Rules, clashes, parse_objective, rules_from_document
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -153,6 +153,16 @@ def refine_structures(search: Search) -> SearchResult | None:
     return search.closed((best[0],), (), space)
 
 
+def meet_rules(search: Search) -> SearchResult | None:
+    """Look, under rules that no dividing mapping meets, for one of any tiles that does."""
+    assert search.divided is not None
+    annealer = search.annealer(divide=False)
+    if search.rules and search.divided.result.best is None and annealer is not None and annealer.best is None:
+        stop, floor = search.limits.until(min(1, search.limits.share() + TUNING.share_to_meet_rules)), search.floors[0]
+        anneal_mappings(annealer, stop, search.limits.work, lambda *new: search.report(*new, floor), until_found=True)
+    return None
+
+
 def _is_last(search: Search) -> bool:
     """Return whether regions bound less than structures: along windows."""
     has_window = any(term.is_window for term in search.problem.terms)
@@ -194,20 +204,20 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
 
 
 def _climber(search: Search, best: Known | None) -> TreeClimber | None:
-    """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
-    limits = tuple(rule for rule in search.rules if isinstance(rule, AtMost))
-    if best is None or len(limits) < len(search.rules):
+    """Return what climbs from the best mapping; None where there is none."""
+    if best is None:
         return None
     if search.climber is None:
-        question = search.workload, search.arch, search.objective
-        search.climber = TreeClimber(*question, search.problem.classes, limits, seed=search.asked.seed)
+        search.climber = TreeClimber(search.problem, search.arch, search.objective, seed=search.asked.seed)
     return search.climber
 
 
 def _best_known(search: Search, divided: Divided) -> Known | None:
     """Return the best mapping that is known, with its exact value."""
     climber, regions = search.climber, search.regions
+    drawn = search.annealers[False].best if False in search.annealers else None
     mappings = [divided.result.best, regions and regions.best, climber and climber.best and climber.best[0]]
+    mappings += [drawn[0]] if drawn else []
     scored = [
         (score.value, number, mapping)
         for number, mapping in enumerate(mappings)
