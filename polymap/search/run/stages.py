@@ -16,8 +16,18 @@ from polymap.schedules.space import SpaceSize
 from polymap.search.any_size import AnySizeAnswer, anneal_mappings, enumeration_answer, solve_regions
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.heuristics import DividingPolish, TreeClimber, draw_by_annealing
-from polymap.search.objective import Measure, exact_score, measure_of, measure_under
-from polymap.search.problem import Goal, Rules, clashes, parse_objective, rules_from_document
+from polymap.search.objective import Measure, exact_score, measure_of, measure_under, objective_values
+from polymap.search.problem import (
+    AtMost,
+    Goal,
+    Objective,
+    Rule,
+    Rules,
+    Utilization,
+    clashes,
+    parse_objective,
+    rules_from_document,
+)
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -154,19 +164,52 @@ def refine_structures(search: Search) -> SearchResult | None:
 
 
 def meet_rules(search: Search) -> SearchResult | None:
-    """Look, under rules that no dividing mapping meets, for one of any tiles that does."""
+    """Look, under rules that no dividing mapping is known to meet, for one of any tiles that does: the best by what
+    they limit, then anything near them."""
     assert search.divided is not None
-    annealer = search.annealer(divide=False)
-    if search.rules and search.divided.result.best is None and annealer is not None and annealer.best is None:
-        stop, floor = search.limits.until(min(1, search.limits.share() + TUNING.share_to_meet_rules)), search.floors[0]
-        anneal_mappings(annealer, stop, search.limits.work, lambda *new: search.report(*new, floor), until_found=True)
+    if not search.rules or search.divided.result.best is not None or search.known:
+        return None
+    limited = [_limited_objective(search, rule) for rule in search.rules]
+    for objective in dict.fromkeys(one for one in limited if one is not None):
+        _try_best_by(search, objective)
+    annealer, floor = search.annealer(divide=False), search.floors[0]
+    if search.known or annealer is None or annealer.best is not None:
+        return None
+    stop = search.limits.until(min(1, search.limits.share() + TUNING.share_to_meet_rules))
+
+    def report(mapping: Mapping, value: Fraction) -> None:
+        search.report(mapping, value, floor)
+
+    anneal_mappings(annealer, stop, search.limits.work, report, until_found=True)
     return None
 
 
+def _limited_objective(search: Search, rule: Rule) -> Objective | None:
+    """Return what has to be small for a mapping to meet a rule; None: that is no number."""
+    if isinstance(rule, AtMost):
+        return rule.objective
+    return parse_objective("latency", search.arch) if isinstance(rule, Utilization) else None
+
+
+def _try_best_by(search: Search, objective: Objective) -> None:
+    """Keep the best mapping by an objective, under the rules that limit no numbers, if it meets all rules."""
+    rules = tuple(rule for rule in search.rules if not isinstance(rule, AtMost | Utilization))
+    asked = replace(search.asked, objective=objective, rules=rules)
+    other = Search(asked, search.limits.part(TUNING.share_to_meet_rules), search.processes)
+    stages = bound_structures, search_dividing_tiles, refine_structures, anneal_near_mappings, bound_regions
+    found = other.answer(stages)
+    search.limits.work.add(other.limits.work.done)
+    if found.best is not None and found.cost is not None and search.meets(found.best, found.cost):
+        values = objective_values(search.workload, search.arch, search.objective, found.cost)
+        search.known[values] = found.best
+        search.report(found.best, values[0], search.floors[0])
+
+
 def _is_last(search: Search) -> bool:
-    """Return whether regions bound less than structures: along windows."""
+    """Return whether regions bound less than structures: along windows, and where cycles enter."""
     has_window = any(term.is_window for term in search.problem.terms)
-    return has_window and not search.rules
+    is_linear = measure_of(search.objective, search.workload, search.arch).is_linear
+    return (has_window or not is_linear) and not search.rules
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
@@ -217,7 +260,7 @@ def _best_known(search: Search, divided: Divided) -> Known | None:
     climber, regions = search.climber, search.regions
     drawn = search.annealers[False].best if False in search.annealers else None
     mappings = [divided.result.best, regions and regions.best, climber and climber.best and climber.best[0]]
-    mappings += [drawn[0]] if drawn else []
+    mappings += [*([drawn[0]] if drawn else []), *search.known.values()]
     scored = [
         (score.value, number, mapping)
         for number, mapping in enumerate(mappings)
@@ -355,25 +398,20 @@ def _walked(search: Search, size: SpaceSize | None) -> AnySizeAnswer | None:
 
 
 def _annealed(search: Search, divided: Divided) -> tuple[Mapping, ...]:
-    """Return the dividing mappings, or a better one of any size that is near; where there is none, walk until one
-    is found or a limit is reached."""
-    annealer = search.annealer(divide=False)
-    best, value = divided.result.best, divided.result.value
+    """Return the best mapping that is known, or a better one that is near; where there is none, walk until one is found
+    or a limit is reached. () where there is none then."""
+    annealer, best = search.annealer(divide=False), _best_known(search, divided)
     if annealer is None:
-        return divided.mappings
-    if best is not None and value is not None:
-        assert divided.result.cost is not None
-        score = exact_score(search.workload, search.arch, search.objective, best)
-        if score is None:
-            return divided.mappings
-        annealer.know(best, score.value)
+        return () if best is None else (best[0],)
+    if best is not None:
+        annealer.know(*best)
     floor = search.floors[0]
 
     def report(mapping: Mapping, value: Fraction) -> None:
         search.report(mapping, value, floor)
 
     anneal_mappings(annealer, search.limits, search.limits.work, report, until_found=best is None)
-    return divided.mappings if annealer.best is None else (annealer.best[0],)
+    return () if annealer.best is None else (annealer.best[0],)
 
 
 def _regions(search: Search, divided: Divided) -> AnySizeAnswer:
