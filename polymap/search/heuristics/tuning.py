@@ -67,9 +67,9 @@ class Tuning:
     """How far that is."""
     most_excess: float = 3.0
     """How far beyond capacities a change may be that another one may mend."""
-    overfull_drawn: int = 120
+    overfull_drawn: int = 300
     """Of these, how many are scored."""
-    overfull_mended: int = 6
+    overfull_mended: int = 14
     """And how many are changed once more, all ways."""
     starts: int = 3
     """Trees of a chain that runs begin with."""
