@@ -67,7 +67,7 @@ class TreeClimber:
         self._begun_chains: set[Chain] = set()
         self._starts: dict[Counts, list[Found]] = {}  # trees of chains where descents will begin, by sibling counts
         self._ends: list[_End] = []
-        self._runs = self._turns = 0
+        self._runs = self._turns = self._last = 0
         self._now: Found | None = None
         self._kinds: list[int] = []  # of changes of it that were not looked at
         self._left: list[Nodes] = []  # of the last kind, those that were not looked at
@@ -103,6 +103,8 @@ class TreeClimber:
             self._starts[tuple(map(tuple, new.counts))] = self._best_of(trees)
         if self._now is None:
             self._begin(best, value)
+        elif self._scores.scored > self._last and self._now[0] > (0.0, float(value) * (1 + self._tuning.far_begun)):
+            self._now = None
         elif self._left:
             self._look_at(self._left.pop(), self._now, value)
         elif self._kinds:
@@ -115,17 +117,17 @@ class TreeClimber:
 
     def _begin(self, best: Mapping, value: Fraction) -> None:
         """Go to where a descent begins: a tree of a chain, a change of where an earlier one ended, or another start."""
+        self._turns += 1
+        self._last = self._scores.scored + self._tuning.trees_far
         pending = [(found, counts) for counts, starts in self._starts.items() for found in starts]
-        if pending:
+        limit = float(value) * (1 + self._tuning.far)
+        ends = [one for one in self._ends if one.near and one.found[0] <= (0.0, limit)]
+        if self._turns > 1 and pending and (self._turns % 2 or not ends):
             found, counts = min(pending, key=lambda one: one[0][0])
             self._starts[counts].remove(found)
             self._tried.clear()
             self._go_to(found)
-            return
-        limit = float(value) * (1 + self._tuning.far)
-        ends = [one for one in self._ends if one.near and one.found[0] <= (0.0, limit)]
-        self._turns += 1
-        if ends and self._turns % self._tuning.turns:
+        elif ends and self._turns % self._tuning.turns:
             end = min(ends, key=lambda one: one.found[0][1] * (1 + one.turns * self._tuning.rise_per_turn))
             end.turns += 1
             self._go_to(end.near.pop(0))

@@ -61,11 +61,15 @@ class Tuning:
     """Every so many of these a descent begins elsewhere."""
     far: float = 0.02
     """Ends so far above the best value are not gone on from."""
+    trees_far: int = 400
+    """Trees after which a descent is given up where it is still far above the best value."""
+    far_begun: float = 0.05
+    """How far that is."""
     most_excess: float = 3.0
     """How far beyond capacities a change may be that another one may mend."""
-    overfull_drawn: int = 120
+    overfull_drawn: int = 300
     """Of these, how many are scored."""
-    overfull_mended: int = 6
+    overfull_mended: int = 14
     """And how many are changed once more, all ways."""
     starts: int = 3
     """Trees of a chain that runs begin with."""
