@@ -70,6 +70,7 @@ def search(
         bound_structures,
         climb_to_the_end,
         enumerate_few_trees,
+        meet_rules,
         read_question,
         refine_structures,
         refuse_clashing_words,
@@ -90,6 +91,7 @@ def search(
             enumerate_few_trees,  # tiles of any size: all trees of a small space
             search_order,  # of an order: the best by its first part, by the next among these, ...
             search_front,  # of a front: the best of each part, then between the points that are known
+            meet_rules,  # under rules that no dividing mapping meets: one that does
             refine_structures,  # else: what they prove structure by structure
             anneal_near_mappings,  # under rules: near the dividing answer
             bound_products,  # else, without windows: geometric programs over whole counts and tiles

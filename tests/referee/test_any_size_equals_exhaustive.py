@@ -18,6 +18,11 @@ from tests.search_tally import Tally
 SAMPLE = 5  # problems per batch
 
 
+def batches(quick: int, count: int) -> list[Any]:
+    """Return the numbers of batches, of which the first ones are tests and the others belong to `make soak`."""
+    return [pytest.param(n, marks=pytest.mark.soak if n >= quick else pytest.mark.slow) for n in range(count)]
+
+
 def tally_of(first: int, count: int) -> Tally:
     tally = Tally()
     for seed in range(first, first + count):
@@ -25,8 +30,7 @@ def tally_of(first: int, count: int) -> Tally:
     return tally
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.parametrize("batch", batches(4, 20))
 def test_no_answer_and_no_bound_is_wrong(batch: int) -> None:
     tally = tally_of(batch * SAMPLE, SAMPLE)
     assert tally.wrong == []
@@ -34,8 +38,7 @@ def test_no_answer_and_no_bound_is_wrong(batch: int) -> None:
     assert tally.outcomes["structures bounded"] > SAMPLE
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", batches(1, 20))
 def test_fronts_of_small_spaces_are_whole(batch: int) -> None:
     """Where the search may walk all trees it finds every point, under constraints too."""
     seed = checked = 0

@@ -20,7 +20,10 @@ from polymap.costmodel.closed_form.carries import (
     none_starts as none_starts,
     none_stops as none_stops,
 )
-from polymap.costmodel.closed_form.counts import count_closed_form as count_closed_form
+from polymap.costmodel.closed_form.counts import (
+    count_closed_form as count_closed_form,
+    rows_of_tensor as rows_of_tensor,
+)
 from polymap.costmodel.closed_form.digits import (
     NOTHING as NOTHING,
     Chain as Chain,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
-from polymap.costmodel.closed_form.accounting import Busiest, Row
+from polymap.costmodel.closed_form.accounting import Busiest, Row, rows_of
 from polymap.costmodel.closed_form.busiest import busiest_of_levels
 from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividing
-from polymap.costmodel.closed_form.groups import DimKind, WorkloadModel, workload_model
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel, workload_model
 from polymap.costmodel.closed_form.nest import TEMPORAL, LoopNestView, MachineModel, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.counts import Counts, LevelUse, Traffic
@@ -72,6 +73,20 @@ def count_closed_form(
     except BudgetError:
         return None
     return counts_of(model, machine, rows, busy, steps)
+
+
+def rows_of_tensor(
+    model: WorkloadModel, machine: MachineModel, nest: LoopNestView, tensor: TensorModel
+) -> list[Row[int]] | None:
+    """Return the rows of one tensor, outermost first, as `count_closed_form` counts them; None where it does not."""
+    nodes = nest.holders[tensor.index]
+    try:
+        if all(nest.even) and not _shares_elements(model, nest):
+            alone = replace(model, tensors=(tensor,))
+            return count_dividing(INTEGERS, alone, machine, nest.loops, [nodes])[0]
+        return list(rows_of(Counter(model, machine, nest), tensor, nodes, 0))
+    except BudgetError:
+        return None
 
 
 def _shares_elements(model: WorkloadModel, nest: LoopNestView) -> bool:

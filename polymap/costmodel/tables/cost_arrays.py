@@ -115,25 +115,6 @@ def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapp
     return figures.arrays(first)
 
 
-class TileTables:
-    """Tables of tiles for the nodes of one tree, counted as far as arrays reach: for searches, which can do without the
-    rows that would have to be counted one by one. Raises MappingError where the tree is no program."""
-
-    def __init__(self, workload: Workload, arch: Architecture, tree: Mapping) -> None:
-        self._first = evaluate(workload, arch, tree)
-        placed = all(violation.kind != "placement" for violation in self._first.violations)
-        self._batch = batch_of(workload, arch, tree, placed=placed) if placed else None
-
-    def costs(self, table: NDArray[np.int64]) -> tuple[CostArrays, Booleans]:
-        """Return the costs of the rows [mappings, loops] and which of them were counted; the others are 0."""
-        counted: Booleans = np.zeros(len(table), dtype=np.bool_)
-        figures = _Figures.like(self._first, len(table))
-        if self._batch is not None:
-            counted[:] = True
-            counted[_by_arrays(self._batch, table, figures)] = False
-        return figures.arrays(self._first), counted
-
-
 def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDArray[np.int64]:
     """Fill in the rows that arrays count, and return the numbers of the others in order."""
     uneven: list[NDArray[np.int64]] = []

@@ -1,62 +1,79 @@
-"""Climbing over loop trees with tiles of any size: change a tree at random, then take the best of many tables of tiles.
+"""Climbing over loop trees with tiles of any size: from where a bound expects good ones, change by change.
 
-Runs begin in turn near the best mapping, with sibling counts that a bound names laid over the best mapping, and with
-these over a random tree. What it finds depends on how many rounds it may take, not on the clock.
+Descents begin with the trees of each chain that a bound names, once. A descent takes the first change that makes its
+tree better, else two at once, the first of which overfills a level, and ends where there are none. Later ones begin at
+changes of such ends that are little worse, and in turn at the best mapping, with sibling counts that a bound names laid
+over it, and with these over random trees. What is found depends on how many trees are scored, not on the clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
+from typing import Protocol
 
-import numpy as np
-
-from polymap.costmodel import evaluate
-from polymap.ir import Architecture, Mapping, PolymapError, Workload
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, Mapping
+from polymap.search.heuristics.chain_trees import Chain, trees_of_chain
 from polymap.search.heuristics.genome import genome_space, random_genome, tree_of_genome
-from polymap.search.heuristics.tile_tables import TableSearch, Worth, loops_of, without_bandwidth
+from polymap.search.heuristics.neighbours import KINDS, Neighbours
 from polymap.search.heuristics.tree_edits import Counts, Nodes, TreeEdits
+from polymap.search.heuristics.tree_scores import TreeScores, Worth
 from polymap.search.heuristics.tuning import TUNING, Tuning
-from polymap.search.objective import Scored, exact_score, objective_value
-from polymap.search.problem import AtMost, FanoutClass, Goal, Objective
+from polymap.search.objective import distance_from_rules, exact_score, refusals
+from polymap.search.problem import Objective, Problem
 
 Found = tuple[Worth, Nodes]
+
+
+class Hint(Protocol):
+    """Where a bound expects good mappings: sibling counts [class of fan-outs][dim], a relaxed chain (() for none)."""
+
+    @property
+    def counts(self) -> Counts: ...
+    @property
+    def chain(self) -> Chain: ...
+
+
+@dataclass(slots=True)
+class _End:
+    """Where a descent ended, the changes of it that are little worse, and how many of these were gone on from."""
+
+    found: Found
+    near: list[Found]
+    turns: int = 0
 
 
 class TreeClimber:
     """A walk over trees that can be ended and taken up again after any round.
 
-    best: the best legal mapping so far with its value. structures: sibling counts [class of fan-outs][dim] worth a
-    run, the most promising first. limits: what mappings must keep.
+    best: the best legal mapping so far that meets the problem's rules, with its value. hints: where descents begin, the
+    most promising first. arch: the machine as the user wrote it, without what rules narrow.
     """
 
     def __init__(
-        self,
-        workload: Workload,
-        arch: Architecture,
-        objective: Objective,
-        classes: Sequence[FanoutClass],
-        limits: Sequence[AtMost] = (),
-        *,
-        seed: int = 0,
-        tuning: Tuning = TUNING,
+        self, problem: Problem, arch: Architecture, objective: Objective, *, seed: int = 0, tuning: Tuning = TUNING
     ) -> None:
-        self._workload, self._arch, self._objective, self._tuning = workload, arch, objective, tuning
-        self._rng, self._numbers = Random(seed), np.random.default_rng(seed)
-        self._edits = TreeEdits(workload, arch, classes, self._rng)
-        self._limits = limits
-        is_timed = any(_is_timed(arch, one) for one in (objective, *(limit.objective for limit in limits)))
-        self._counted = arch if is_timed else without_bandwidth(arch)
-        self._tables = TableSearch(workload, self._counted, objective, tuning, tuple(limits))
-        self._genomes = genome_space(workload, arch, divide=False)
+        self._problem, self._arch, self._objective, self._tuning = problem, arch, objective, tuning
+        self._rng = Random(seed)
+        self._edits = TreeEdits(problem)
+        self._neighbours = Neighbours(self._edits)
+        self._scores = TreeScores(problem, objective, self._edits, self._broken)
+        self._genomes = genome_space(problem.workload, problem.arch, divide=False)
         self.best: tuple[Mapping, Fraction] | None = None
-        self.structures: Sequence[Counts] = ()
-        self._tried: set[Mapping] = set()
-        self._runs = self._round = self._idle = 0
+        self.hints: Sequence[Hint] = ()
+        self._begun_chains: set[Chain] = set()
+        self._starts: dict[Counts, list[Found]] = {}  # trees of chains where descents will begin, by sibling counts
+        self._ends: list[_End] = []
+        self._runs = self._turns = self._last = 0
         self._now: Found | None = None
-        self._rise = 0.0
-        self._keeps_siblings = False
+        self._kinds: list[int] = []  # of changes of it that were not looked at
+        self._left: list[Nodes] = []  # of the last kind, those that were not looked at
+        self._over: list[Nodes] = []  # changes of it that overfill a level
+        self._seen: list[Found] = []  # changes of it that are little worse
+        self._tried: set[Nodes] = set()  # since the last start
 
     def know(self, mapping: Mapping, value: Fraction) -> None:
         """Take a legal mapping with its value as the best, if it is."""
@@ -65,142 +82,135 @@ class TreeClimber:
 
     def walk(self, rounds: int, is_over: Callable[[], bool]) -> bool:
         """Take so many rounds from a mapping that is known, unless it is over before; return whether the best became
-        better."""
+        better. A round scores some hundred trees."""
         before = self.best
         for _ in range(rounds):
             if self.best is None or is_over():
                 break
-            self._step(*self.best)
+            last = self._scores.scored + self._tuning.trees_scored
+            looked = 0
+            while self._scores.scored < last and looked < self._tuning.trees_looked_at:
+                looked += 1
+                self._step(*self.best)
         return self.best is not before
 
     def _step(self, best: Mapping, value: Fraction) -> None:
-        tuning = self._tuning
-        if self._now is None or self._round >= tuning.run_length or self._idle >= tuning.idle_rounds:
-            self._now = self._begun(best, float(value))
-        worth, nodes = self._now
-        self._round += 1
-        self._idle += 1
-        rise = self._rise * (1 - self._round / tuning.run_length) ** 2
-        goal = worth[0], worth[1] * (1 + rise)
-        changed = self._changed(nodes, worth[0])
-        found = None if changed is None else self._near_goal(changed, goal)
-        if found is None:
-            return
-        if found[0] < (0.0, float(value)):
-            found = self._polished(found)
-            self._offer(found[1], value)
-        if found[0] < worth:
-            self._idle = 0
-        self._now = found
+        """Look at one change, or decide where to go on."""
+        new = next((hint for hint in self.hints if hint.chain and hint.chain not in self._begun_chains), None)
+        if new is not None:
+            self._begun_chains.add(new.chain)
+            trees = trees_of_chain(self._problem, new.counts, new.chain)
+            self._starts[tuple(map(tuple, new.counts))] = self._best_of(trees)
+        if self._now is None:
+            self._begin(best, value)
+        elif self._scores.scored > self._last and self._now[0] > (0.0, float(value) * (1 + self._tuning.far_begun)):
+            self._now = None
+        elif self._left:
+            self._look_at(self._left.pop(), self._now, value)
+        elif self._kinds:
+            self._left = self._neighbours.of_kind(self._now[1], self._kinds.pop())
+            self._rng.shuffle(self._left)
+        elif self._over:
+            self._left, self._over = self._mended(self._now), []
+        else:
+            self._end(self._now)
 
-    def _begun(self, best: Mapping, value: float) -> Found:
-        """Return where a run begins."""
+    def _begin(self, best: Mapping, value: Fraction) -> None:
+        """Go to where a descent begins: a tree of a chain, a change of where an earlier one ended, or another start."""
+        self._turns += 1
+        self._last = self._scores.scored + self._tuning.trees_far
+        pending = [(found, counts) for counts, starts in self._starts.items() for found in starts]
+        limit = float(value) * (1 + self._tuning.far)
+        ends = [one for one in self._ends if one.near and one.found[0] <= (0.0, limit)]
+        if self._turns > 1 and pending and (self._turns % 2 or not ends):
+            found, counts = min(pending, key=lambda one: one[0][0])
+            self._starts[counts].remove(found)
+            self._tried.clear()
+            self._go_to(found)
+        elif ends and self._turns % self._tuning.turns:
+            end = min(ends, key=lambda one: one.found[0][1] * (1 + one.turns * self._tuning.rise_per_turn))
+            end.turns += 1
+            self._go_to(end.near.pop(0))
+        else:
+            self._tried.clear()
+            self._now = None
+            found = self._start(self._edits.nodes_of(best))
+            if found is not None:
+                self._go_to(found)
+
+    def _go_to(self, found: Found) -> None:
+        self._now, self._over, self._seen = found, [], []
+        self._left = []
+        self._kinds = self._rng.sample(range(KINDS), KINDS)
+
+    def _look_at(self, nodes: Nodes, now: Found, value: Fraction) -> None:
+        """Go to a tree if it is better than the one that the run is at, or remember it for later."""
+        if nodes in self._tried:
+            return
+        self._tried.add(nodes)
+        excess = self._scores.excess(nodes)
+        if excess > now[0][0]:
+            if excess <= self._tuning.most_excess:
+                self._over.append(nodes)
+            return
+        worth = self._scores.worth(nodes)
+        if worth is None:
+            return
+        if worth < now[0]:
+            if worth < (0.0, float(value)):
+                self._offer(nodes, value)
+            self._go_to((worth, nodes))
+        elif not worth[0] and worth[1] <= now[0][1] * (1 + self._tuning.rise):
+            self._seen.append((worth, nodes))
+
+    def _mended(self, now: Found) -> list[Nodes]:
+        """Return changes of changes that are better but for overfull levels: those that fit."""
+        drawn = self._rng.sample(self._over, min(len(self._over), self._tuning.overfull_drawn))
+        scored = [(worth[1], nodes) for nodes in drawn if (worth := self._scores.worth(nodes)) is not None]
+        better = sorted((one for one in scored if one[0] < now[0][1]), key=lambda one: one[0])
+        found: dict[Nodes, None] = {}
+        for _, nodes in better[: self._tuning.overfull_mended]:
+            for one in self._neighbours.of(nodes):
+                if one not in self._tried and self._scores.excess(one) <= now[0][0]:
+                    found[one] = None
+        return list(found)
+
+    def _end(self, now: Found) -> None:
+        """Note where a descent ended: no change is better."""
+        self._now = None
+        if not now[0][0] and all(one.found != now for one in self._ends):
+            near = sorted(self._seen, key=lambda found: found[0])[: self._tuning.most_near]
+            self._ends = sorted([*self._ends, _End(now, near)], key=lambda one: one.found[0])[: self._tuning.ends]
+
+    def _start(self, best: Nodes) -> Found | None:
+        """Return where a descent begins that no chain names."""
         kind, self._runs = self._runs % 3, self._runs + 1
-        self._round = self._idle = 0
-        self._tried.clear()
-        self._rise, self._keeps_siblings = self._tuning.near_rise, False
-        near = (0.0, value), self._edits.nodes_of(best)
-        if not kind or not self.structures:
-            return near
-        counts = self.structures[self._runs // 3 % len(self.structures)]
-        starts = [near[1]] if kind == 1 else [self._random_nodes() for _ in range(self._tuning.genomes_drawn)]
-        spread = [self._edits.with_siblings(one, counts) for one in starts]
-        scored = [(self._worth(one), place) for place, one in enumerate(spread) if one is not None]
-        fair = [(worth, place) for worth, place in scored if worth is not None]
-        start = spread[min(fair)[1]] if fair else None
-        found = None if start is None else self._tiled(start, 1, 1)
-        if found is None:
-            return near
-        self._rise, self._keeps_siblings = self._tuning.structure_rise, True
-        return found
+        trees = [best]
+        if kind and self.hints:
+            hint = self.hints[self._runs // 3 % len(self.hints)]
+            bases = [best] if kind == 1 else [self._random_nodes() for _ in range(self._tuning.genomes_drawn)]
+            trees = [one for base in bases if (one := self._edits.with_siblings(base, hint.counts)) is not None]
+        return next(iter(self._best_of(trees)), None)
+
+    def _best_of(self, trees: Sequence[Nodes]) -> list[Found]:
+        """Return a few trees, best first."""
+        tidied = list(dict.fromkeys(map(self._edits.tidied, trees)))
+        scored = [(worth, place) for place, one in enumerate(tidied) if (worth := self._scores.worth(one)) is not None]
+        return [(worth, tidied[place]) for worth, place in sorted(scored)[: self._tuning.starts]]
 
     def _random_nodes(self) -> Nodes:
         return self._edits.nodes_of(tree_of_genome(self._genomes, random_genome(self._genomes, self._rng)))
 
-    def _worth(self, nodes: Nodes) -> Worth | None:
-        """Return what a tree is worth as it is; None where it is not counted."""
-        score = exact_score(self._workload, self._counted, self._objective, self._edits.mapping_of(nodes))
-        return None if score is None else (float(score.excess + self._beyond_limits(score)), float(score.value))
-
-    def _beyond_limits(self, score: Scored) -> Fraction:
-        """Return how far a mapping is beyond the limits, relative, summed."""
-        found = Fraction(0)
-        for limit in self._limits:
-            value = objective_value(self._workload, self._arch, limit.objective, score.cost)
-            found += max(Fraction(0), (value - limit.most) / (limit.most or 1))
-        return found
-
-    def _changed(self, nodes: Nodes, excess: float) -> Nodes | None:
-        """Return the best of some changed trees that were not tried in this run; None where there is none."""
-        drawn: list[tuple[Worth, int, Nodes]] = []
-        for number in range(self._tuning.trees_drawn):
-            changed = nodes
-            for _ in range(self._rng.choice((1, 1, 2, 2, 3) if number else (0, 1, 1, 1, 2))):
-                changed = self._edits.edited(changed, keeps_siblings=self._keeps_siblings) or changed
-            if not number and self._rng.random() < self._tuning.plain_share:
-                return changed
-            tree = self._edits.mapping_of(changed)
-            if tree in self._tried:
-                continue
-            self._tried.add(tree)
-            worth = self._worth(changed)
-            if worth is not None:
-                drawn.append(((max(0.0, worth[0] - excess), worth[1]), number, changed))
-        return min(drawn)[2] if drawn else None
-
-    def _near_goal(self, nodes: Nodes, goal: Worth) -> Found | None:
-        """Return the tree with better tiles, where it is worth the goal after at most three tables."""
-        found = self._tiled(nodes, 0, 1)
-        for _ in range(2):
-            if found is None or found[0] <= goal:
-                return found
-            (excess, value), nodes = found
-            if excess > goal[0] + 0.5 or (excess <= goal[0] and value > goal[1] * self._tuning.far_ratio):
-                return None
-            better = self._tiled(nodes, 1, 1)
-            if better is None or better[0] >= found[0]:
-                return None
-            found = better
-        return found if found is not None and found[0] <= goal else None
-
-    def _polished(self, found: Found) -> Found:
-        """Return the tree after tables that make it better, until two in a row do not."""
-        failed = 0
-        while failed < 2:
-            better = self._tiled(found[1], 2, 2)
-            if better is not None and better[0] < found[0]:
-                found = better
-            else:
-                failed += 1
-        return found
-
-    def _tiled(self, nodes: Nodes, size: int, rounds: int) -> Found | None:
-        """Return the tree with the best tiles of some tables of the size with this number."""
-        tuning = self._tuning
-        least, most, wanted = tuning.loops_added
-        nodes = self._edits.tidied(nodes)
-        added = max(least, min(most, wanted - loops_of(nodes)))
-        wide = self._edits.widened(nodes, added, tuning.spatial_chance)
-        try:
-            found = self._tables.best_near(wide, tuning.rows_scored[size], rounds, self._numbers)
-        except PolymapError:
-            return None
-        return None if found is None else (found[0], self._edits.tidied(found[1]))
+    def _broken(self, mapping: Mapping, cost: Cost) -> float:
+        """Return how far a mapping is from meeting the rules."""
+        question = self._problem.workload, self._arch, self._problem.rules
+        return float(distance_from_rules(*question, mapping, cost))
 
     def _offer(self, nodes: Nodes, value: Fraction) -> None:
-        """Keep a tree as the best mapping if it is, exactly."""
-        mapping = self._edits.mapping_of(nodes)
-        score = exact_score(self._workload, self._arch, self._objective, mapping)
-        if score is None or score.excess or score.value >= value or self._beyond_limits(score):
+        """Keep a tree as the best mapping if it is, exactly, and an answer."""
+        workload, mapping = self._problem.workload, self._edits.mapping_of(nodes)
+        score = exact_score(workload, self._problem.arch, self._objective, mapping)
+        if score is None or score.excess or score.value >= value:
             return
-        if evaluate(self._workload, self._arch, mapping).legal:
+        if not refusals(workload, self._arch, self._problem.rules, mapping, evaluate(workload, self._arch, mapping)):
             self.best = mapping, score.value
-
-
-def _is_timed(arch: Architecture, objective: Objective) -> bool:
-    """Return whether cycles enter the objective."""
-    leaks = any(level.leak_pj_per_cycle for level in arch.levels)
-    return leaks or any(
-        one.goal is Goal.WEIGHTED or (one.goal.powers is not None and one.goal.powers.cycles > 0)
-        for one in objective.singles
-    )

@@ -25,12 +25,12 @@ from polymap.search.heuristics.genome import (
     tree_of_genome,
 )
 from polymap.search.heuristics.tuning import TUNING, Tuning
-from polymap.search.objective import Measure, exact_score, refusals
+from polymap.search.objective import Measure, distance_from_rules, exact_score
 from polymap.search.problem import Goal, Objective, Rules, narrowed
 from polymap.search.resources import Limits, Stop, Work
 
 Worth = tuple[Fraction, Fraction]  # how far it is from a legal mapping that meets the rules; its value
-BrokenRules = Callable[[Mapping, Cost], int]
+BrokenRules = Callable[[Mapping, Cost], Fraction]
 
 
 def can_be_annealed(workload: Workload, objective: Objective) -> bool:
@@ -47,19 +47,14 @@ def annealer_of(
     single = objective.singles[0]
     if not can_be_annealed(workload, single):
         return None
-    breaks = partial(_rules_broken, workload, arch, rules)
+    breaks = partial(distance_from_rules, workload, arch, rules)
     return Annealer(workload, narrowed(workload, arch, rules), single, breaks, divide=divide, seed=seed)
-
-
-def _rules_broken(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapping, cost: Cost) -> int:
-    """Return how many of the rules a mapping breaks."""
-    return len(refusals(workload, arch, rules, mapping, cost)) if rules else 0
 
 
 class Annealer:
     """A walk over mappings that can be ended and taken up again after any number of them.
 
-    best: the best legal mapping met with its value. breaks: how many rules a mapping breaks.
+    best: the best legal mapping met with its value. breaks: how far a mapping is from meeting rules.
     """
 
     def __init__(

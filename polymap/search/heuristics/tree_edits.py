@@ -1,29 +1,15 @@
-"""Random changes of a loop tree: storage nodes, loops and spatial loops elsewhere, and loops of one iteration.
+"""Loop trees as rows of nodes: tidied, as mappings, with given siblings, and where nodes may stand.
 
 A tree is a row of nodes, one tensor per storage node, nothing at the outermost level (which holds everything anyway).
-Loops of one iteration cost nothing; they are where tables of tiles may put iterations (`near_tiles`), so that moving a
-loop, splitting one and changing its place among storage nodes are all changes of tiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
-from random import Random
 
-from polymap.ir import (
-    Architecture,
-    Compute,
-    Fanout,
-    Mapping,
-    MappingNode,
-    MemoryLevel,
-    Spatial,
-    Storage,
-    Temporal,
-    Workload,
-)
-from polymap.search.problem import FanoutClass
+from polymap.ir import Compute, Fanout, Mapping, MappingNode, MemoryLevel, Spatial, Storage, Temporal
+from polymap.search.problem import Problem
 
 TreeNode = Temporal | Spatial | Storage
 Nodes = tuple[TreeNode, ...]
@@ -31,15 +17,18 @@ Counts = Sequence[Sequence[int]]  # siblings [class of fan-outs][dim]
 
 
 class TreeEdits:
-    """Changes of the trees of one workload (of one statement) on one machine, drawn by `rng`."""
+    """What trees of one problem (of one statement) look like, and where their nodes may stand.
 
-    def __init__(self, workload: Workload, arch: Architecture, classes: Sequence[FanoutClass], rng: Random) -> None:
-        self._workload, self._arch, self._classes, self._rng = workload, arch, classes, rng
-        self.extents = workload.extents()
-        self.dims = tuple(dim for dim in workload.statements[0].dims if self.extents[dim] > 1)
-        self._levels = {level.name: number for number, level in enumerate(arch.levels)}
-        self._fanouts = {fanout.name: fanout for fanout in arch.fanouts}
-        self._places = _fanout_places(arch)
+    dims: those of more than one index. fanouts: of the machine, as rules leave it.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._workload, self._arch, self._classes = problem.workload, problem.arch, problem.classes
+        self.extents = problem.workload.extents()
+        self.dims = tuple(dim for dim in problem.workload.statements[0].dims if self.extents[dim] > 1)
+        self.fanouts = problem.arch.fanouts
+        self._levels = {level.name: number for number, level in enumerate(problem.arch.levels)}
+        self._below = _first_levels_below(problem)
 
     def nodes_of(self, mapping: Mapping) -> Nodes:
         """Return the nodes of a mapping without loops of one iteration."""
@@ -52,19 +41,27 @@ class TreeEdits:
         return self.tidied(found)
 
     def tidied(self, nodes: Sequence[TreeNode]) -> Nodes:
-        """Return the tree without loops of one iteration, neighbouring loops over one dim joined."""
+        """Return the tree without loops of one iteration, neighbouring loops over one dim joined, neighbouring storage
+        nodes in the order of levels, every dim down to tiles of 1."""
         found: list[TreeNode] = []
         now = dict(self.extents)
         for node in nodes:
+            above = found[-1] if found else None
             if isinstance(node, Storage):
-                found.append(node)
+                place = len(found)
+                while place and isinstance(above, Storage) and self._rank(above) > self._rank(node):
+                    place -= 1
+                    above = found[place - 1] if place else None
+                found.insert(place, node)
             elif node.tile < now[node.dim]:
                 now[node.dim] = node.tile
-                above = found[-1] if found else None
                 if isinstance(node, Temporal) and isinstance(above, Temporal) and above.dim == node.dim:
                     found.pop()
                 found.append(node)
-        return tuple(found)
+        return (*found, *(Temporal(dim, 1) for dim in self.dims if now[dim] > 1))
+
+    def _rank(self, node: Storage) -> tuple[int, str]:
+        return self._levels[node.level], node.tensors[0]
 
     def mapping_of(self, nodes: Sequence[TreeNode]) -> Mapping:
         """Return the tidied tree as a mapping, storage nodes of one level joined."""
@@ -77,30 +74,6 @@ class TreeEdits:
                 found.append(node)
         return Mapping((*found, Compute(self._workload.statements[0].name)))
 
-    def widened(self, nodes: Sequence[TreeNode], loops: int, chance: float) -> Nodes:
-        """Return the tree with so many temporal loops of one iteration more, and each spatial loop that could be there
-        with that chance; every dim ends with a loop."""
-        rng, found = self._rng, list(self.tidied(nodes))
-        for fanout in self._arch.fanouts:
-            taken = {node.dim for node in found if isinstance(node, Spatial) and node.fanout == fanout.name}
-            for dim in self.dims:
-                if dim not in taken and fanout.may_spread(dim) and rng.random() < chance:
-                    place = self._spatial_place(found, fanout)
-                    found.insert(place, Spatial(dim, self._tiles_at(found, place)[dim], fanout.name))
-        for _ in range(loops if self.dims else 0):
-            place, dim = rng.randint(0, len(found)), rng.choice(self.dims)
-            found.insert(place, Temporal(dim, self._tiles_at(found, place)[dim]))
-        ended = {node.dim for node in found if not isinstance(node, Storage) and node.tile == 1}
-        return (*found, *(Temporal(dim, 1) for dim in self.dims if dim not in ended))
-
-    def edited(self, nodes: Sequence[TreeNode], *, keeps_siblings: bool) -> Nodes | None:
-        """Return the tree after one random change; None where the one drawn cannot be."""
-        changes = [self._move_storage] * 3 + [self._hold, self._drop, self._move_group, self._move_loop]
-        if not keeps_siblings:
-            changes += [self._respread] * 3
-        found = self._rng.choice(changes)(list(nodes))
-        return None if found is None else self._with_falling_tiles(found)
-
     def with_siblings(self, nodes: Sequence[TreeNode], counts: Counts) -> Nodes | None:
         """Return the tree with these sibling counts; None where the fan-outs cannot have them."""
         found: list[TreeNode] = [node for node in nodes if not isinstance(node, Spatial)]
@@ -111,10 +84,10 @@ class TreeEdits:
             if shares is None:
                 return None
             for fanout, share in zip(fanouts, shares, strict=True):
-                found = self._with_spatial(found, fanout, share)
-        return self._with_falling_tiles(found)
+                found = list(next(self.with_share(found, fanout, share)))
+        return self.with_falling_tiles(found)
 
-    def _with_falling_tiles(self, nodes: Sequence[TreeNode]) -> Nodes:
+    def with_falling_tiles(self, nodes: Sequence[TreeNode]) -> Nodes:
         """Return the nodes with no tile above the one outside it."""
         found: list[TreeNode] = []
         now = dict(self.extents)
@@ -125,117 +98,75 @@ class TreeEdits:
             found.append(node)
         return tuple(found)
 
-    def _tiles_at(self, nodes: Sequence[TreeNode], place: int) -> dict[str, int]:
+    def tiles_at(self, nodes: Sequence[TreeNode], place: int) -> dict[str, int]:
+        """Return the tiles at a place in the row."""
         now = dict(self.extents)
         now.update((node.dim, node.tile) for node in nodes[:place] if not isinstance(node, Storage))
         return now
 
-    def _with_spatial(self, nodes: list[TreeNode], fanout: Fanout, share: dict[str, int]) -> list[TreeNode]:
-        """Return the tree with spatial loops of so many iterations; tiles outside them stay."""
-        place = self._spatial_place(nodes, fanout)
-        now = self._tiles_at(nodes, place)
-        added = [Spatial(dim, -(-now[dim] // many), fanout.name) for dim, many in share.items()]
-        return [*self._with_falling_tiles([*nodes[:place], *added, *nodes[place:]])]
+    def share_of(self, nodes: Sequence[TreeNode], fanout: Fanout) -> dict[str, int]:
+        """Return how many iterations side by side each dim has over a fan-out."""
+        found: dict[str, int] = {}
+        now = dict(self.extents)
+        for node in nodes:
+            if isinstance(node, Storage):
+                continue
+            if isinstance(node, Spatial) and node.fanout == fanout.name:
+                found[node.dim] = found.get(node.dim, 1) * -(-now[node.dim] // node.tile)
+            now[node.dim] = node.tile
+        return found
 
-    def _move_storage(self, nodes: list[TreeNode]) -> list[TreeNode] | None:
-        places = [place for place, node in enumerate(nodes) if isinstance(node, Storage)]
-        if not places:
-            return None
-        node = nodes.pop(self._rng.choice(places))
-        return self._with_storage(nodes, node) if isinstance(node, Storage) else None
+    def with_share(self, nodes: Sequence[TreeNode], fanout: Fanout, share: dict[str, int]) -> Iterator[Nodes]:
+        """Yield the tree with so many siblings over a fan-out instead of its own: where those stood, right above the
+        levels below, and outermost. Tiles outside stay."""
+        own = [p for p, n in enumerate(nodes) if isinstance(n, Spatial) and n.fanout == fanout.name]
+        rest = [n for n in nodes if not (isinstance(n, Spatial) and n.fanout == fanout.name)]
+        last = self._last_place(rest, fanout.name)
+        for place in dict.fromkeys((*(min(p, last) for p in own[:1]), last, 0)):
+            now = self.tiles_at(rest, place)
+            added = [Spatial(dim, -(-now[dim] // many), fanout.name) for dim, many in share.items()]
+            yield self.with_falling_tiles([*rest[:place], *added, *rest[place:]])
 
-    def _hold(self, nodes: list[TreeNode]) -> list[TreeNode] | None:
+    def _last_place(self, nodes: Sequence[TreeNode], fanout: str) -> int:
+        """Return the innermost place of loops over a fan-out: above all nodes of the levels below it."""
+        below = self._below[fanout]
+        inside = (p for p, n in enumerate(nodes) if isinstance(n, Storage) and self._levels[n.level] >= below)
+        return min(inside, default=len(nodes))
+
+    def loop_places(self, nodes: Sequence[TreeNode], loop: Temporal | Spatial) -> range:
+        """Return the places where a loop may be put in."""
+        last = len(nodes) if isinstance(loop, Temporal) else self._last_place(nodes, loop.fanout)
+        return range(last + 1)
+
+    def storage_places(self, nodes: Sequence[TreeNode], node: Storage) -> range:
+        """Return the places where a storage node may be put in: below the loops over fan-outs above its level, in the
+        order of levels among the nodes of its tensor."""
+        level, low, high = self._levels[node.level], 0, len(nodes)
+        for place, other in enumerate(nodes):
+            if isinstance(other, Spatial):
+                if self._below[other.fanout] <= level:
+                    low = place + 1
+            elif isinstance(other, Storage) and other.tensors == node.tensors:
+                if self._levels[other.level] > level:
+                    high = min(high, place)
+                else:
+                    low = place + 1
+        return range(low, high + 1)
+
+    def not_held(self, nodes: Sequence[TreeNode]) -> list[Storage]:
+        """Return the storage nodes that a tree might have and has not."""
         held = {(node.level, node.tensors[0]) for node in nodes if isinstance(node, Storage)}
-        free = [
+        return [
             Storage(level.name, (tensor.name,))
             for level in self._arch.levels[1:]
             for tensor in self._workload.tensors
             if level.may_hold(tensor) and (level.name, tensor.name) not in held
         ]
-        return self._with_storage(nodes, self._rng.choice(free)) if free else None
 
-    def _drop(self, nodes: list[TreeNode]) -> list[TreeNode] | None:
-        free = [place for place, node in enumerate(nodes) if isinstance(node, Storage) and not self._is_required(node)]
-        if not free:
-            return None
-        nodes.pop(self._rng.choice(free))
-        return nodes
-
-    def _is_required(self, node: Storage) -> bool:
+    def is_required(self, node: Storage) -> bool:
+        """Return whether every mapping must have a storage node."""
         level = self._arch.levels[self._levels[node.level]]
         return level.requires(self._workload.tensor(node.tensors[0]))
-
-    def _with_storage(self, nodes: list[TreeNode], node: Storage) -> list[TreeNode] | None:
-        """Insert a storage node where its level may stand; None where it cannot."""
-        level, low, high = self._levels[node.level], 0, len(nodes)
-        for place, other in enumerate(nodes):
-            if isinstance(other, Storage) and other.tensors == node.tensors:
-                below = self._levels[other.level] > level
-            elif isinstance(other, Spatial):
-                below = self._places[other.fanout][0] > level
-            else:
-                continue
-            low, high = (low, min(high, place)) if below else (place + 1, high)
-        if low > high:
-            return None
-        nodes.insert(self._rng.randint(low, high), node)
-        return nodes
-
-    def _move_group(self, nodes: list[TreeNode]) -> list[TreeNode] | None:
-        """Move the spatial loops between two levels together."""
-        groups = sorted({self._places[node.fanout][0] for node in nodes if isinstance(node, Spatial)})
-        if not groups:
-            return None
-        group = self._rng.choice(groups)
-        moved = [node for node in nodes if isinstance(node, Spatial) and self._places[node.fanout][0] == group]
-        rest = [node for node in nodes if not (isinstance(node, Spatial) and self._places[node.fanout][0] == group)]
-        place = self._spatial_place(rest, self._fanouts[moved[0].fanout])
-        return [*rest[:place], *moved, *rest[place:]]
-
-    def _move_loop(self, nodes: list[TreeNode]) -> list[TreeNode] | None:
-        places = [place for place, node in enumerate(nodes) if isinstance(node, Temporal)]
-        if not places:
-            return None
-        node = nodes.pop(self._rng.choice(places))
-        nodes.insert(self._rng.randint(0, len(nodes)), node)
-        return nodes
-
-    def _respread(self, nodes: list[TreeNode]) -> list[TreeNode] | None:
-        """Lay some dims anew over one fan-out."""
-        if not self._arch.fanouts:
-            return None
-        rng, fanout = self._rng, self._rng.choice(self._arch.fanouts)
-        free = [dim for dim in self.dims if fanout.may_spread(dim)]
-        if not free:
-            return None
-        dims = rng.sample(free, min(len(free), rng.choice((1, 1, 2, 2, 3))))
-        room, share = fanout.size, dict[str, int]()
-        for number, dim in enumerate(dims):
-            most, extent = min(room, self.extents[dim]), self.extents[dim]
-            if most < 2:
-                break
-            last = number == len(dims) - 1 and rng.random() < 0.7
-            many = most if last else rng.randint(2, most)
-            share[dim] = -(-extent // -(-extent // many))
-            room //= share[dim]
-        rest = [node for node in nodes if not (isinstance(node, Spatial) and node.fanout == fanout.name)]
-        return self._with_spatial(rest, fanout, share)
-
-    def _spatial_place(self, nodes: Sequence[TreeNode], fanout: Fanout) -> int:
-        """Return where loops over a fan-out may stand: beside others between the same levels, else anywhere."""
-        here, low, high = self._places[fanout.name], 0, len(nodes)
-        group = [p for p, n in enumerate(nodes) if isinstance(n, Spatial) and self._places[n.fanout][0] == here[0]]
-        for place, node in enumerate(nodes):
-            if isinstance(node, Storage):
-                below = self._levels[node.level] >= here[0]
-            elif isinstance(node, Spatial):
-                below = self._places[node.fanout] > here
-            else:
-                continue
-            low, high = (low, min(high, place)) if below else (place + 1, high)
-        if group:
-            return min(max(low, group[0]), group[-1] + 1)
-        return self._rng.randint(low, max(low, high))
 
 
 def with_tile(node: Temporal | Spatial, tile: int) -> Temporal | Spatial:
@@ -243,15 +174,15 @@ def with_tile(node: Temporal | Spatial, tile: int) -> Temporal | Spatial:
     return Temporal(node.dim, tile) if isinstance(node, Temporal) else Spatial(node.dim, tile, node.fanout)
 
 
-def _fanout_places(arch: Architecture) -> dict[str, tuple[int, int]]:
-    """Return by name the first level below each fan-out, and its number."""
-    found: dict[str, tuple[int, int]] = {}
+def _first_levels_below(problem: Problem) -> dict[str, int]:
+    """Return by name the number of the first level below each fan-out."""
+    found: dict[str, int] = {}
     below = 0
-    for node in arch.nodes:
+    for node in problem.arch.nodes:
         if isinstance(node, MemoryLevel):
             below += 1
         elif isinstance(node, Fanout):
-            found[node.name] = below, len(found)
+            found[node.name] = below
     return found
 
 

@@ -50,32 +50,36 @@ class Tuning:
     """Extents above are not factored, so there is no annealing."""
 
     # Climbing over trees with tiles of any size: seconds of CPU until known optima are found (any_size.py).
-    run_length: int = 40
-    """Rounds of a run at most."""
-    idle_rounds: int = 10
-    """Rounds without a better tree after which a run ends."""
-    near_rise: float = 0.05
-    """Accepted rise of the value at the begin of a run near the best mapping; it falls to 0."""
-    structure_rise: float = 0.1
-    """The same of a run at given sibling counts."""
-    far_ratio: float = 1.15
-    """A tree that is so much above what is accepted is not looked at further."""
-    trees_drawn: int = 6
-    """Changed trees of which the best is looked at."""
-    plain_share: float = 0.3
-    """How often the first changed tree is taken as it is."""
+    trees_scored: int = 100
+    """Trees that a round scores."""
+    trees_looked_at: int = 2000
+    """And looks at, those among them that do not fit or were tried."""
+    rise: float = 0.03
+    """Changes that make a tree so much worse are gone on from."""
+    most_near: int = 12
+    """And how many of them."""
+    ends: int = 30
+    """Ends of descents that are remembered, the best ones."""
+    rise_per_turn: float = 0.0005
+    """How much worse an end counts with each change of it that was gone on from."""
+    turns: int = 12
+    """Every so many of these a descent begins elsewhere."""
+    far: float = 0.02
+    """Ends so far above the best value are not gone on from."""
+    trees_far: int = 400
+    """Trees after which a descent is given up where it is still far above the best value."""
+    far_begun: float = 0.05
+    """How far that is."""
+    most_excess: float = 3.0
+    """How far beyond capacities a change may be that another one may mend."""
+    overfull_drawn: int = 300
+    """Of these, how many are scored."""
+    overfull_mended: int = 14
+    """And how many are changed once more, all ways."""
+    starts: int = 3
+    """Trees of a chain that runs begin with."""
     genomes_drawn: int = 40
     """Random trees of which the best begins a run anywhere."""
-    loops_added: tuple[int, int, int] = (3, 12, 20)
-    """Loops of one iteration that a tree gets: at least, at most, and how many loops it should have then."""
-    spatial_chance: float = 0.6
-    """How often a spatial loop of one iteration is added, of those that could be."""
-    rows_per_dim: tuple[int, int, int] = (80, 30, 15)
-    """Other tiles of one dim: plain, of a window or over several fan-outs, both."""
-    pairs_drawn: tuple[int, int] = (8000, 3000)
-    """Changes of two dims drawn before it is looked whether they fit: to what does not fit, and to anything."""
-    rows_scored: tuple[int, int, int] = (600, 1000, 2500)
-    """Rows of a table: of a changed tree, of a good one, of the best."""
 
     # Baselines (baselines.py).
     patience: int = 60

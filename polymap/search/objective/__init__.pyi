@@ -18,5 +18,9 @@ from polymap.search.objective.measure import (
     objective_values as objective_values,
     part_values as part_values,
 )
-from polymap.search.objective.rule_checks import measure_under as measure_under, refusals as refusals
+from polymap.search.objective.rule_checks import (
+    distance_from_rules as distance_from_rules,
+    measure_under as measure_under,
+    refusals as refusals,
+)
 from polymap.search.objective.scores import Scored as Scored, exact_score as exact_score

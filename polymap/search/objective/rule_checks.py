@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from math import prod
 
 from polymap.costmodel import Cost
@@ -53,6 +54,28 @@ def refusals(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapp
     """
     broken = (rule for rule in rules if not _meets(workload, arch, rule, mapping, cost))
     return (*(violation.message for violation in cost.violations), *map(rule_text, broken))
+
+
+def distance_from_rules(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapping, cost: Cost) -> Fraction:
+    """Return how far a mapping is from meeting all rules (0: it does): limits and shares of use by how much of them is
+    missing, others by their number."""
+    found = Fraction(0)
+    for rule in rules:
+        if not _meets(workload, arch, rule, mapping, cost):
+            found += _distance(workload, arch, rule, cost)
+    return found
+
+
+def _distance(workload: Workload, arch: Architecture, rule: Rule, cost: Cost) -> Fraction:
+    """Return how far a mapping that breaks a rule is from it."""
+    match rule:
+        case AtMost(objective, most) if most:
+            return objective_value(workload, arch, objective, cost) / most - 1
+        case Utilization(least):
+            lanes = arch.compute.per_cycle * prod(fanout.size for fanout in arch.fanouts)
+            return least * cost.compute_cycles * lanes / cost.instances - 1
+        case _:
+            return Fraction(1)
 
 
 def _meets(workload: Workload, arch: Architecture, rule: Rule, mapping: Mapping, cost: Cost) -> bool:

@@ -31,7 +31,7 @@ def exact_score(workload: Workload, arch: Architecture, objective: Objective, ma
         check_mapping(workload, arch, mapping)
         if placement_violations(workload, arch, mapping):
             return None
-        counts = count_closed_form(workload, arch, mapping)
+        counts = count_closed_form(workload, arch, mapping, metered=True)
     except PolymapError:
         return None
     if counts is None:

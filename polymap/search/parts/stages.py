@@ -22,6 +22,7 @@ from polymap.search.run import (
     climb_to_the_end,
     counted_space,
     covers,
+    meet_rules,
     refine_structures,
 )
 
@@ -121,6 +122,7 @@ class KnownMappings:
             (
                 partial(begin_at, start),
                 bound_structures,
+                meet_rules,
                 refine_structures,
                 anneal_near_mappings,
                 bound_products,

@@ -14,6 +14,7 @@ from polymap.search.run.stages import (
     bound_structures as bound_structures,
     climb_to_the_end as climb_to_the_end,
     enumerate_few_trees as enumerate_few_trees,
+    meet_rules as meet_rules,
     read_question as read_question,
     refine_structures as refine_structures,
     refuse_clashing_words as refuse_clashing_words,

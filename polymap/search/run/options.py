@@ -83,6 +83,8 @@ class Tuning:
     """And for structures one by one, and mappings looked for there, where there are other bounds besides."""
     structures_share_under_rules: float = 0.8
     """The same where nothing but annealing comes after."""
+    share_to_meet_rules: float = 0.4
+    """To find one mapping under rules that no dividing one meets."""
     products_share: float = 0.7
     """Of what is left of the limit, for problems without windows before regions of tiles."""
     clashing_share: float = 0.2

@@ -18,8 +18,18 @@ from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
-from polymap.search.objective import exact_score, measure_of, measure_under
-from polymap.search.problem import AtMost, Goal, Objective, Rules, clashes, parse_objective, rules_from_document
+from polymap.search.objective import exact_score, measure_of, measure_under, objective_values
+from polymap.search.problem import (
+    AtMost,
+    Goal,
+    Objective,
+    Rule,
+    Rules,
+    Utilization,
+    clashes,
+    parse_objective,
+    rules_from_document,
+)
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -163,6 +173,55 @@ def _refined(search: Search, divided: Divided, stop: Stop) -> SearchResult | Non
     return search.closed((best[0],), (), counted_space(search.size, Count(evaluated=divided.outcome.nodes)))
 
 
+def meet_rules(search: Search) -> SearchResult | None:
+    """Look, under rules that no dividing mapping is known to meet, for one of any tiles that does: the best by what
+    they limit, then anything near them."""
+    assert search.divided is not None
+    if not search.rules or search.divided.result.best is not None or search.known:
+        return None
+    limited = [_limited_objective(search, rule) for rule in search.rules]
+    for objective in dict.fromkeys(one for one in limited if one is not None):
+        _try_best_by(search, objective)
+    annealer, floor = search.annealer(divide=False), search.floors[0]
+    if search.known or annealer is None or annealer.best is not None:
+        return None
+    stop = search.limits.until(min(1, search.limits.share() + TUNING.share_to_meet_rules))
+
+    def report(mapping: Mapping, value: Fraction) -> None:
+        search.report(mapping, value, floor)
+
+    anneal_mappings(annealer, stop, search.limits.work, report, until_found=True)
+    return None
+
+
+def _limited_objective(search: Search, rule: Rule) -> Objective | None:
+    """Return what has to be small for a mapping to meet a rule; None: that is no number."""
+    if isinstance(rule, AtMost):
+        return rule.objective
+    return parse_objective("latency", search.arch) if isinstance(rule, Utilization) else None
+
+
+def _try_best_by(search: Search, objective: Objective) -> None:
+    """Keep the best mapping by an objective, under the rules that limit no numbers, if it meets all rules."""
+    rules = tuple(rule for rule in search.rules if not isinstance(rule, AtMost | Utilization))
+    asked = replace(search.asked, objective=objective, rules=rules)
+    other = Search(asked, search.limits.part(TUNING.share_to_meet_rules), search.processes, search.settings)
+    stages = (
+        bound_structures,
+        search_dividing_tiles,
+        refine_structures,
+        anneal_near_mappings,
+        bound_products,
+        climb_to_the_end,
+    )
+    found = other.answer(stages)
+    search.limits.work.add(other.limits.work.done)
+    if found.best is not None and found.cost is not None and search.meets(found.best, found.cost):
+        values = objective_values(search.workload, search.arch, search.objective, found.cost)
+        search.known[values] = found.best
+        search.report(found.best, values[0], search.floors[0])
+
+
 def anneal_near_mappings(search: Search) -> SearchResult | None:
     """Answer, under rules, with the best that is near the one that is known."""
     if not search.rules:
@@ -227,21 +286,19 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
 
 
 def _climber(search: Search, best: Known | None) -> TreeClimber | None:
-    """Return what climbs from the best mapping; None where there is none, or trees could break rules."""
-    limits = tuple(rule for rule in search.rules if isinstance(rule, AtMost))
-    if best is None or len(limits) < len(search.rules):
+    """Return what climbs from the best mapping; None where there is none."""
+    if best is None:
         return None
     if search.climber is None:
-        question = search.workload, search.arch, search.objective
-        search.climber = TreeClimber(*question, search.problem.classes, limits, seed=search.asked.seed)
+        search.climber = TreeClimber(search.problem, search.arch, search.objective, seed=search.asked.seed)
     return search.climber
 
 
 def _best_known(search: Search, divided: Divided) -> Known | None:
     """Return the best mapping that is known, with its exact value."""
-    climber, products = search.climber, search.products
-    found = [one.best[0] if one is not None and one.best is not None else None for one in (climber, products)]
-    mappings = [divided.result.best, *found]
+    drawn = search.annealers[False] if False in search.annealers else None
+    found = [one.best[0] for one in (search.climber, search.products, drawn) if one is not None and one.best]
+    mappings = [divided.result.best, *found, *search.known.values()]
     scored = [
         (score.value, number, mapping)
         for number, mapping in enumerate(mappings)
@@ -379,22 +436,17 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
 
 
 def _annealed(search: Search, divided: Divided) -> tuple[Mapping, ...]:
-    """Return the dividing mappings, or a better one of any size that is near; where there is none, walk until one
-    is found or a limit is reached."""
-    annealer = search.annealer(divide=False)
-    best, value = divided.result.best, divided.result.value
+    """Return the best mapping that is known, or a better one that is near; where there is none, walk until one is found
+    or a limit is reached. () where there is none then."""
+    annealer, best = search.annealer(divide=False), _best_known(search, divided)
     if annealer is None:
-        return divided.mappings
-    if best is not None and value is not None:
-        assert divided.result.cost is not None
-        score = exact_score(search.workload, search.arch, search.objective, best)
-        if score is None:
-            return divided.mappings
-        annealer.know(best, score.value)
+        return () if best is None else (best[0],)
+    if best is not None:
+        annealer.know(*best)
     floor = search.floors[0]
 
     def report(mapping: Mapping, value: Fraction) -> None:
         search.report(mapping, value, floor)
 
     anneal_mappings(annealer, search.limits, search.limits.work, report, until_found=best is None)
-    return divided.mappings if annealer.best is None else (annealer.best[0],)
+    return () if annealer.best is None else (annealer.best[0],)

@@ -41,7 +41,7 @@ def climb_structures(
         if stop() or (structures.steps == before and (climber is None or best is None)):
             return best
         if climber is not None and best is not None:
-            climber.structures = structures.leading(_STRUCTURES_CLIMBED)
+            climber.hints = structures.leading(_STRUCTURES_CLIMBED)
             climber.walk(_ROUNDS_AT_ONCE, stop)
             work.add(_ROUNDS_AT_ONCE)
             best = climber.best

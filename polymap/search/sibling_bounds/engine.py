@@ -96,16 +96,17 @@ class SiblingSearch:
         """Return the least bound in the objective's unit (None: nothing fits)."""
         return None if self.bound is None else self.measure.unscaled(self.bound)
 
-    def leading(self, count: int) -> tuple[Counts, ...]:
-        """Return the sibling counts of at most so many structures: those with the least bounds that stand alone."""
-        found: list[Counts] = []
+    def leading(self, count: int) -> tuple[SingleStructure, ...]:
+        """Return at most so many structures: those with the least bounds that stand alone."""
+        found: list[SingleStructure] = []
         for *_, item in sorted(self._queue, key=lambda entry: entry[:3]):
             if len(found) >= count:
                 break
             if isinstance(item, SingleStructure):
-                found.append(item.counts)
+                found.append(item)
             elif item.is_final:
-                found += [self._counts(item, place) for place in range(min(len(item.bounds), count - len(found)))]
+                room = min(len(item.bounds), count - len(found))
+                found += [SingleStructure(self._counts(item, place)) for place in range(room)]
         return tuple(found)
 
     def _is_done(self, item: Chunk | SingleStructure, *, refined: bool) -> bool:

@@ -1,22 +1,27 @@
-"""Climbing over trees with tiles of any size: rows of tiles, changes of trees, tables of costs, and what is found."""
+"""Climbing over trees with tiles of any size: neighbours, their worth, trees of chains, and what is found."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import prod
+from fractions import Fraction
+from math import inf, prod
 from random import Random
 
-import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.costmodel.tables import TileTables
-from polymap.ir import Compute, Mapping, MappingError, Spatial, Storage, Temporal
+from polymap.ir import Mapping
+from polymap.search.heuristics.chain_trees import trees_of_chain
 from polymap.search.heuristics.climb import TreeClimber
 from polymap.search.heuristics.near_tiles import rows_near
-from polymap.search.heuristics.tree_edits import TreeEdits, shares_of
-from polymap.search.objective import exact_score
-from polymap.search.problem import analyse, parse_objective
+from polymap.search.heuristics.neighbours import Neighbours
+from polymap.search.heuristics.tree_edits import Nodes, TreeEdits, shares_of
+from polymap.search.heuristics.tree_scores import TreeScores
+from polymap.search.objective import exact_score, measure_of, refusals
+from polymap.search.problem import Problem, analyse, parse_objective, rules_from_document
+from polymap.search.resources import Work
+from polymap.search.sibling_bounds import SiblingSearch, climb_structures
+from polymap.search.sibling_bounds.engine import SingleStructure
+from polymap.search.sibling_bounds.joint import refine
 from polymap.search.sibling_bounds.structures import sibling_counts
 
 MACHINES = ("eyeriss_like", "simba_like", "tpu_like", "flat3", "cluster4")
@@ -29,14 +34,19 @@ def layer(rng: Random) -> pm.Workload:
     return pm.einsum(f"O[k,p,q] += I[c,{rng.choice((1, 2))}p+r,q+s] * W[k,c,r,s]", sizes=sizes)
 
 
-def edits_of(workload: pm.Workload, arch: pm.Architecture, seed: int) -> TreeEdits:
-    return TreeEdits(workload, arch, analyse(workload, arch).classes, Random(seed))
-
-
 def program(workload: pm.Workload, arch: pm.Architecture) -> Mapping:
     found = pm.explore(workload, arch, tiles="divide", time_limit_s=5).best
     assert found is not None
     return found
+
+
+def some_trees(problem: Problem, rng: Random, count: int) -> tuple[TreeEdits, list[Nodes]]:
+    """Return trees on a random way from the best one with dividing tiles, each a neighbour of the one before."""
+    edits = TreeEdits(problem)
+    found = [edits.nodes_of(program(problem.workload, problem.arch))]
+    while len(found) < count:
+        found.append(rng.choice(Neighbours(edits).of(found[-1]) or found))
+    return edits, found
 
 
 def test_rows_near_fall_to_one_and_keep_the_number_of_loops() -> None:
@@ -56,37 +66,55 @@ def test_rows_near_fall_to_one_and_keep_the_number_of_loops() -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_changed_trees_are_programs_within_the_order_of_levels(machine: str) -> None:
+def test_neighbours_are_complete_programs_that_break_nothing_but_capacities(machine: str) -> None:
     rng = Random(2)
     arch = pm.load_arch(machine)
-    for number in range(2):
-        workload = layer(rng)
-        edits = edits_of(workload, arch, number)
-        mapping = program(workload, arch)
-        nodes = edits.nodes_of(mapping)
-        assert pm.evaluate(workload, arch, edits.mapping_of(nodes)) == pm.evaluate(workload, arch, mapping)
-        for _ in range(25):
-            nodes = edits.edited(nodes, keeps_siblings=False) or nodes
-            wide = Mapping((*edits.widened(nodes, 5, 0.5), Compute(workload.statements[0].name)))
-            tidy = edits.mapping_of(edits.nodes_of(wide))
-            assert all(one.kind != "placement" for one in pm.evaluate(workload, arch, tidy).violations)
-            # Loops of one iteration cost nothing.
-            assert pm.evaluate(workload, arch, wide).traffic == pm.evaluate(workload, arch, tidy).traffic
+    for _ in range(2):
+        problem = analyse(layer(rng), arch)
+        edits, trees = some_trees(problem, rng, 8)
+        scores = TreeScores(problem, parse_objective("energy", arch), edits, lambda _mapping, _cost: 0)
+        for tree in trees:
+            assert edits.tidied(tree) == tree
+            near = Neighbours(edits).of(tree)
+            assert tree not in near
+            assert len(set(near)) == len(near)
+            for one in rng.sample(near, min(len(near), 30)):
+                excess = scores.excess(one)
+                cost = pm.evaluate(problem.workload, arch, edits.mapping_of(one))
+                kinds = {violation.kind for violation in cost.violations}
+                assert kinds <= ({"fanout", "capacity"} if excess == inf else {"capacity"})
+                assert "capacity" in kinds or excess in (0, inf)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_trees_are_worth_what_their_mappings_cost(machine: str, objective: str) -> None:
+    rng = Random(5)
+    arch = pm.load_arch(machine)
+    goal = parse_objective(objective, arch)
+    for _ in range(2):
+        problem = analyse(layer(rng), arch)
+        edits, trees = some_trees(problem, rng, 25)
+        scores = TreeScores(problem, goal, edits, lambda _mapping, _cost: 0)
+        for tree in trees:
+            score = exact_score(problem.workload, arch, goal, edits.mapping_of(tree))
+            worth = scores.worth(tree)
+            if scores.excess(tree) < inf and score is not None:
+                assert worth is not None
+                assert worth == scores.worth(tree)
+                assert worth[0] == pytest.approx(float(score.excess), rel=1e-9)
+                assert worth[1] == pytest.approx(float(score.value), rel=1e-9)
+                assert scores.excess(tree) <= worth[0] + 1e-9
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_given_sibling_counts_are_those_of_the_tree(machine: str) -> None:
     rng = Random(3)
-    arch = pm.load_arch(machine)
-    for number in range(3):
-        workload = layer(rng)
-        problem = analyse(workload, arch)
-        edits = edits_of(workload, arch, number)
-        nodes = edits.nodes_of(program(workload, arch))
-        for _ in range(10):
-            nodes = edits.edited(nodes, keeps_siblings=False) or nodes
-        counts = sibling_counts(problem, edits.mapping_of(nodes))
-        found = edits.with_siblings(edits.nodes_of(program(workload, arch)), counts)
+    problem = analyse(layer(rng), pm.load_arch(machine))
+    edits, trees = some_trees(problem, rng, 12)
+    for tree in trees:
+        counts = sibling_counts(problem, edits.mapping_of(tree))
+        found = edits.with_siblings(trees[0], counts)
         if found is None:  # products of several fan-outs that no factors have in this order
             continue
         for asked, given in zip(counts, sibling_counts(problem, edits.mapping_of(found)), strict=True):
@@ -111,41 +139,25 @@ def test_shares_reach_what_is_wanted_within_the_fanouts() -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_tables_of_any_tiles_cost_what_each_row_costs(machine: str) -> None:
-    rng = Random(5)
+def test_trees_of_a_bounds_chain_are_programs_that_hold_its_nodes(machine: str) -> None:
+    rng = Random(6)
     arch = pm.load_arch(machine)
+    made = 0
     for number in range(2):
-        workload = layer(rng)
-        edits = edits_of(workload, arch, number)
-        nodes = edits.widened(edits.nodes_of(program(workload, arch)), 4, 0.3)
-        tree = Mapping((*nodes, Compute(workload.statements[0].name)))
-        loops = [node for node in nodes if not isinstance(node, Storage)]
-        rows: list[list[int]] = []
-        for _ in range(30):
-            now = workload.extents()
-            last = {loop.dim: place for place, loop in enumerate(loops)}
-            row: list[int] = []
-            for place, loop in enumerate(loops):
-                now[loop.dim] = 1 if last[loop.dim] == place else rng.randint(1, now[loop.dim])
-                row.append(now[loop.dim])
-            rows.append(row)
-        if not loops:
-            continue
-        costs, counted = TileTables(workload, arch, tree).costs(np.array(rows, dtype=np.int64))
-        assert counted.any()
-        for place in np.flatnonzero(counted).tolist():
-            left = iter(rows[place])
-            same = tuple(replace(n, tile=next(left)) if isinstance(n, Temporal | Spatial) else n for n in tree.nodes)
-            cost = pm.evaluate(workload, arch, Mapping(same))
-            assert costs.energy_pj[place] == cost.energy_pj
-            assert costs.latency_cycles[place] == cost.latency_cycles
-            assert bool(costs.legal[place]) == cost.legal
-
-
-def test_tables_of_no_program_are_refused() -> None:
-    workload, arch = pm.matmul(4, 4, 4), pm.load_arch("flat3")
-    with pytest.raises(MappingError, match="tile"):
-        TileTables(workload, arch, Mapping((Temporal("m", 2), Compute("S"))))
+        sizes = {"k": 5, "c": 4, "p": 7, "r": 3}
+        conv = pm.einsum("O[k,p] += I[c,p+r] * W[k,c,r]", sizes=sizes)
+        problem = analyse(conv if number else pm.matmul(*(rng.randint(2, 12) for _ in range(3))), arch)
+        measure = measure_of(parse_objective("energy", arch), problem.workload, arch)
+        counts = sibling_counts(problem, program(problem.workload, arch))
+        chain = refine(problem, measure, counts, None, 3).chain
+        edits = TreeEdits(problem)
+        for tree in trees_of_chain(problem, counts, chain):
+            cost = pm.evaluate(problem.workload, arch, edits.mapping_of(tree))
+            assert {violation.kind for violation in cost.violations} <= {"capacity"}
+            held = {(row.level, row.tensor) for row in cost.traffic if row.level != arch.levels[0].name}
+            assert held == {(arch.levels[one.level].name, problem.terms[one.tensor].tensor.name) for one in chain}
+            made += 1
+    assert made
 
 
 @pytest.mark.parametrize(("machine", "value"), [("eyeriss_like", 488_948), ("tpu_like", 801_259.8)])
@@ -157,9 +169,9 @@ def test_known_optima_of_an_odd_product_are_reached_the_same_way_twice(machine: 
     assert score is not None
     found: list[Mapping] = []
     for _ in range(2):
-        climber = TreeClimber(workload, arch, objective, problem.classes)
+        climber = TreeClimber(problem, arch, objective)
         climber.know(mapping, score.value)
-        climber.structures = (((1, 1, 41),),) if machine == "eyeriss_like" else ()
+        climber.hints = (SingleStructure(((1, 1, 41),)),) if machine == "eyeriss_like" else ()
         assert not climber.walk(0, lambda: False)
         for _ in range(60):
             climber.walk(1, lambda: False)
@@ -181,10 +193,61 @@ def test_every_objective_is_climbed(objective: str) -> None:
     mapping = program(workload, arch)
     score = exact_score(workload, arch, goal, mapping)
     assert score is not None
-    climber = TreeClimber(workload, arch, goal, analyse(workload, arch).classes)
+    climber = TreeClimber(analyse(workload, arch), arch, goal)
     climber.know(mapping, score.value)
     assert climber.walk(20, lambda: False)
     assert climber.best is not None
     after = exact_score(workload, arch, goal, climber.best[0])
     assert after is not None
     assert after.value == climber.best[1] < score.value
+
+
+def test_under_rules_only_what_meets_them_is_kept() -> None:
+    arch = pm.load_arch("eyeriss_like")
+    workload = pm.matmul(31, 37, 41)
+    document = {"innermost": ["k"], "store": {"GLB": {"must": ["A"]}}}
+    rules = rules_from_document(document, workload, arch)
+    start = pm.explore(workload, arch, tiles="divide", time_limit_s=10, constraints=document)
+    assert start.best is not None
+    objective = parse_objective("energy", arch)
+    score = exact_score(workload, arch, objective, start.best)
+    assert score is not None
+    climber = TreeClimber(analyse(workload, arch, rules), arch, objective)
+    climber.know(start.best, score.value)
+    assert climber.walk(15, lambda: False)
+    assert climber.best is not None
+    assert climber.best[1] < score.value
+    assert not refusals(workload, arch, rules, climber.best[0], pm.evaluate(workload, arch, climber.best[0]))
+
+
+def test_most_small_problems_are_climbed_to_the_best_of_all_trees() -> None:
+    rng = Random(8)
+    arch = pm.load_arch("eyeriss_like")
+    objective = parse_objective("energy", arch)
+    reached = improved = asked = 0
+    while asked < 10:
+        workload = pm.matmul(*(rng.randint(5, 23) for _ in range(3)))
+        best = pm.explore(workload, arch, time_limit_s=60)
+        if best.status != "OPTIMAL":
+            continue
+        asked += 1
+        mapping = program(workload, arch)
+        score, least = (exact_score(workload, arch, objective, one) for one in (mapping, best.best or mapping))
+        assert score is not None
+        assert least is not None
+        climber = TreeClimber(analyse(workload, arch), arch, objective)
+        search = SiblingSearch(analyse(workload, arch), measure_of(objective, workload, arch))
+        work = Work(60)
+        told: list[Fraction] = []
+
+        def tell(_mapping: Mapping, value: Fraction, _bound: Fraction, told: list[Fraction] = told) -> None:
+            told.append(value)
+
+        found = climb_structures(search, climber, (mapping, score.value), work.is_spent, work, tell)
+        assert found is not None
+        assert least.value <= found[1] <= score.value
+        assert told == sorted(told, reverse=True)
+        reached += found[1] == least.value
+        improved += least.value < score.value
+    assert improved >= 3
+    assert reached >= 8
