@@ -12,6 +12,7 @@ from polymap.search.any_size import ConvexBounds, RegionSearch, floats_suffice
 from polymap.search.heuristics import Annealer
 from polymap.search.objective import Measure
 from polymap.search.problem import Objective, Problem
+from polymap.search.product_bounds.one_buffer import least_on_one_buffer
 from polymap.search.product_bounds.search import Bounded, ProductSearch
 from polymap.search.resources import SearchCaches, Work
 
@@ -64,6 +65,13 @@ def solve_products(
     return ProductAnswer(trials.best, search.bound(), search.boxes.solved)
 
 
+def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
+    """Return what no mapping beats by boxes alone, in a fraction of a second: of products on two levels without
+    fan-outs (None: of others)."""
+    least = least_on_one_buffer(problem, measure)
+    return None if least is None else measure.unscaled(least + measure.fixed_energy)
+
+
 def bound_products(
     problem: Problem, measure: Measure, best: Fraction, is_over: Callable[[], bool], most_programs: int = 400
 ) -> Fraction | None:
@@ -72,6 +80,9 @@ def bound_products(
 
     Windows are covered on two levels without fan-outs.
     """
+    at_once = bound_at_once(problem, measure)
+    if at_once is not None and at_once >= best:
+        return best
     if not measure.is_linear or not floats_suffice(problem, measure):
         return None
     convex = ConvexBounds(problem, measure, SearchCaches())
@@ -84,7 +95,8 @@ def bound_products(
     first = boxes.solved
     while not is_over() and boxes.solved < first + most_programs and boxes.step(goal):
         pass
-    return best if boxes.bound >= goal else min(best, _value(measure, boxes.bound))
+    found = best if boxes.bound >= goal else min(best, _value(measure, boxes.bound))
+    return found if at_once is None else max(found, at_once)
 
 
 def _value(measure: Measure, component: float) -> Fraction:
@@ -98,6 +110,7 @@ class _ProductEngine:
         self.measure = measure
         self.trials = trials
         self.boxes = ProductSearch(trials.convex)
+        self._at_once = bound_at_once(problem, measure) or Fraction(0)
         self._report = report
         self._tried: set[tuple[int, tuple[int, ...]]] = set()
 
@@ -112,6 +125,8 @@ class _ProductEngine:
         looked, missing = self.boxes.solved, self._missing()
         while not self.trials.out_of_time():
             self._tell()
+            if self.trials.best is not None and self._at_once >= self.trials.best[1]:
+                break
             if self.boxes.solved > looked + BETWEEN_LOOKS:
                 if self._missing() > (1 - LEAST_GAIN) * missing:
                     break
@@ -132,7 +147,7 @@ class _ProductEngine:
         least = self.boxes.bound
         if not isfinite(least):
             return None
-        return _value(self.measure, least)
+        return max(_value(self.measure, least), self._at_once)
 
     def _goal(self) -> float:
         """Return the component that no box need exceed."""

@@ -116,14 +116,24 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
 
 
 def bound_structures(search: Search) -> SearchResult | None:
-    """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
+    """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
+    at once of all mappings."""
     if not search.divides:
+        if not search.problem.classes:
+            _bound_by_boxes(search)
         for place, one in enumerate(_siblings(search)):
             found = one.go_on(
                 None, search.limits.until(TUNING.first_structures_share), search.limits.work, refined=False
             )
             search.raise_floor(place, found)
     return None
+
+
+def _bound_by_boxes(search: Search) -> None:
+    from polymap.search.product_bounds import bound_at_once  # searches over dividing tiles do without
+
+    for place, one in enumerate(search.objective.singles):
+        search.raise_floor(place, bound_at_once(search.problem, measure_of(one, search.workload, search.arch)))
 
 
 def refine_structures(search: Search) -> SearchResult | None:
