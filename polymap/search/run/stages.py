@@ -252,6 +252,10 @@ def _divided(search: Search) -> Divided:
 
 def _solved(search: Search, limit: Stop) -> Outcome:
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    product = _best_product(search, measure) if search.outcome is None and not search.divides else None
+    if product is not None:
+        search.outcome = product
+        return product
     met = False
 
     def stop() -> bool:
@@ -285,6 +289,18 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         caches=search.caches,
     )
     return search.outcome
+
+
+def _best_product(search: Search, measure: Measure) -> Outcome | None:
+    """Return the best dividing mapping of a product, which needs no tables; None where there is none, or time ends."""
+    from polymap.search.product_tiles import best_product_tiles
+
+    answer = best_product_tiles(search.problem, measure, search.limits)
+    if answer is None or answer.found is None:
+        return None
+    value, leaf = answer.found
+    search.report(leaf.mapping, measure.unscaled(value), search.floors[0])
+    return Outcome((answer.found,), value, Count(), 1, ())
 
 
 def _dividing_polish(search: Search) -> DividingPolish | None:
