@@ -292,7 +292,10 @@ def _solved(search: Search, limit: Stop) -> Outcome:
 
 
 def _best_product(search: Search, measure: Measure) -> Outcome | None:
-    """Return the best dividing mapping of a product, which needs no tables; None where there is none, or time ends."""
+    """Return the best dividing mapping of a product, which needs no tables; None where there is none, time ends, or
+    steps are limited, which are not counted here."""
+    if search.limits.work.left is not None:
+        return None
     from polymap.search.product_tiles import best_product_tiles
 
     answer = best_product_tiles(search.problem, measure, search.limits)
