@@ -11,6 +11,7 @@ from polymap.ir import Mapping
 from polymap.search.heuristics import TreeClimber
 from polymap.search.objective import Measure, exact_score
 from polymap.search.problem import Objective, Problem
+from polymap.search.product_bounds.one_buffer import least_on_one_buffer
 from polymap.search.product_bounds.orders import OrderMonomials, order_monomials
 from polymap.search.product_bounds.rounding import trees_near
 from polymap.search.product_bounds.search import Bounded, ProductSearch
@@ -61,6 +62,13 @@ def solve_products(
     return ProductEngine(problem, objective, measure).go_on(first, clock, work, report, climber)
 
 
+def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
+    """Return what no mapping beats by boxes alone, in a fraction of a second: of products on two levels without
+    fan-outs (None: of others)."""
+    least = least_on_one_buffer(problem, measure)
+    return None if least is None else measure.unscaled(least + measure.fixed_energy)
+
+
 def bound_products(
     problem: Problem, measure: Measure, best: Fraction, is_over: Callable[[], bool], most_programs: int = 400
 ) -> Fraction | None:
@@ -69,6 +77,9 @@ def bound_products(
 
     Windows are covered on two levels without fan-outs.
     """
+    at_once = bound_at_once(problem, measure)
+    if at_once is not None and at_once >= best:
+        return best
     orders = _orders(problem, measure)
     if orders is None:
         return None
@@ -79,7 +90,8 @@ def bound_products(
     first = boxes.solved
     while not is_over() and boxes.solved < first + most_programs and boxes.step(goal):
         pass
-    return best if boxes.bound >= goal else min(best, _value(measure, boxes.bound))
+    found = best if boxes.bound >= goal else min(best, _value(measure, boxes.bound))
+    return found if at_once is None else max(found, at_once)
 
 
 def _value(measure: Measure, component: float) -> Fraction:
@@ -98,6 +110,7 @@ class ProductEngine:
         self.best: Known | None = None
         orders = _orders(problem, measure, tuning)
         self._boxes = None if orders is None else ProductSearch(problem, orders)
+        self._at_once = Fraction(0) if orders is None else bound_at_once(problem, measure) or Fraction(0)
         self._has_begun = False
         self._tried: set[tuple[int, tuple[int, ...]]] = set()
         self._scored: set[Mapping] = set()
@@ -129,6 +142,8 @@ class ProductEngine:
         looked, missing = boxes.solved, self._missing(boxes)
         while not is_over():
             self._tell(boxes, report)
+            if self.best is not None and self._at_once >= self.best[1]:
+                break
             if boxes.solved > looked + self.tuning.between_looks:
                 if self._missing(boxes) > (1 - self.tuning.least_gain) * missing:
                     break
@@ -161,7 +176,7 @@ class ProductEngine:
 
     def _bound(self, boxes: ProductSearch) -> Fraction | None:
         """Return what no mapping beats; None where nothing is left."""
-        return _value(self.measure, boxes.bound) if isfinite(boxes.bound) else None
+        return max(_value(self.measure, boxes.bound), self._at_once) if isfinite(boxes.bound) else None
 
     def _goal(self) -> float:
         """Return the component that no box need exceed."""

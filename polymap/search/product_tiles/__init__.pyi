@@ -1,1 +1,4 @@
-from polymap.search.product_tiles.search import best_product_tiles as best_product_tiles
+from polymap.search.product_tiles.search import (
+    best_product_tiles as best_product_tiles,
+    product_weights as product_weights,
+)

@@ -62,6 +62,15 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
     return Answer((best.value + measure.fixed_energy, mapping[0]))
 
 
+def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeights, ...], ...] | None:
+    """Return what every choice of levels costs each tensor of a product on a machine without fan-outs; None where the
+    problem is none that this search covers."""
+    if problem.classes or not _is_covered(problem, measure):
+        return None
+    weights = Weights(problem, measure.components[0], spread_of(problem))
+    return tuple(weights.chains(term) for term in problem.terms)
+
+
 def _is_covered(problem: Problem, measure: Measure) -> bool:
     """Return whether the problem is a product with an objective that is one sum, in numbers of 64 bits."""
     lacking = [[d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms]

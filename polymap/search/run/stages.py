@@ -141,14 +141,24 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
 
 
 def bound_structures(search: Search) -> SearchResult | None:
-    """Raise the floors of tiles of any size to what whole numbers of siblings say at once of all mappings."""
+    """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
+    at once of all mappings."""
     if not search.divides:
+        if not search.problem.classes:
+            _bound_by_boxes(search)
         for place, one in enumerate(_siblings(search)):
             found = one.go_on(
                 None, search.limits.until(TUNING.first_structures_share), search.limits.work, refined=False
             )
             search.raise_floor(place, found)
     return None
+
+
+def _bound_by_boxes(search: Search) -> None:
+    from polymap.search.product_bounds import bound_at_once  # searches over dividing tiles do without
+
+    for place, one in enumerate(search.objective.singles):
+        search.raise_floor(place, bound_at_once(search.problem, measure_of(one, search.workload, search.arch)))
 
 
 def refine_structures(search: Search) -> SearchResult | None:
@@ -296,7 +306,7 @@ def _climber(search: Search, best: Known | None) -> TreeClimber | None:
 
 def _best_known(search: Search, divided: Divided) -> Known | None:
     """Return the best mapping that is known, with its exact value."""
-    drawn = search.annealers[False] if False in search.annealers else None
+    drawn = search.annealers.get(False)
     found = [one.best[0] for one in (search.climber, search.products, drawn) if one is not None and one.best]
     mappings = [divided.result.best, *found, *search.known.values()]
     scored = [
@@ -338,6 +348,10 @@ def _divided(search: Search) -> Divided:
 
 def _solved(search: Search, limit: Stop) -> Outcome:
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    product = _best_product(search, measure) if search.outcome is None and not search.divides else None
+    if product is not None:
+        search.outcome = product
+        return product
     met = False
 
     def stop() -> bool:
@@ -371,6 +385,21 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         caches=search.caches,
     )
     return search.outcome
+
+
+def _best_product(search: Search, measure: Measure) -> Outcome | None:
+    """Return the best dividing mapping of a product, which needs no tables; None where there is none, time ends, or
+    steps are limited, which are not counted here."""
+    if search.limits.work.left is not None:
+        return None
+    from polymap.search.product_tiles import best_product_tiles
+
+    answer = best_product_tiles(search.problem, measure, search.limits)
+    if answer is None or answer.found is None:
+        return None
+    value, leaf = answer.found
+    search.report(leaf.mapping, measure.unscaled(value), search.floors[0])
+    return Outcome((answer.found,), value, Count(), 1, ())
 
 
 def _dividing_polish(search: Search) -> DividingPolish | None:

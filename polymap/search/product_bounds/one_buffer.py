@@ -1,0 +1,157 @@
+"""Products on two levels without fan-outs: whole visits of the boxes that the outermost node makes.
+
+Let X be the tensor whose node has the outermost place (docs/any_tiles.md, "The chain of a tree"), with a box of a x b
+in its own dims and T in the dim that it lacks. No node stands above that place, so each dim has at most one loop there,
+and the boxes of X along its dims number ceil(n / a) and ceil(m / b). Another tensor Y shares one dim with X, lacks the
+other one, and has the dim that X lacks: if an own loop of Y below the place has two iterations or more at an element,
+Y loads the element in every box along the dim that it lacks. Elements at which all of these loops have one iteration
+lie in a short last box of X along every own dim of Y that such a loop cuts: `_Other` says how many they are at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from math import ceil, inf, log
+
+import numpy as np
+
+from polymap.arithmetic import FloatArray
+from polymap.search.objective import Measure
+from polymap.search.problem import IntArray, Problem
+from polymap.search.product_tiles import product_weights
+
+MOST_BOXES = 1 << 24
+"""Boxes of the outermost node that are looked at one by one."""
+_AT_ONCE = 1 << 15
+_ROUNDING = 1e-12  # relative
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A tensor that the buffer holds: the dim that it lacks, bits of an element, what one visit of all of it costs."""
+
+    lacks: int
+    bits: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Other:
+    """A tensor held inside the outermost one's boxes, per box: its visits; the share of its elements that may be
+    visited once only; a larger such share, and how often the outermost one is visited then at least.
+
+    The own loops below the outermost place go over the dim that both have, the dim that the outermost one lacks, or
+    both. Not cut below that place, the shared dim takes the whole box, which leaves room for few indices of the other
+    dim: its last box is no longer. If both are cut, the last boxes of both count. If the shared dim alone is cut, the
+    tile has all of the outermost one's T indices of the dim that it lacks.
+    """
+
+    visits: FloatArray
+    share: FloatArray
+    large_share: FloatArray
+    outermost_visits: FloatArray
+
+
+def least_on_one_buffer(problem: Problem, measure: Measure) -> int | None:
+    """Return what the one component of a measure is at least over all mappings; None where the problem is no product of
+    three tensors and dims on two levels without fan-outs, or has too many boxes."""
+    if problem.level_count != 2 or problem.classes or len(problem.terms) != 3 or len(problem.dims) != 3:
+        return None
+    chains = product_weights(problem, measure)
+    if chains is None or any(len(term.dims) != 2 for term in problem.terms):
+        return None
+    least = inf
+    for chosen in (tuple(pick) for count in range(4) for pick in combinations(range(3), count)):
+        held: list[_Held] = []
+        fixed = 0.0
+        for term, own in zip(problem.terms, chains, strict=True):
+            chain = next((one for one in own if (len(one.levels) > 1) == (term.index in chosen)), None)
+            if chain is None:
+                break
+            fixed += float(chain.total[0])
+            if chain.nodes:
+                lacks = next(d for d, dim in enumerate(problem.dims) if dim not in term.dims)
+                fixed -= float(chain.nodes[0][0])
+                held.append(_Held(lacks, term.tensor.bits, float(chain.nodes[0][0])))
+        else:
+            if any(one.weight < 0 for one in held):
+                return None
+            extra = _least_of_plan(problem, held)
+            if extra is None:
+                return None
+            least = min(least, fixed + extra - _ROUNDING * (abs(fixed) + extra))
+    return ceil(least - 0.5) if least < inf else None
+
+
+def _least_of_plan(problem: Problem, held: list[_Held]) -> float | None:
+    """Return the least cost of the visits of the tensors that are held (None: too many boxes; inf: no room)."""
+    usable = problem.arch.levels[1].usable_bits
+    once = sum(one.weight for one in held)
+    if usable is None or len(held) < 2:
+        return once if usable is None or sum(one.bits for one in held) <= usable else inf
+    least = inf
+    for outer in held:
+        others = [one for one in held if one is not outer]
+        for boxes in _boxes(problem.extents, outer, usable):
+            if boxes is None:
+                return None
+            least = min(least, _least_of_boxes(problem.extents, outer, others, boxes, usable))
+    return least
+
+
+def _boxes(extents: tuple[int, ...], outer: _Held, usable: int) -> Iterator[IntArray | None]:
+    """Yield the boxes [dim, box] of the outermost node that fit, in parts; None where they are too many."""
+    first, second = (d for d in range(3) if d != outer.lacks)
+    room = usable // outer.bits
+    rows = min(extents[first], room)
+    if min(rows * extents[second], room * (1 + log(rows or 1))) > MOST_BOXES:
+        yield None
+        return
+    a = np.arange(1, rows + 1)
+    counts = np.minimum(extents[second], room // a)
+    ends = np.cumsum(counts)
+    parts = np.searchsorted(ends, np.arange(0, int(ends[-1]) if rows else 0, _AT_ONCE))
+    for begin, end in pairwise([*dict.fromkeys(parts.tolist()), rows]):
+        many = counts[begin:end]
+        boxes = np.ones((3, int(many.sum())), dtype=np.int64)
+        boxes[first] = np.repeat(a[begin:end], many)
+        boxes[second] = np.arange(1, boxes.shape[1] + 1) - np.repeat(np.cumsum(many) - many, many)
+        yield boxes
+
+
+def _least_of_boxes(extents: tuple[int, ...], outer: _Held, others: list[_Held], boxes: IntArray, usable: int) -> float:
+    free = usable - outer.bits * boxes.prod(axis=0)
+    inside = [
+        _other(extents, outer, one, boxes, free - sum(other.bits for other in others if other is not one))
+        for one in others
+    ]
+    fits = free >= sum(one.bits for one in others)
+    least = inf
+    for large in range(1 << len(others)):
+        total, most = np.zeros(boxes.shape[1]), np.ones(boxes.shape[1])
+        for place, (one, other) in enumerate(zip(others, inside, strict=True)):
+            is_large = bool(large >> place & 1)
+            share = other.large_share if is_large else other.share
+            total = total + one.weight * (other.visits - share * (other.visits - 1))
+            most = np.maximum(most, other.outermost_visits) if is_large else most
+        total = np.where(fits, total + outer.weight * most, inf)
+        least = min(least, float(total.min()))
+    return least
+
+
+def _other(extents: tuple[int, ...], outer: _Held, one: _Held, boxes: IntArray, room: IntArray) -> _Other:
+    """Return what is known of a tensor inside the boxes. room: bits that it may take."""
+    shared = next(d for d in range(3) if d not in (outer.lacks, one.lacks))
+    extent, deep = extents[shared], extents[outer.lacks]
+    indices = np.maximum(room // one.bits, 0)
+    visits = -(-extents[one.lacks] // boxes[one.lacks]).astype(np.float64)
+    last = extent % boxes[shared]
+    longest = (deep - 1) // 2  # a last box that is shorter than the others
+    uncut = np.minimum(indices // boxes[shared], longest) / deep
+    tiles = np.where(last > 0, indices // np.maximum(last, 1), 0)
+    both = last / extent * np.minimum(tiles, longest) / deep
+    alone = np.where(tiles > 0, last / extent, 0.0)
+    needed = np.where(tiles > 0, -(-deep // np.maximum(tiles, 1)), 1).astype(np.float64)
+    return _Other(visits, np.maximum(uncut, both), np.maximum(alone, np.maximum(uncut, both)), needed)
