@@ -23,9 +23,10 @@ from polymap.search.objective.measure import measure_of
 from polymap.search.problem.components import energy_component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
+from polymap.search.resources.limits import never
 from polymap.search.sibling_bounds import joint, joint_costs, window_passes
 from polymap.search.sibling_bounds.crossings import Crossings, sibling_ranges
-from polymap.search.sibling_bounds.joint import refine
+from polymap.search.sibling_bounds.joint import StructureBound, refine
 from polymap.search.sibling_bounds.joint_costs import NodeView
 from polymap.search.sibling_bounds.sizes import coarse_axis, full_share, group_starts
 from polymap.search.sibling_bounds.structures import sibling_counts
@@ -319,6 +320,33 @@ def test_splits_of_bits_and_of_evenness_refine_a_product() -> None:
     assert bounds == sorted(bounds)
 
 
+def test_refinement_goes_on_where_it_stopped() -> None:
+    """A few rounds at a time reach what many at once do, and never fall."""
+    workload, arch = matmul(31, 37, 41), load_arch("simba_like")
+    problem, measure = analyse(workload, arch), measure_of(parse_objective("energy", arch), workload, arch)
+    counts = ((16, 1, 1), (4, 1, 16))
+    by_and_by = StructureBound(problem, measure, counts)
+    bounds = [by_and_by.go_on(None, 3, never).bound or 0 for _ in range(12)]
+    assert bounds == sorted(bounds)
+    at_once = refine(problem, measure, counts, None, 24).bound or 0
+    assert bounds[0] <= at_once <= bounds[-1]
+
+
+def test_windows_of_one_index_are_ordinary_axes() -> None:
+    """A convolution of 1 x 1 is a product: the same structures have the same bounds."""
+    arch = load_arch("simba_like")
+    layer = einsum("O[k,p] += I[c,2*p+r] * W[k,c,r]", k=24, p=20, c=30, r=1)
+    product = einsum("O[k,p] += I[c,p] * W[k,c]", k=24, p=20, c=30)
+    found: list[int | None] = []
+    for workload in (layer, product):
+        problem, measure = analyse(workload, arch), measure_of(parse_objective("energy", arch), workload, arch)
+        assert not any(term.is_window for term in problem.terms)
+        by_dim = [{"k": 16}, {"k": 4, "c": 16}]
+        counts = tuple(tuple(row.get(dim, 1) for dim in problem.dims) for row in by_dim)
+        found.append(refine(problem, measure, counts, None, 12).bound)
+    assert found[0] == found[1]
+
+
 def test_what_tables_or_floats_do_not_hold_is_bounded_tensor_by_tensor() -> None:
     arch = load_arch("simba_like")
     for size, by in ((10**15, 1), (37, 10**400)):
@@ -374,6 +402,13 @@ BUGS = (
         "np.maximum(low, least) + 1",
         "np.maximum(low, least)",
     ),
+    Bug(
+        "strided tiles share one element less",
+        _private(window_passes, "_count"),
+        "low - 1 - residue",
+        "low - residue",
+    ),
+    Bug("residues of a stride never meet", _private(window_passes, "_Passes").shared, "range(modulus)", "range(1)"),
     Bug("a pass starts anew", _private(window_passes, "_Passes").fill, "self.shared(box, box, None, 0)", "0.0"),
     Bug(
         "rests are passed again",

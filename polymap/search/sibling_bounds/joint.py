@@ -354,17 +354,23 @@ class JointSearch:
         """Return axes with the chain's cells cut, as far as there may be more; None where nothing is left to cut."""
         extents = self.structure.problem.extents
         found = [list(row) for row in axes]
-        many = [_cells(row) > MANY_CELLS for row in axes]
         for place in places:
-            unit = place.unit
+            row = found[place.unit]
             for d in place.dims:
                 if place.low[d] < place.high[d] and self._differ(d, place):
-                    axis = found[unit][d]
-                    found[unit][d] = axis.cut(axis.cell(place.low[d]), extents[d], in_two=many[unit])
+                    before = row[d]
+                    for in_two in (False, True) if _cells(tuple(row)) <= MANY_CELLS else (True,):
+                        row[d] = before.cut(before.cell(place.low[d]), extents[d], in_two=in_two)
+                        if self._has_room(found):
+                            break
+                        row[d] = before
         finer = tuple(tuple(row) for row in found)
-        if finer == axes or max(map(_cells, finer)) > MOST_CELLS or self.structure.entries(finer) > MOST_ENTRIES:
-            return None
-        return finer
+        return None if finer == axes else finer
+
+    def _has_room(self, rows: list[list[Axis]]) -> bool:
+        """Return whether tables over some axes are not too large."""
+        axes = tuple(map(tuple, rows))
+        return max(map(_cells, axes)) <= MOST_CELLS and self.structure.entries(axes) <= MOST_ENTRIES
 
     def _differ(self, d: int, place: _Place) -> bool:
         """Return whether the sizes of a place's cell visit differently often along a dim, or, where it crosses a group
