@@ -90,10 +90,7 @@ class _Grid:
             visits = visits * extents[d]
         tables = [pieces_table((extents[w.dims[0]], extents[w.dims[1]]), w.coefficients) for w in one.windows]
         afresh = [_looked_up(t, inner[w.dims[0]], inner[w.dims[1]]) for t, w in zip(tables, one.windows, strict=True)]
-        slid = [
-            np.minimum(_looked_up(t, outer[w.dims[0]], inner[w.dims[1]]), _looked_up(t, inner[w.dims[0]], outer[w.dims[1]]))
-            for t, w in zip(tables, one.windows, strict=True)
-        ]
+        slid = [_slid(t, w, outer, inner) for t, w in zip(tables, one.windows, strict=True)]
         if not one.windows:
             return visits
         least: FloatArray = np.full(len(visits), np.inf)
@@ -103,6 +100,20 @@ class _Grid:
                 total = total * (slid if number == sliding else afresh)[number]
             least = np.minimum(least, total)
         return visits * least
+
+
+def _slid(table: FloatArray, window: Window, outer: list[Ints], inner: list[Ints]) -> FloatArray:
+    """Return the elements of a window that are loaded where one loop slides its tile as far as the outer tile goes.
+
+    An element stays all the while if the other dim has steps of 1, or a single index.
+    """
+    first, second = window.dims
+    along_first = outer[first] if abs(window.coefficients[1]) == 1 else np.where(inner[second] == 1, outer[first], inner[first])
+    along_second = outer[second] if abs(window.coefficients[0]) == 1 else np.where(inner[first] == 1, outer[second], inner[second])
+    return np.minimum(
+        _looked_up(table, along_first, inner[second]),
+        _looked_up(table, inner[first], along_second),
+    )
 
 
 def _looked_up(table: FloatArray, first: Ints, second: Ints) -> FloatArray:
