@@ -30,7 +30,7 @@ ROWS = (
     ("report",),
     ("sampling",),
     ("codegen.execute", "search.run"),
-    ("search.product_bounds",),
+    ("search.one_buffer", "search.product_bounds"),
     ("codegen", "search.any_size", "search.sibling_bounds"),
     ("codegen.native", "search.heuristics"),
     ("codegen.faithful", "search.dividing", "search.enumeration"),

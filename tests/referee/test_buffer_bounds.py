@@ -53,7 +53,9 @@ def two_levels(capacity_bits: int, may: tuple[str, ...] | None, must: tuple[str,
     return Architecture("two", (MemoryLevel("DRAM"), buffer, ComputeUnit("MAC")))
 
 
-def drawn(rng: random.Random, families: tuple[tuple[str, dict[str, int]], ...]) -> tuple[Workload, tuple[str, ...] | None, tuple[str, ...]]:
+def drawn(
+    rng: random.Random, families: tuple[tuple[str, dict[str, int]], ...]
+) -> tuple[Workload, tuple[str, ...] | None, tuple[str, ...]]:
     """Return a problem of few enough trees, and what the buffer may and must hold."""
     text, most = rng.choice(families)
     sizes = {dim: rng.randint(2, n) for dim, n in most.items()}
@@ -65,7 +67,9 @@ def drawn(rng: random.Random, families: tuple[tuple[str, dict[str, int]], ...]) 
     return einsum(text, bits=bits, sizes=sizes, initial=initial), None, must
 
 
-def check(seed: int, count: int, most_trees: int, families: tuple[tuple[str, dict[str, int]], ...] = FAMILIES) -> tuple[int, int]:
+def check(
+    seed: int, count: int, most_trees: int, families: tuple[tuple[str, dict[str, int]], ...] = FAMILIES
+) -> tuple[int, int]:
     """Return at how many sizes of the buffer the bound was compared, and met by a tree."""
     rng = random.Random(f"buffer bounds {seed}")
     compared = met = 0

@@ -64,7 +64,10 @@ class OrderBound:
     def _by_size(self, room: int, one: Operand, cell: int) -> float:
         """Return the least loads of a tensor with windows over the sizes of one cell that leave room for it."""
         tiles, first = self.tiles, self.order[0]
-        groups = [(int(each.low[i]), int(each.high[i])) for each, i in zip(tiles.groups, tiles.index[:, cell].tolist(), strict=True)]
+        groups = [
+            (int(each.low[i]), int(each.high[i]))
+            for each, i in zip(tiles.groups, tiles.index[:, cell].tolist(), strict=True)
+        ]
         choices = [range(low, high + 1) if d in one.own else (low,) for d, (low, high) in enumerate(groups)]
         if prod(map(len, choices)) > MOST_SIZES:
             return 0.0
