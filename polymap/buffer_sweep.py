@@ -34,11 +34,12 @@ def buffer_curve(
     """Return the traffic at the outermost level against the size of `level`: what no schedule and no loop tree beats,
     and the best mapping found.
 
-    Two levels without fan-outs and up to three tensors are solved for all sizes at once, whatever the limit (tiles of any
-    size; with dividing tiles this gives the bounds). Else the sizes share the time limit; with dividing tiles half of it goes to the bound over tiles of any size, where the
-    best dividing mapping is not yet known to be the best of all. A mapping found for a smaller size is kept where the
-    search of a larger one ended with a worse one; a bound for a larger size holds for a smaller one. Raises OptionError
-    for an unknown level and sizes that are no integers of at least 1.
+    Two levels without fan-outs and up to three tensors are solved for all sizes at once, whatever the limit (tiles of
+    any size; with dividing tiles this gives the bounds). Else the sizes share the time limit; with dividing tiles half
+    of it goes to the bound over tiles of any size, where the best dividing mapping is not yet known to be the best of
+    all. A mapping found for a smaller size is kept where the search of a larger one ended with a worse one; a bound for
+    a larger size holds for a smaller one. Raises OptionError for an unknown level and sizes that are no integers of at
+    least 1.
     """
     workload, arch = question_of(workload, arch)
     _check(arch, level, capacities_bits)

@@ -38,14 +38,26 @@ FAMILIES: tuple[tuple[str, dict[str, int]], ...] = (
 )
 
 
+WINDOWS = (
+    ("O[p,q] += I[p+r,q+s] * W[r,s]", {"p": 5, "q": 4, "r": 3, "s": 2}),
+    ("O[k,p,q] += I[p+r,q+s] * W[k,r,s]", {"k": 3, "p": 3, "q": 3, "r": 2, "s": 2}),
+    ("O[p,q] += I[c,p+r,q+s] * W[c,r,s]", {"c": 3, "p": 3, "q": 3, "r": 2, "s": 2}),
+    ("O[p,q] += I[2*p+r,2*q+s] * W[r,s]", {"p": 4, "q": 3, "r": 3, "s": 2}),
+    ("O[p,q] += I[2*p+r,q+2*s] * W[r,s]", {"p": 4, "q": 3, "r": 3, "s": 2}),
+    ("O[k,p] += I[c,p+r] * W[k,c,r]", {"k": 4, "c": 3, "p": 5, "r": 3}),
+)
+
+
 def two_levels(capacity_bits: int, may: tuple[str, ...] | None, must: tuple[str, ...]) -> Architecture:
     buffer = MemoryLevel("Buf", capacity_bits, holds=may, must_hold=must)
     return Architecture("two", (MemoryLevel("DRAM"), buffer, ComputeUnit("MAC")))
 
 
-def drawn(rng: random.Random) -> tuple[Workload, tuple[str, ...] | None, tuple[str, ...]]:
+def drawn(
+    rng: random.Random, families: tuple[tuple[str, dict[str, int]], ...]
+) -> tuple[Workload, tuple[str, ...] | None, tuple[str, ...]]:
     """Return a problem of few enough trees, and what the buffer may and must hold."""
-    text, most = rng.choice(FAMILIES)
+    text, most = rng.choice(families)
     sizes = {dim: rng.randint(2, n) for dim, n in most.items()}
     names = [part.split("[")[0].strip() for part in text.replace("+=", "*").split("*")]
     names = [name for name in names if name.isalpha()]
@@ -55,12 +67,14 @@ def drawn(rng: random.Random) -> tuple[Workload, tuple[str, ...] | None, tuple[s
     return einsum(text, bits=bits, sizes=sizes, initial=initial), None, must
 
 
-def check(seed: int, count: int, most_trees: int) -> tuple[int, int]:
+def check(
+    seed: int, count: int, most_trees: int, families: tuple[tuple[str, dict[str, int]], ...] = FAMILIES
+) -> tuple[int, int]:
     """Return at how many sizes of the buffer the bound was compared, and met by a tree."""
     rng = random.Random(f"buffer bounds {seed}")
     compared = met = 0
     while compared < count:
-        workload, may, must = drawn(rng)
+        workload, may, must = drawn(rng, families)
         question = read_question(analyse(workload, two_levels(1, may, must)))
         assert question is not None
         rooms = sorted({rng.randint(1, 6), rng.randint(2, 20), rng.randint(5, 60)})

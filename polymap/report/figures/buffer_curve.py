@@ -78,7 +78,7 @@ def buffer_curve_svg(curve: BufferCurve) -> svg.Picture:
         *head(f"What {figure.traffic_level} moves against the size of {figure.level}", figure.title),
         *_axes(figure, sizes, x, y),
         *_curve(figure.schedule, svg.GREY, x, y, more='stroke-dasharray="1 4"'),
-        *_curve(figure.bound, BOUND, x, y, more='stroke-dasharray="5 4"'),
+        *_curve(figure.bound, BOUND, x, y, width=7, radius=7),
         *_curve(figure.found, FOUND, x, y),
         *_key(figure, x, y),
     ]
@@ -99,10 +99,20 @@ def _axes(figure: BufferFigure, sizes: list[float], x: Axis, y: Axis) -> list[st
     return shapes
 
 
-def _curve(points: tuple[tuple[float, float], ...], colour: str, x: Axis, y: Axis, *, more: str = "") -> list[str]:
+def _curve(
+    points: tuple[tuple[float, float], ...],
+    colour: str,
+    x: Axis,
+    y: Axis,
+    *,
+    width: int = 2,
+    radius: int = 4,
+    more: str = "",
+) -> list[str]:
+    """Return a line with dots; a wide one is seen on both sides of a narrow one that lies on it."""
     placed = [(x.place(room), y.place(moved)) for room, moved in points]
-    dots = [svg.circle(left, base, 4, fill=colour) for left, base in placed]
-    return [svg.polyline(placed, stroke=colour, width=2, more=more), *dots] if placed else []
+    dots = [svg.circle(left, base, radius, fill=colour) for left, base in placed]
+    return [svg.polyline(placed, stroke=colour, width=width, more=more), *dots] if placed else []
 
 
 def _key(figure: BufferFigure, x: Axis, y: Axis) -> list[str]:

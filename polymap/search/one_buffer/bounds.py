@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
-from math import ceil, isfinite
+from itertools import combinations, product
+from math import ceil, isfinite, prod
 
 import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.one_buffer.first_tiles import FirstTiles, Ints
 from polymap.search.one_buffer.question import Operand, Question
+from polymap.search.one_buffer.window_bounds import loads_of_later, words_of
 
+MOST_REFINED = 400  # cells whose sizes are looked at one by one
+MOST_SIZES = 1000  # of one cell
 MARGIN = 1e-12  # relative; of sums of a few products of whole numbers and ratios
 
 
@@ -38,7 +41,43 @@ class OrderBound:
         for place, one in enumerate(self.order[1:], 1):
             words = np.floor(left / one.bits) + 1
             total = total + one.weight * self._later(place, one, words, left, cells) - one.saved
+        if any(one.windows for one in self.order[1:]):
+            total = self._refined(room, known, cells, total)
         return min(float(total.min()), known)
+
+    def _refined(self, room: int, known: float, cells: Ints, total: FloatArray) -> FloatArray:
+        """Return the costs of cells, where few are below what is known by the sizes of tiles one by one."""
+        below = np.flatnonzero(total < known)
+        if not len(below) or len(below) > MOST_REFINED:
+            return total
+        found = total.copy()
+        later = self.order[1:]
+        place, one = next((place, one) for place, one in enumerate(later, 1) if one.windows)
+        for at in below.tolist():
+            cell = cells[at : at + 1]
+            left = room - self._bits[cell]
+            coarse = float(self._later(place, one, np.floor(left / one.bits) + 1, left, cell)[0])
+            loads = self._by_size(room, one, int(cell[0]))
+            found[at] += one.weight * max(0.0, loads - coarse)
+        return found
+
+    def _by_size(self, room: int, one: Operand, cell: int) -> float:
+        """Return the least loads of a tensor with windows over the sizes of one cell that leave room for it."""
+        tiles, first = self.tiles, self.order[0]
+        groups = [
+            (int(each.low[i]), int(each.high[i]))
+            for each, i in zip(tiles.groups, tiles.index[:, cell].tolist(), strict=True)
+        ]
+        choices = [range(low, high + 1) if d in one.own else (low,) for d, (low, high) in enumerate(groups)]
+        if prod(map(len, choices)) > MOST_SIZES:
+            return 0.0
+        least = float("inf")
+        rest = sum(other.bits for other in self.order[1:])
+        for sizes in product(*choices):
+            left = room - first.bits * words_of(first, sizes) - rest
+            if left >= 0:
+                least = min(least, loads_of_later(tiles.question, first, one, sizes, left // one.bits + 1))
+        return least
 
     def _later(self, place: int, one: Operand, words: FloatArray, left: FloatArray, cells: Ints) -> FloatArray:
         """Return the loads of a tensor whose node stands further in and holds so many elements, at least."""

@@ -110,7 +110,9 @@ class FirstTiles:
 
     def _slabs(self, operand: Operand) -> FloatArray:
         """Return how many elements of a tensor all boxes of its own dims use, summed, at least."""
-        found = np.full(self.index.shape[1], float(np.prod([self.question.extents[d] for d in operand.plain], initial=1)))
+        found = np.full(
+            self.index.shape[1], float(np.prod([self.question.extents[d] for d in operand.plain], initial=1))
+        )
         for window in operand.windows:
             found = found * self._over_window(window, self._pieces_of_window(window))
         return found
@@ -120,8 +122,9 @@ class FirstTiles:
         visits = self._visits(operand)
         if not operand.windows:
             return visits * operand.elements
-        once: FloatArray = np.full(self.index.shape[1], float(operand.elements))
-        again: FloatArray = np.full(self.index.shape[1], np.inf)
+        ones: FloatArray = np.ones(self.index.shape[1])
+        once: FloatArray = ones * float(operand.elements)
+        again: FloatArray = ones * np.inf
         whole = np.ones(self.index.shape[1], dtype=np.bool_)
         for window in operand.windows:
             extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]

@@ -47,7 +47,13 @@ def good_chains(question: Question, rooms: list[int]) -> list[list[Chain]]:
 
 def _patterns(order: tuple[Operand, ...]) -> Iterator[tuple[frozenset[int], ...]]:
     """Yield, per node but the first, the dims that it cuts into single indices."""
-    choices = [[frozenset(d for d, cut in zip(one.own, cuts, strict=True) if cut) for cuts in product((1, 0), repeat=len(one.own))] for one in order[1:]]
+    choices = [
+        [
+            frozenset(d for d, cut in zip(one.own, cuts, strict=True) if cut)
+            for cuts in product((1, 0), repeat=len(one.own))
+        ]
+        for one in order[1:]
+    ]
     yield from product(*choices)
 
 
@@ -57,7 +63,9 @@ class _Grid:
     def __init__(self, question: Question, order: tuple[Operand, ...]) -> None:
         self.question, self.order = question, order
         starts = [group_starts(n, n) if d in order[0].own else [n] for d, n in enumerate(question.extents)]
-        self.sizes: list[Ints] = [each.ravel() for each in np.meshgrid(*(np.array(s, dtype=np.int64) for s in starts), indexing="ij")]
+        self.sizes: list[Ints] = [
+            each.ravel() for each in np.meshgrid(*(np.array(s, dtype=np.int64) for s in starts), indexing="ij")
+        ]
 
     def best(self, pattern: tuple[frozenset[int], ...], rooms: list[int]) -> Iterator[Chain | None]:
         """Yield the best chain with a pattern for every size of the buffer."""
@@ -90,10 +98,7 @@ class _Grid:
             visits = visits * extents[d]
         tables = [pieces_table((extents[w.dims[0]], extents[w.dims[1]]), w.coefficients) for w in one.windows]
         afresh = [_looked_up(t, inner[w.dims[0]], inner[w.dims[1]]) for t, w in zip(tables, one.windows, strict=True)]
-        slid = [
-            np.minimum(_looked_up(t, outer[w.dims[0]], inner[w.dims[1]]), _looked_up(t, inner[w.dims[0]], outer[w.dims[1]]))
-            for t, w in zip(tables, one.windows, strict=True)
-        ]
+        slid = [_slid(t, w, outer, inner) for t, w in zip(tables, one.windows, strict=True)]
         if not one.windows:
             return visits
         least: FloatArray = np.full(len(visits), np.inf)
@@ -103,6 +108,24 @@ class _Grid:
                 total = total * (slid if number == sliding else afresh)[number]
             least = np.minimum(least, total)
         return visits * least
+
+
+def _slid(table: FloatArray, window: Window, outer: list[Ints], inner: list[Ints]) -> FloatArray:
+    """Return the elements of a window that are loaded where one loop slides its tile as far as the outer tile goes.
+
+    An element stays all the while if the other dim has steps of 1, or a single index.
+    """
+    first, second = window.dims
+    along_first = (
+        outer[first] if abs(window.coefficients[1]) == 1 else np.where(inner[second] == 1, outer[first], inner[first])
+    )
+    along_second = (
+        outer[second] if abs(window.coefficients[0]) == 1 else np.where(inner[first] == 1, outer[second], inner[second])
+    )
+    return np.minimum(
+        _looked_up(table, along_first, inner[second]),
+        _looked_up(table, inner[first], along_second),
+    )
 
 
 def _looked_up(table: FloatArray, first: Ints, second: Ints) -> FloatArray:
@@ -115,7 +138,9 @@ def _words(question: Question, one: Operand, tiles: list[Ints]) -> FloatArray:
         found = found * tiles[d]
     for window in one.windows:
         extents = question.extents[window.dims[0]], question.extents[window.dims[1]]
-        found = found * _looked_up(fewest_table(extents, window.coefficients), tiles[window.dims[0]], tiles[window.dims[1]])
+        found = found * _looked_up(
+            fewest_table(extents, window.coefficients), tiles[window.dims[0]], tiles[window.dims[1]]
+        )
     return found
 
 

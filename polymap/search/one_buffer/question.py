@@ -21,8 +21,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor: bits per element, elements in all, the dims (of 2 indices or more) that index it alone, its windows, and
-    those that it lacks.
+    """A tensor: bits per element, elements in all, the dims (of 2 indices or more) that index it alone, its windows,
+    and the dims that it lacks.
 
     weight, saved: `loads` into the buffer move weight * loads - saved bits at the outermost level. may, must: whether
     the buffer may and must hold it.
@@ -87,7 +87,9 @@ def read_question(problem: Problem) -> Question | None:
         lacking = tuple(d for d, extent in enumerate(problem.extents) if extent > 1 and d not in own)
         elements = prod(problem.extents[d] for d in plain)
         for window in windows:
-            elements *= fewest_in_box(window.coefficients, (problem.extents[window.dims[0]], problem.extents[window.dims[1]]))
+            elements *= fewest_in_box(
+                window.coefficients, (problem.extents[window.dims[0]], problem.extents[window.dims[1]])
+            )
         bits = term.tensor.bits
         saved = bits * elements if term.is_output and not term.tensor.initial else 0
         weight = 2 * bits if term.is_output else bits

@@ -34,12 +34,10 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     rooms = [capacity // buffering for capacity in capacities_bits]
     known = _mappings(problem, question, rooms)
     bounds = least_bits(question, rooms, [inf if each is None else each[1] for each in known])
-    return [
-        OfSize(bound, each and each[0], each and each[1]) for bound, each in zip(bounds, known, strict=True)
-    ]
+    return [OfSize(bound, each and each[0], each and each[1]) for bound, each in zip(bounds, known, strict=True)]
 
 
-def _mappings(problem: Problem, question: Question, rooms: Sequence[int]) -> list[tuple[Mapping, int] | None]:
+def _mappings(problem: Problem, question: Question, rooms: list[int]) -> list[tuple[Mapping, int] | None]:
     """Return, per size of the buffer, the mapping that moves least of those that are counted exactly."""
     scored: dict[Mapping, tuple[int, int]] = {}  # bits held, bits moved
     level = problem.arch.levels[1].name
@@ -55,7 +53,11 @@ def _mappings(problem: Problem, question: Question, rooms: Sequence[int]) -> lis
                         scored[mapping] = held, int(score.value)
     found: list[tuple[Mapping, int] | None] = []
     for room in rooms:
-        fitting = [(moved, held, number, mapping) for number, (mapping, (held, moved)) in enumerate(scored.items()) if held <= room]
+        fitting = [
+            (moved, held, number, mapping)
+            for number, (mapping, (held, moved)) in enumerate(scored.items())
+            if held <= room
+        ]
         best = min(fitting, default=None, key=lambda one: one[:3])
         found.append(None if best is None else (best[3], best[0]))
     return found

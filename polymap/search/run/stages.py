@@ -18,7 +18,7 @@ from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
-from polymap.search.objective import exact_score, measure_of, measure_under, objective_values
+from polymap.search.objective import Measure, exact_score, measure_of, measure_under, objective_values
 from polymap.search.problem import (
     AtMost,
     Goal,
