@@ -206,7 +206,9 @@ def bounds(siblings: Siblings) -> list[Any]:
     for part in problem.parts:
         above = siblings.above(part.level) if part.band else []
         working = prod((siblings.together(siblings.high, d, above) for d in siblings.all), start=siblings.one)
-        fans = min(problem.reach, prod(fan.size for fan in problem.fanouts if fan.below <= part.level)) if part.band else 1
+        fans = (
+            min(problem.reach, prod(fan.size for fan in problem.fanouts if fan.below <= part.level)) if part.band else 1
+        )
         total = sum(siblings.tensor(t, part) for t in range(len(problem.tensors)))
         found.append(-(-total // np.minimum(working, fans)))
     return found

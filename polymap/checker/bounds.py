@@ -117,7 +117,10 @@ class Tables:
             repeat = prod(self.problem.extents[d] for d in lacks)
             blocks = [(tuple(grid.top[d] for d in tensor.window), repeat, 1, 1)]
         (size, apart), first, through = self._window(tensor, parent, level, tuple(blocks))
-        below, where = structure.top if len(self.marks) == 1 else self.marks[-1], within(grid.top, tensor.window, self.marks[0])
+        below, where = (
+            structure.top if len(self.marks) == 1 else self.marks[-1],
+            within(grid.top, tensor.window, self.marks[0]),
+        )
         left = [np.asarray(below[d] // value, self.kind) for d, value in enumerate(self.values)]
         trips, again = (np.asarray(prod(left[d] for d in dims), self.kind) for dims in (own, lacks))
         at = self.which, np.searchsorted(np.array(divisors(blocks[0][1]), self.kind), again), where

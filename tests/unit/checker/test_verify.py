@@ -46,7 +46,7 @@ def test_the_small_certificate_is_accepted_with_its_head() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n", "hello\n", "\0\n", "é\n", "polymap certificate 2\n", "end \n", "[" * 10**6 + "\n"]
+    "text", ["", "\n", "hello\n", "\0\n", "é\n", "polymap certificate 3\n", "end \n", "[" * 10**6 + "\n"]
 )
 def test_texts_that_are_no_certificates_are_refused(text: str) -> None:
     assert not verify(text).proven
@@ -94,11 +94,8 @@ DEEP = "[" * 50_000 + "]" * 50_000
         ("1,1,1 apart 26944", "1,1,1 joint 1:0,-5,0 26944"),
         ("1,1,1 apart 26944", "1,1,1 places 1"),
         ("1,1,1 apart 26944", "1,1,1 as 1 1"),
-        ("1,1,1 apart 26944", "1,1,1 as 0 0"),
         ("1,1,1 apart 26944", "1,1,1"),
         ("structures", "symmetry m,m,m\nstructures"),
-        ("structures", "symmetry n,m,k\nstructures"),
-        ("structures", "symmetry \nstructures"),
     ],
 )
 def test_hostile_claims_are_refused_at_once(pattern: str, new: str) -> None:
