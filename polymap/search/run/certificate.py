@@ -191,16 +191,14 @@ class _Writer:
     def _together(self, left: list[Rows]) -> None:
         """Refute structures by bounds of all tensors together: without prices, with prices that served another
         structure or their own, and last by cases or a search."""
-        pairs = [(rows, ()) for rows in left]
-        bounds = dict(zip(left, self.prover.joints(pairs, ()), strict=True))
+        bounds = {rows: self.prover.joint(rows, (), ()) for rows in left}
         left = [rows for rows in left if not self._note(rows, (), bounds[rows])]
         while left:
             first, *left = left
             best, prices = self._priced(first, (), bounds[first] or 0)
             if best >= self.prover.value and prices:
                 self._note(first, prices, best)
-                again = self.prover.joints([(rows, ()) for rows in left], prices)
-                left = [rows for rows, bound in zip(left, again, strict=True) if not self._note(rows, prices, bound)]
+                left = [rows for rows in left if not self._note(rows, prices, self.prover.joint(rows, (), prices))]
             else:
                 self.found[first] = self._cases(first, prices, best)
 
@@ -216,8 +214,8 @@ class _Writer:
         if len(choices) < 2:
             return [self._searched(rows, (), prices, best)]
         lines = [f"places {len(choices)}"]
-        bounds = self.prover.joints([(rows, one) for one in choices], ())
-        for one, bound in zip(choices, bounds, strict=True):
+        for one in choices:
+            bound = self.prover.joint(rows, one, ())
             proof, used = self._refuted((), bound), Prices()
             if proof is None:
                 least, used = self._priced(rows, one, bound or 0)
@@ -277,7 +275,7 @@ class _PriceSearch:
         """Return the prices: those whose line is highest at the least cycles, then where the lines so far leave the
         least value."""
         problem, found, tables = self.prover.problem, list[Vector](), self.prover.tables(self.rows, self.places, ())
-        linear, steps, [plain] = problem.measures[0].linear, tables.structure.steps, tables.least()
+        linear, steps, plain = problem.measures[0].linear, tables.structure.steps, tables.least()
         for _ in range(1 if linear else TUNING.most_lines):
             lines = [self._line(vector) for vector in found]
             least, cycles = problem.weakest(plain, steps, lines=lines)
@@ -291,8 +289,7 @@ class _PriceSearch:
         problem, linear = self.prover.problem, self.prover.problem.measures[0].linear
         if vector not in self.lines:
             tables = self.prover.tables(self.rows, self.places, (vector,))
-            [totals] = tables.least()
-            parts, lines = problem.bounded(totals, (vector,), tables.structure.steps)
+            parts, lines = problem.bounded(tables.least(), (vector,), tables.structure.steps)
             self.lines[vector] = (Fraction(parts[0]), Fraction(0)) if linear else lines[0]
         return self.lines[vector]
 
