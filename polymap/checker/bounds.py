@@ -11,7 +11,7 @@ import numpy as np
 
 from polymap.checker.grids import Array, divisors, grid_of, kind_of, never_above, within
 from polymap.checker.model import Rows, Structure, Tensor, Tile, need, tick
-from polymap.checker.windows import Blocks, Crossing, Seen, window
+from polymap.checker.windows import Blocks, Crossing, window
 
 Prices = tuple[Tile, ...]  # each: a unit, prices of bits per level, of the parts after the first
 Places = tuple[tuple[tuple[int, int], int], ...]  # ((level below the fan-outs, dim), temporal extent inside them)
@@ -20,15 +20,12 @@ Edge = tuple[int, int, int, list[Array], Array]
 
 
 class Tables:
-    """What nodes cost over the grid of all tiles of the last of `marks`. columns: what is
-    added up, (weights of the parts, prices of bits): every part as it is, then one for each of `prices` (which stands
-    for the first part where that alone is the value). Where the structure stands for many, arrays have a first axis for
-    them, and `places` are theirs. edges: per tensor. ends: per tensor and state what the compute units cost per
-    column, or None. firsts: the joint states before any node. start: the cost before any node."""
+    """What nodes cost over the grid of all tiles of the last of `marks`. columns: what is added up, (weights of the
+    parts, prices of bits): every part as it is, then one for each of `prices` (which stands for the first part where
+    that alone is the value). edges: per tensor. ends: per tensor and state what the compute units cost per column, or
+    None. firsts: the joint states before any node. start: the cost before any node."""
 
-    def __init__(
-        self, structure: Structure, marks: Rows, places: Sequence[Places] = ((),), prices: Prices = ()
-    ) -> None:
+    def __init__(self, structure: Structure, marks: Rows, places: Places = (), prices: Prices = ()) -> None:
         self.structure, self.problem, levels = structure, structure.problem, len(structure.problem.room)
         plain = [((0,) * i + (1,), (0,) * levels) for i in range(len(self.problem.parts))]
         priced = [((unit, *others[levels:]), tuple(others[:levels])) for unit, *others in prices]
@@ -38,14 +35,7 @@ class Tables:
         self.prices, self.never = prices, never_above(max(self.problem.reach, *largest))
         self.kind, self.marks = kind_of(self.never), list(marks)
         self.grid, self.start = grid_of(marks[-1], self.kind), self._columns(structure.start(), 0, 0)
-        self.places = list(dict.fromkeys(places))
-        rank = (len(places), *(1 for _ in self.grid.shape))
-        numbers = np.array([self.places.index(one) for one in places]).reshape(rank)
-        self.which: Any = numbers if len(self.places) > 1 else 0
-        # Beside tiles of its own, a structure among many sees larger ones, which no sum of its own meets.
-        tops = zip(self.grid.values, structure.top, strict=True)
-        self.values = [value if len(marks) > 1 else np.minimum(value, top) for value, top in tops]
-        self.shape = np.broadcast_shapes(np.shape(structure.steps), np.shape(self.which), self.grid.shape)
+        self.places, self.values, self.shape = dict(places), self.grid.values, self.grid.shape
         self.edges, self.ends, firsts = list[list[Edge]](), list[list[list[Any] | None]](), list[list[int]]()
         for t, tensor in enumerate(self.problem.tensors):
             last = structure.last
@@ -53,7 +43,7 @@ class Tables:
             states = sorted({(0, *plan)[i:] for plan in plans for i in range(len(plan) + 1)})
             moves = [(s, states.index(state[1:]), state[1]) for s, state in enumerate(states) if len(state) > 1]
             lacks = [d for d in structure.all if d not in tensor.dims]
-            if not tensor.is_output or np.max(structure.factor(lacks, -1, last - 2)) == 1:
+            if not tensor.is_output or structure.factor(lacks, -1, last - 2) == 1:
                 # The levels to come matter to outputs with siblings above a node that is not the innermost.
                 moves = sorted({(a, b, b) for plan in plans for a, b in pairwise((0, *plan))})
                 states = [(level,) for level in range(last)]
@@ -83,7 +73,8 @@ class Tables:
             return self._columns(costs, 0, 0), held
         bits, room = held * tensor.bits, problem.room[level]
         barred = (held < 0) | (bits > (self.never if room is None else room)) | self._breaks(level)
-        return [np.where(barred, self.never, cost) for cost in self._columns(costs, level, bits)], bits
+        columns = [np.asarray(cost, self.kind) for cost in self._columns(costs, level, bits)]
+        return [np.where(barred, np.asarray(self.never, self.kind), cost) for cost in columns], bits
 
     def _breaks(self, level: int) -> Any:
         """Return where the rules let no node of `level` be."""
@@ -103,7 +94,7 @@ class Tables:
         if not tensor.window or level == structure.last:
             if tensor.window and between:
                 apart = self._window(tensor, parent, level, ())[0][1]
-                messages = messages * np.maximum(apart[self.which, 0], 1)
+                messages = messages * max(apart[0], 1)
             if level == structure.last:
                 return held, np.asarray(structure.steps, self.kind), messages
             return held, np.asarray(prod(outside, start=held), self.kind), messages
@@ -123,31 +114,28 @@ class Tables:
         )
         left = [np.asarray(below[d] // value, self.kind) for d, value in enumerate(self.values)]
         trips, again = (np.asarray(prod(left[d] for d in dims), self.kind) for dims in (own, lacks))
-        at = self.which, np.searchsorted(np.array(divisors(blocks[0][1]), self.kind), again), where
-        size, chosen = size[self.which, where], np.where(trips > 1, first[at], through[at])
-        never = (size < 0) | (chosen >= self.never)
+        at = np.searchsorted(np.array(divisors(blocks[0][1]), self.kind), again), where
+        size, chosen = size[where], np.where(trips > 1, first[at], through[at])
+        never, messages = (size < 0) | (chosen >= self.never), messages * np.maximum(apart[where], 1)
         loads = np.where(never, 0, np.where(trips > 1, chosen * trips * blocks[0][3], chosen)) * held
-        return np.where(never, -1, held * size), loads, messages * np.maximum(apart[self.which, where], 1)
+        return np.where(never, -1, held * size), loads, messages
 
     def _window(
         self, tensor: Tensor, parent: int, level: int, blocks: Blocks
     ) -> tuple[tuple[Array, Array], Array, Array]:
-        """Return the tables of the tensor's axes of several dims as a node sees them, a first axis for the places."""
+        """Return the tables of the tensor's axes of several dims as a node sees them."""
         groups = [group for group in tensor.groups if len(group) > 1]
         axes = [(tuple(tensor.window.index(d) for d, _ in one), tuple(weight for _, weight in one)) for one in groups]
-        top, each = tuple(self.marks[0][d] for d in tensor.window), list[Seen]()
-        for places in map(dict, self.places):
-            seen: list[tuple[Crossing, ...]] = []
-            for d in tensor.window:
-                own = [(fan.below, row[d], fan.merge) for fan, row in self.structure.spread[::-1] if row[d] > 1]
-                between, crossings = {below: parent < below <= level for below, _, _ in own}, list[Crossing]()
-                for b in sorted(between):
-                    here = tuple((f, merge if between[b] else "") for a, f, merge in own if a == b)
-                    crossings.append((here, b <= level, places.get((b, d), 0)))
-                seen.append(tuple(crossings))
-            each.append(tuple(seen))
-        least, first, through = window(tuple(axes), top, tuple(each), blocks, self.never)
-        return (least[:, 0], least[:, 1]), first, through
+        top, seen = tuple(self.marks[0][d] for d in tensor.window), list[tuple[Crossing, ...]]()
+        for d in tensor.window:
+            own = [(fan.below, row[d], fan.merge) for fan, row in self.structure.spread[::-1] if row[d] > 1]
+            between, crossings = {below: parent < below <= level for below, _, _ in own}, list[Crossing]()
+            for b in sorted(between):
+                here = tuple((f, merge if between[b] else "") for a, f, merge in own if a == b)
+                crossings.append((here, b <= level, self.places.get((b, d), 0)))
+            seen.append(tuple(crossings))
+        least, first, through = window(tuple(axes), top, tuple(seen), blocks, self.never)
+        return (least[0], least[1]), first, through
 
     def moves(self, state: Tile) -> Iterator[tuple[int, Edge, Tile]]:
         """Yield (position of the tensor, node, state after it) for every node that may come next."""
@@ -185,16 +173,10 @@ class Tables:
 
         return reach
 
-    def least(self) -> list[list[int]]:
-        """Return the least total per column of every structure, one after the other; half of `never` or more:
-        nothing fits."""
-        tops = np.stack(np.broadcast_arrays(*map(np.ravel, self.structure.top)), axis=1).tolist()
-        at = [sum(i * axis[2] for i, axis in zip(self.grid.index(top), self.grid.axes, strict=True)) for top in tops]
-        at, found = at * (prod(self.shape) // prod(self.grid.shape) // len(at)), list[list[int]]()
-        for reach, start in zip(self.reach, self.start, strict=True):
-            inner = np.minimum.reduce([reach(state) for state in self.firsts]).reshape(len(at), -1)
-            found.append((inner[np.arange(len(at)), at] + start).tolist())
-        return [list(totals) for totals in zip(*found, strict=True)]
+    def least(self) -> list[int]:
+        """Return the least total per column; half of `never` or more: nothing fits."""
+        inner = [min(int(reach(state).ravel()[-1]) for state in self.firsts) for reach in self.reach]
+        return [total + start for total, start in zip(inner, self.start, strict=True)]
 
     def value(self, totals: Sequence[int], steps: int) -> int:
         """Return the least value that totals per column, each or more, allow."""

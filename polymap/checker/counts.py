@@ -25,7 +25,7 @@ class Loop(NamedTuple):
 
 
 class Digits(NamedTuple):
-    """The loops over a dim, outermost first. An index has a digit per loop: index // tile, rest // next tile, and so on.
+    """The loops over a dim, outermost first. An index has a digit per loop: index // tile, rest // next tile, ...
     A node's tile is what all FREE digits reach under the others. roles, at a step where one temporal loop has moved and
     those inside start again: OUTER loops, the CARRY, INNER ones; of spatial loops, whose iterations count APART, are
     siblings BESIDE each other or, of these, UNITED."""
@@ -113,7 +113,7 @@ class Digits(NamedTuple):
 @lru_cache(maxsize=10_000)
 def alone(digits: Digits, rule: str) -> int:
     """Return the elements along a dim that no other shares an axis with, in all steps and instances; those that stay
-    (rule "own", "enter", "leave"), or all ("all")."""
+    (by any other rule of `Node.moved`), or "all"."""
     total = 0
     for times, values in digits.apart.contexts():
         if rule == "all" or digits.before(values, own=rule == "own") == values:
@@ -232,17 +232,19 @@ class Node(NamedTuple):
     def moved(self, merging: frozenset[str], rule: str) -> int:
         """Return how many elements come to the node in all steps and instances, siblings over the `merging` fan-outs
         counted once. rule: "own" of what is read (an instance without work keeps its tile); of what is written the
-        elements that "enter" where no sibling has them, or that "leave" the last one (without work: an empty tile)."""
+        elements that "enter" where no sibling has them, or that "leave" the last one (without work: an empty tile), or
+        that none of the siblings had ("came")."""
         tensor, dims = self.tensor, range(len(self.problem.dims))
         single = [group[0][0] for group in tensor.groups if len(group) == 1]
-        windows = [tuple(zip(*group, strict=True)) for group in tensor.groups if len(group) > 1]
+        windows = [group for group in tensor.groups if len(group) > 1]
         others, holds = [d for d in dims if d not in tensor.dims], self.level < len(self.problem.levels)
         carries = [i for i in range(self.above) if not self.loops[i].fan and holds]
         total = 0
         for carry in (None, *carries):
             at, kind = [self.seen(d, merging, carry) for d in dims], "all" if carry is None else rule
             times = prod(alone(at[d], kind) for d in single) * prod(lacking(at[d], kind) for d in others)
-            each = [sides(tuple(at[d] for d in group), weights) for group, weights in windows if times]
+            pairs = [([at[d] for d, _ in group], [weight for _, weight in group]) for group in windows if times]
+            each = [sides(tuple(group), tuple(weights)) for group, weights in pairs]
             for chosen in product(*(one.items() for one in each)):
                 distinct, new = loads(tuple(side for side, _ in chosen))
                 more = times * prod(count for _, count in chosen)

@@ -79,6 +79,7 @@ class Grid:
 
     def __init__(self, top: Tile, kind: Any = np.int64) -> None:
         axes = [(d, p) for d, extent in enumerate(top) for p in sorted({*primes(extent)})]
+        axes = axes or [(0, 2)] * bool(top)  # of a single tile: numbers stay in arrays, which do not wrap
         self.top, self.shape = top, tuple(primes(top[d]).count(p) + 1 for d, p in axes)
         need(prod(self.shape) <= 1 << 20 and len(axes) < 31, "the problem is too large")
         self.axes = [(d, p, prod(self.shape[a + 1 :])) for a, (d, p) in enumerate(axes)]

@@ -3,21 +3,19 @@
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice, product
-from math import lcm, prod
-from typing import Any
+from math import prod
 
 import numpy as np
 
 from polymap.checker.any_size import Siblings, bounds
 from polymap.checker.bounds import Edge, Places, Prices, Tables
-from polymap.checker.grids import divisors, grid_of, kind_of, never_above
+from polymap.checker.grids import divisors
 from polymap.checker.model import Problem, Rows, Structure, Tile, tick
 from polymap.checker.rules import need
 
 Move = tuple[int, Edge, Tile]  # position of the tensor, node, joint state after it
 # A chain: joint state, tile, total so far per column, bits per level, tiles passed, last (level, tensor).
 Spot = tuple[Tile, Tile, list[int], list[int], tuple[Tile, ...], tuple[int, int]]
-TOGETHER = 1 << 15  # tiles whose costs are derived at once
 
 
 class Prover:
@@ -26,7 +24,6 @@ class Prover:
     def __init__(self, problem: Problem, value: int) -> None:
         self.problem, self.value = problem, value
         self.windows = sorted({d for tensor in problem.tensors for d in tensor.window})
-        self.kind = kind_of(never_above(problem.reach))
 
     @cached_property
     def structures(self) -> list[Rows]:
@@ -69,48 +66,16 @@ class Prover:
         found = [np.broadcast_to(one, len(each)).tolist() for one in (*bounds(siblings), siblings.steps())]
         return {rows: (parts, steps) for rows, *parts, steps in zip(self.structures, *found, strict=True)}
 
-    def _many(self, each: list[Rows], top: Tile, same: Iterable[int]) -> Structure:
-        """Return structures that spread the dims `same` alike as one, whose arrays have a first axis for them."""
-        ones = [1] * len(grid_of(top, self.kind).shape)
-        factors = np.array(each, self.kind).reshape(len(each), *ones, len(each[0]), len(top))
-        rows: list[list[Any]] = [[factors[..., c, d] for d in range(len(top))] for c in range(len(each[0]))]
-        for d, (row, fixed) in product(same, zip(rows, each[0], strict=True)):
-            row[d] = fixed[d]
-        return Structure(self.problem, rows)
-
     def tables(self, rows: Rows, places: Places, prices: Prices, marks: tuple[Tile, ...] = ()) -> Tables:
         """Return the tables of all tensors."""
         structure = Structure(self.problem, rows)
-        return Tables(structure, marks or (structure.top,), (places,), prices)
+        return Tables(structure, marks or (structure.top,), places, prices)
 
     def joint(self, rows: Rows, places: Places, prices: Prices) -> int | None:
         """Return the bound of all tensors together at these prices (None: nothing fits)."""
-        return self.joints([(rows, places)], prices)[0]
-
-    def joints(self, wanted: list[tuple[Rows, Places]], prices: Prices) -> list[int | None]:
-        """Return the bounds of all tensors together at these prices (None: nothing fits), derived many at once."""
-        alike, found = dict[Tile, list[tuple[Rows, Places]]](), dict[tuple[Rows, Places], int | None]()
-        for rows, places in wanted:
-            alike.setdefault(tuple(row[d] for row in rows for d in self.windows), []).append((rows, places))
-        for group in alike.values():
-            some, top = list[tuple[Rows, Places]](), (1,) * len(self.problem.dims)
-            for one in group:
-                wider = tuple(map(lcm, top, Structure(self.problem, one[0]).top))
-                if some and (len(some) + 1) * prod(grid_of(wider, self.kind).shape) > TOGETHER:
-                    found.update(self._joined(some, top, prices))
-                    some, wider = [], Structure(self.problem, one[0]).top
-                some.append(one)
-                top = wider
-            found.update(self._joined(some, top, prices))
-        return [found[one] for one in wanted]
-
-    def _joined(self, some: list[tuple[Rows, Places]], top: Tile, prices: Prices) -> Iterator[Any]:
-        """Yield these bounds for structures that spread the window dims alike."""
-        structure = self._many([rows for rows, _ in some], top, self.windows)
-        tables = Tables(structure, (top,), [places for _, places in some], prices)
-        for one, totals in zip(some, tables.least(), strict=True):
-            barred = max(totals) >= tables.never // 2
-            yield one, None if barred else tables.value(totals, Structure(self.problem, one[0]).steps)
+        tables = self.tables(rows, places, prices)
+        totals = tables.least()
+        return None if max(totals) >= tables.never // 2 else tables.value(totals, tables.structure.steps)
 
     def places(self, rows: Rows) -> list[Places]:
         """Return every choice of places for the spatial loops over window dims."""
@@ -158,7 +123,7 @@ class Prover:
 
     def _limits(self, tables: Tables) -> list[int]:
         """Return, per column, the least total from which on the value is not below, whatever the others are."""
-        [least], found = tables.least(), list[int]()
+        least, found = tables.least(), list[int]()
         for column in range(len(least)):
             low, high = -1, tables.never // 2
             while high - low > 1:

@@ -47,7 +47,7 @@ class Rules:
     """The constraints, read. pairs: (a, b, kind): all temporal loops over a outside all over b ("all"), or the first
     over a before the first over b ("first"), or the last over a after the last over b ("last"), where both have loops.
     factors: (fan-out, dim, least, most). multiples: (dim, size of which every tile is a multiple). share: of what the
-    compute units could do. limits: (objective, most). named: dims that some rule treats in its own way."""
+    compute units could do. limits: (objective, most)."""
 
     def __init__(self, rows: list[Any], dims: Names, tensors: Names, levels: Names, fanouts: Names) -> None:
         self.pairs, self.factors = list[tuple[int, int, str]](), list[tuple[str, int, int, int | None]]()
@@ -83,8 +83,6 @@ class Rules:
                 _, objective, most = fields(row, "rule", "objective", "most")
                 self.limits.append((str(objective), most))
         need(not {*ends[0]} & {*ends[1]}, "a dim is outermost and innermost, which is not certified")
-        alone = {d for _, d, _, _ in self.factors} | {d for d, _ in self.multiples} | {a for a, _, _ in self.pairs}
-        self.named = alone | {b for _, b, kind in self.pairs if kind == "all"}
 
     def held(self, tensor: str) -> tuple[frozenset[int], frozenset[int]]:
         """Return the levels that must hold a tensor, and those that may not."""

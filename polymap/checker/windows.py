@@ -119,12 +119,12 @@ def seams(groups: Groups, top: Tile, crossings: Seen, never: int) -> tuple[Array
 
 
 def climb(top: Tile, kept: Array, above: Array, start: Array, repeats: Tile, never: int) -> Array:
-    """Return the least loads [place, row, repeats, pair] around loops over window dims and so many iterations over
-    others, from the loads `start` [place, row, pair] on. kept: [place, dim, pair]; above: across these others."""
-    shape = (*start.shape[:2], len(repeats), start.shape[2])
+    """Return the least loads [row, repeats, pair] around loops over window dims and so many iterations over others,
+    from the loads `start` [row, pair] on. kept: [dim, pair]; above: across these others."""
+    shape = (start.shape[0], len(repeats), start.shape[1])
     need(prod(shape) <= 1 << 24, "the windows are too large")
     best = np.full(shape, never, kind_of(never))
-    best[:, :, 0] = start
+    best[:, 0] = start
 
     def around(loads: Array, trips: int, stay: Array) -> Array:
         barred = (loads >= never) | (stay < 0)
@@ -133,36 +133,35 @@ def climb(top: Tile, kept: Array, above: Array, start: Array, repeats: Tile, nev
     for own, climbs in pairs(top)[2]:
         tick()
         for d, prime, to, inner in climbs:
-            best[..., to] = np.minimum(best[..., to], around(best[..., inner], prime, kept[:, d][:, None, None, inner]))
+            best[..., to] = np.minimum(best[..., to], around(best[..., inner], prime, kept[d, inner]))
         for m, prime in ((m, p) for m, repeated in enumerate(repeats) for p in {*primes(repeated)}):
-            inner = best[:, :, repeats.index(repeats[m] // prime), own]
-            np.minimum(best[:, :, m, own], around(inner, prime, above[:, None, own]), out=best[:, :, m, own])
+            inner = best[:, repeats.index(repeats[m] // prime), own]
+            np.minimum(best[:, m, own], around(inner, prime, above[own]), out=best[:, m, own])
     return best
 
 
 @lru_cache(maxsize=10_000)
-def window(groups: Groups, top: Tile, seen: tuple[Seen, ...], blocks: Blocks, never: int) -> tuple[Array, Array, Array]:
-    """Return, for every choice of places in `seen`, sizes and messages, and the least loads [place, number of divisor
-    of repeats in the first block, T] in that block and in the whole run. blocks, innermost first: outer end, iterations
-    over dims that the tensor lacks, over its dims of one axis, of all loops outside."""
-    both = [seams(groups, top, crossings, never) for crossings in seen]
-    least, kept = np.stack([sizes for sizes, _ in both]), np.stack([stays for _, stays in both])
+def window(groups: Groups, top: Tile, seen: Seen, blocks: Blocks, never: int) -> tuple[Array, Array, Array]:
+    """Return sizes and messages [2, T], and the least loads [number of divisor of repeats in the first block, T] in
+    that block and in the whole run. blocks, innermost first: outer end, iterations over dims that the tensor lacks,
+    over its dims of one axis, of all loops outside."""
+    least, kept = seams(groups, top, seen, never)
     (t, x, _), grid, kind = pairs(top), grid_of(top), kind_of(never)
     if not blocks:
         return least, least, least
     (end, repeat, _, _), repeats = blocks[0], divisors(blocks[0][1])
-    at, loads = grid.flat(end), np.full((len(seen), len(repeats), prod(grid.shape)), never, kind)
-    start = np.where((t == x) & (least[:, 0, t] >= 0), least[:, 0, t], never)[:, None]
-    above = np.where(t == x, -1, kept[:, -1])  # nothing that changes no tile stands right above a node
-    loads[..., t[x == at]] = climb(top, kept, above, start, repeats, never)[:, 0][..., x == at]
-    whole = least[:, 0, at, None] * np.array(repeats, kind)  # the whole: each pass loads it again
+    at, loads = grid.flat(end), np.full((len(repeats), prod(grid.shape)), never, kind)
+    start = np.where((t == x) & (least[0, t] >= 0), least[0, t], never)[None]
+    above = np.where(t == x, -1, kept[-1])  # nothing that changes no tile stands right above a node
+    loads[..., t[x == at]] = climb(top, kept, above, start, repeats, never)[0][..., x == at]
+    whole = least[0, at] * np.array(repeats, kind)  # the whole: each pass loads it again
     loads[..., at] = np.where(whole >= 0, whole, loads[..., at])
     first = loads
     for outer, repeat, trips, outside in blocks[1:]:
-        start = np.full((len(seen), len(repeats), len(t)), never, kind)
+        start = np.full((len(repeats), len(t)), never, kind)
         start[..., x == at] = loads[..., t[x == at]]
         at, loads = grid.flat(outer), np.full_like(first, never)
-        found = climb(top, kept, kept[:, -1], start, divisors(repeat), never)[:, :, -1]
+        found = climb(top, kept, kept[-1], start, divisors(repeat), never)[:, -1]
         loads[..., t[x == at]] = found[..., x == at]
         if trips > 1:  # nothing is kept across these, nor outside
             return least, first, np.where(loads >= never, never, np.where(loads >= never, 0, loads) * (trips * outside))

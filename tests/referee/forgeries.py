@@ -12,20 +12,25 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from hashlib import sha256
+from itertools import pairwise
+from math import prod
 
 from polymap.checker.check import label
+from polymap.checker.counts import cost
 from polymap.checker.model import Problem as Checked, parsed
 from polymap.checker.prover import Prover
+from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.schedules.document import mapping_from_document, mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
 from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_single
 
+LOOPS = (Temporal, Spatial)
 HEAD = ("workload", "machine", "constraints", "objective")
 
 
@@ -51,7 +56,7 @@ class Forger:
             "count of nodes changed": self._nodes,
             "proof of another line": self._copied,
             "kind of proof changed": self._kind,
-            "symmetry invented": self._symmetry,
+            "a tile that leaves a rest": self._rest,
             "worse winner": self._worse,
             "value changed": self._value,
             "mapping changed": self._mapping,
@@ -218,7 +223,7 @@ class Forger:
 
     def _copied(self) -> str | None:
         one, other = self._any("^[0-9]"), self._any("^[0-9]")
-        if one is None or other is None or re.search(" (places|as) ", self.lines[one] + self.lines[other]):
+        if one is None or other is None or re.search(" places ", self.lines[one] + self.lines[other]):
             return None  # symmetric structures have the same bounds
         if {*self.lines[one].split(" ")[1:]} & {*self.lines[other].split(" ")[-2:]}:
             return None  # of equal bounds: what proves one may prove the other
@@ -233,18 +238,23 @@ class Forger:
             return self._with({at: f"{label} joint {rest[0]} {rest[1]}"})
         return self._with({at: f"{label} {kind} empty"})
 
-    def _symmetry(self) -> str | None:
-        """A renaming of dims that changes the problem, used for a structure."""
-        names = [dim.name for dim in self.workload.dims]
-        image = self.rng.sample(names, len(names))
-        extents, spread = self.workload.extents(), self._any("^[0-9]")
-        if spread is None or all(extents[a] == extents[b] for a, b in zip(names, image, strict=True)):
+    def _rest(self) -> str | None:
+        """A mapping whose tiles do not all divide, with its true value, as the best one whose tiles do."""
+        mapping = sample_mapping(self.workload, self.arch, "any", self.rng)
+        left = self.workload.extents()
+        for node in mapping.nodes:
+            if isinstance(node, LOOPS):
+                if left[node.dim] % node.tile:
+                    break
+                left[node.dim] = node.tile
+        else:
             return None
-        number = sum(line.startswith("symmetry ") for line in self.lines) + 1
-        label = self.lines[spread].split(" ")[0]
-        lines = [*self.lines]
-        lines[spread] = f"{label} as 1 {number}"
-        return finished([*lines[: self.start], f"symmetry {','.join(image)}", *lines[self.start :]])
+        value = self._value_of(self.arch, mapping)
+        return None if value is None else self._given(value, mapping)
+
+    def _given(self, value: Fraction, mapping: Mapping) -> str:
+        nodes = _canonical(mapping_to_document(mapping)["nodes"])
+        return self._with({self._head("value"): f"value {value}", self._head("mapping"): f"mapping {nodes}"})
 
     def _head(self, word: str) -> int:
         return next(i for i, line in enumerate(self.lines) if line.startswith(f"{word} "))
@@ -266,10 +276,7 @@ class Forger:
         value = self._value_of(self.arch, mapping)
         if value is None or value <= Fraction(self._named("value")):
             return None
-        nodes = mapping_to_document(mapping)["nodes"]
-        return self._with(
-            {self._head("value"): f"value {value}", self._head("mapping"): f"mapping {_canonical(nodes)}"}
-        )
+        return self._given(value, mapping)
 
     def _value(self) -> str:
         value = Fraction(self._named("value"))
@@ -429,8 +436,39 @@ class BoundForger(Forger):
             "bound dropped": lambda: self._with({self._head("bound"): None}),
             "bound doubled": lambda: self._with({self._head("bound"): f"bound {self._named('bound')}\n" * 2}),
             "count of structures changed": self._counted,
+            "partial tiles counted as whole": lambda: self._miscounted(padded=True),
+            "counts of another mapping": lambda: self._miscounted(padded=False),
+            "a dividing optimum": self._optimum,
             "structures listed": lambda: self._with({self.start: f"{self.lines[self.start]}\n1,1,1 apart 1"}),
         }
+
+    def _miscounted(self, *, padded: bool) -> str | None:
+        """A mapping of any tiles with a value that is not its own: what it would cost if every tile were whole, or what
+        another mapping costs."""
+        mapping = sample_mapping(self.workload, self.arch, "any", self.rng)
+        true, other = self._value_of(self.arch, mapping), sample_mapping(self.workload, self.arch, "any", self.rng)
+        value = self._padded(mapping) if padded else self._value_of(self.arch, other)
+        return None if value is None or value in (true, Fraction(0)) else self._given(value, mapping)
+
+    def _padded(self, mapping: Mapping) -> Fraction | None:
+        """Return what the mapping costs where each extent is so long that all tiles are whole."""
+        workload, machine, rules = (parsed(self._named(word)) for word in ("workload", "machine", "constraints"))
+        for dim in workload["dims"]:
+            tiles = [dim[1], *(one.tile for one in mapping.nodes if isinstance(one, LOOPS) and one.dim == dim[0])]
+            dim[1] = prod(-(-outer // inner) for outer, inner in pairwise(tiles))
+        padded = Checked(workload, machine, rules, self.objective)
+        try:
+            return Fraction(cost(padded, parsed(_canonical(mapping_to_document(mapping)["nodes"]))), padded.scale)
+        except Refused:
+            return None
+
+    def _optimum(self) -> str:
+        """The bound is left out, and the structures are those of dividing tiles, refuted by bounds made up."""
+        workload, machine, rules = (parsed(self._named(word)) for word in ("workload", "machine", "constraints"))
+        prover = Prover(Checked(workload, machine, rules, self.objective), 0)
+        lines = [f"{label(rows)} apart {max(10**9, prover.apart(rows))}" for rows in prover.structures]
+        head = [line for line in self.lines[: self.start] if not line.startswith("bound ")]
+        return finished([*head, f"structures {len(lines)}", *lines])
 
     def _bound_moved(self) -> str:
         amount = self.rng.choice((Fraction(1, 3), 1, 7, 10**6, 2 ** self.rng.choice((31, 53, 60, 63, 64))))

@@ -42,7 +42,7 @@ def machine(buffer_bits: int, register_bits: int, *, keep: bool = False, slow: b
     )
 
 
-# Between them they have every kind of proof: apart, joint with and without prices, search, places, as.
+# Between them they have every kind of proof: apart, joint with and without prices, search, places.
 Demands = dict[str, object]
 CASES: tuple[tuple[Workload, Architecture, str, Demands | None], ...] = (
     (matmul(m=16, n=16, k=16), machine(768, 48, keep=True), "energy", None),
@@ -130,9 +130,9 @@ def test_bounds_over_any_sizes_are_accepted_and_their_forgeries_refused() -> Non
         assert verdict.value is not None
         assert verdict.bound is not None
         assert 0 < verdict.bound <= verdict.value
-    made = bound_tally(240, seed=0)
-    assert len(made) == 15
-    assert sum(made.values()) > 220
+    made = bound_tally(288, seed=0)
+    assert len(made) == 18
+    assert sum(made.values()) > 250
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_the_certificates_themselves_are_accepted_and_have_every_kind_of_proof()
     for text in texts:
         verdict = verify(text)
         assert verdict.proven, verdict.reason
-    for kind in (" apart ", " joint - ", " joint 1024:", " search - ", " search 1024:", ":7", ";", " places ", " as "):
+    for kind in (" apart ", " joint - ", " joint 1024:", " search - ", " search 1024:", ":7", ";", " places "):
         assert any(kind in text for text in texts), kind
 
 

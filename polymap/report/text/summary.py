@@ -170,6 +170,9 @@ def verdict_text(verdict: Verdict) -> str:
     checked = f"checked against {plural(verdict.structures, 'structure')} in {verdict.seconds:.1f} s"
     if verdict.bound is not None:
         unit, less = unit_of(verdict.objective), float(1 - verdict.bound / verdict.value) if verdict.value else 0
+        if verdict.bound == verdict.value:
+            best = f"OPTIMAL over tiles of any size: {verdict.objective} {exact(verdict.value)}{unit}"
+            return f"{best}, {checked}\n{about}"
         status = f"BOUND: no mapping of any tile sizes costs less {verdict.objective} than {exact(verdict.bound)}{unit}"
         given = f"the mapping given costs {exact(verdict.value)}{unit}, gap {100 * less:.3g} %"
         return f"{status}; {given}; {checked}\n{about}"

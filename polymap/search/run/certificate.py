@@ -27,7 +27,7 @@ from polymap.checker import (
 )
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.schedules import mapping_to_document
-from polymap.search.problem import Rules, analyse, rules_from_document, symmetries
+from polymap.search.problem import Rules, analyse, rules_from_document
 from polymap.search.run.certificate_head import (
     HINT,
     canonical,
@@ -39,7 +39,6 @@ from polymap.search.run.certificate_head import (
 from polymap.search.run.options import TUNING
 
 Vector = tuple[int, ...]  # a unit, the prices of bits held per level, those of the parts after the first
-Images = tuple[tuple[int, ...], ...]
 
 UNIT = 1 << 10
 NO_MAPPING = "this answer has no certificate: there is no mapping"
@@ -85,11 +84,10 @@ def certificate(
     Structures that are not refuted after `seconds` of CPU time are marked as the solver's word. Raises OptionError:
     PM515 for problems outside the class that is certified, PM517 where the mapping is not the best or breaks a rule.
     """
-    problem, images = _problem(workload, arch, objective, rules), symmetries(analyse(workload, arch, rules))
+    problem = _problem(workload, arch, objective, rules)
     lines, value = _begun(workload, arch, objective, mapping, rules, divides=True)
     with _deadline(seconds):
-        proofs = _proofs(problem, value, images)
-    lines += (f"symmetry {','.join(problem.dims[d] for d in image)}" for image in images)
+        proofs = _proofs(problem, value)
     return _finished([*lines, *proofs])
 
 
@@ -140,10 +138,10 @@ def _finished(lines: list[str]) -> str:
     return "\n".join((*lines, f"end {digest(lines)}", ""))
 
 
-def _proofs(problem: Problem, value: int, images: Images) -> list[str]:
+def _proofs(problem: Problem, value: int) -> list[str]:
     """Return the lines of all structures; OptionError PM515 for numbers that the checker does not reach."""
     try:
-        return _Writer(Prover(problem, value), images).lines()
+        return _Writer(Prover(problem, value)).lines()
     except Refused as refusal:
         raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
 
@@ -163,65 +161,44 @@ class _Writer:
     """Looks for the cheapest proof of every structure. found: the lines that refute a structure."""
 
     prover: Prover
-    images: Images
     found: dict[Rows, list[str]] = field(default_factory=dict[Rows, list[str]])
 
     def lines(self) -> list[str]:
         """Return the list of structures, each with its proof."""
         structures = self.prover.structures
-        copies = self._copies(structures)
         with _deadline(float("inf")):  # what rests on the solver's word is told with this bound
             apart = {rows: self.prover.apart(rows) for rows in structures}
-        left = [rows for rows in structures if rows not in copies and not self._alone(rows, apart[rows])]
+        left = [rows for rows in structures if not self._alone(rows, apart[rows])]
         with suppress(OutOfTime):
             self._together(left)
         lines = [f"structures {len(structures)}"]
         for rows in structures:
-            line, by = copies.get(rows, (0, 0))
-            proof = self.found.get(structures[line - 1] if line else rows, ["word"])
-            if any("word" in one.split(" ") for one in proof):
-                proof = proof if not line and len(proof) > 1 else [f"word {apart[rows]}"]
-            elif line:
-                proof = [f"as {line} {by}"]
+            proof = self.found.get(rows, [f"word {apart[rows]}"])
             lines += [f"{label(rows)} {proof[0]}", *proof[1:]]
         return lines
 
-    def _copies(self, structures: list[Rows]) -> dict[Rows, tuple[int, int]]:
-        """Return the structures that are images of earlier ones: number of that one, number of the symmetry."""
-        copies: dict[Rows, tuple[int, int]] = {}
-        for number, rows in enumerate(structures, start=1):
-            for by, image in enumerate(self.images if rows not in copies else (), start=1):
-                moved = tuple(tuple(row[image.index(d)] for d in range(len(row))) for row in rows)
-                if moved > rows:
-                    copies.setdefault(moved, (number, by))
-        return copies
-
-    def _alone(self, rows: Rows, bound: int | None) -> bool:
+    def _alone(self, rows: Rows, bound: int) -> bool:
         """Return whether the bound of every tensor at its own best refutes a structure, and note that."""
-        if bound is None:
-            self.found[rows] = ["empty"]
-        elif bound >= self.prover.value:
+        if bound >= self.prover.value:
             self.found[rows] = [f"apart {bound}"]
         else:
             for number, limit in enumerate(self.prover.problem.measures[1:], start=1):
                 above = self.prover.apart(rows, number)
-                if above is not None and limit.most is not None and above > limit.most:
+                if limit.most is not None and above > limit.most:
                     self.found[rows] = [f"over {number} {above}"]
         return rows in self.found
 
     def _together(self, left: list[Rows]) -> None:
         """Refute structures by bounds of all tensors together: without prices, with prices that served another
         structure or their own, and last by cases or a search."""
-        pairs = [(rows, ()) for rows in left]
-        bounds = dict(zip(left, self.prover.joints(pairs, ()), strict=True))
+        bounds = {rows: self.prover.joint(rows, (), ()) for rows in left}
         left = [rows for rows in left if not self._note(rows, (), bounds[rows])]
         while left:
             first, *left = left
             best, prices = self._priced(first, (), bounds[first] or 0)
             if best >= self.prover.value and prices:
                 self._note(first, prices, best)
-                again = self.prover.joints([(rows, ()) for rows in left], prices)
-                left = [rows for rows, bound in zip(left, again, strict=True) if not self._note(rows, prices, bound)]
+                left = [rows for rows in left if not self._note(rows, prices, self.prover.joint(rows, (), prices))]
             else:
                 self.found[first] = self._cases(first, prices, best)
 
@@ -237,8 +214,8 @@ class _Writer:
         if len(choices) < 2:
             return [self._searched(rows, (), prices, best)]
         lines = [f"places {len(choices)}"]
-        bounds = self.prover.joints([(rows, one) for one in choices], ())
-        for one, bound in zip(choices, bounds, strict=True):
+        for one in choices:
+            bound = self.prover.joint(rows, one, ())
             proof, used = self._refuted((), bound), Prices()
             if proof is None:
                 least, used = self._priced(rows, one, bound or 0)
@@ -298,7 +275,7 @@ class _PriceSearch:
         """Return the prices: those whose line is highest at the least cycles, then where the lines so far leave the
         least value."""
         problem, found, tables = self.prover.problem, list[Vector](), self.prover.tables(self.rows, self.places, ())
-        linear, steps, [plain] = problem.measures[0].linear, tables.structure.steps, tables.least()
+        linear, steps, plain = problem.measures[0].linear, tables.structure.steps, tables.least()
         for _ in range(1 if linear else TUNING.most_lines):
             lines = [self._line(vector) for vector in found]
             least, cycles = problem.weakest(plain, steps, lines=lines)
@@ -312,8 +289,7 @@ class _PriceSearch:
         problem, linear = self.prover.problem, self.prover.problem.measures[0].linear
         if vector not in self.lines:
             tables = self.prover.tables(self.rows, self.places, (vector,))
-            [totals] = tables.least()
-            parts, lines = problem.bounded(totals, (vector,), tables.structure.steps)
+            parts, lines = problem.bounded(tables.least(), (vector,), tables.structure.steps)
             self.lines[vector] = (Fraction(parts[0]), Fraction(0)) if linear else lines[0]
         return self.lines[vector]
 

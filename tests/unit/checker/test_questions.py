@@ -153,11 +153,11 @@ def test_what_is_no_certificate_exits_with_2_and_its_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = Path("other.txt")
-    old = text().replace("polymap certificate 2", "polymap certificate 1")
+    old = text().replace("polymap certificate 3", "polymap certificate 2")
     for content, told in (
-        (b"", "its first line is not 'polymap certificate 2'"),
-        (b"hello\n", "its first line is not 'polymap certificate 2'"),
-        (old.encode(), "its format is 'polymap certificate 1', and 'polymap certificate 2' is read here"),
+        (b"", "its first line is not 'polymap certificate 3'"),
+        (b"hello\n", "its first line is not 'polymap certificate 3'"),
+        (old.encode(), "its format is 'polymap certificate 2', and 'polymap certificate 3' is read here"),
         (b"\xff\xfe\x00", "not UTF-8"),
         (b"x" * (16 * 2**20 + 1), "larger than 16 MiB"),
     ):
@@ -166,7 +166,7 @@ def test_what_is_no_certificate_exits_with_2_and_its_name(
         said = capsys.readouterr().err
         assert "other.txt" in said
         assert told in said
-    for content in (text()[: len(text()) // 2], text() + "x" * 2**20, "polymap certificate 2"):
+    for content in (text()[: len(text()) // 2], text() + "x" * 2**20, "polymap certificate 3"):
         path.write_text(content, encoding="ascii")
         assert main(("verify", str(path))) == 3
         assert "REFUSED: " in capsys.readouterr().out
