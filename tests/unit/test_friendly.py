@@ -121,7 +121,7 @@ def test_names_stand_for_objects() -> None:
         (lambda pm: pm.Architecture("m", None), "PM121 .*nodes is None"),
         (lambda pm: pm.Mapping([pm.Temporal("m", 1), 3]), r"PM121 mapping: nodes\[1\] is 3"),
         (lambda pm: pm.Mapping(None), "PM121 mapping: nodes is None"),
-        (lambda pm: pm.Temporal("m", 0), "PM121 temporal loop: tile is 0"),
+        (lambda pm: pm.Temporal("m", 1.5), "PM121 temporal loop: tile is 1.5"),
         (lambda pm: pm.Temporal("m", "1"), "PM121 temporal loop: tile is '1'"),
         (lambda pm: pm.Spatial("m", 1, None), "PM121 spatial loop: fanout is None"),
         (lambda pm: pm.Storage("GLB", "W"), "PM121 storage node: tensors is 'W'"),
