@@ -184,7 +184,8 @@ def _check(options: Options) -> int:
         from polymap.schedules import checkup
 
     found = checkup(workload, mapping)
-    _answer(options, checkup_document(found), lambda: checkup_text(found))
+    document = head_document("check", workload) | checkup_document(found)
+    _answer(options, document, lambda: checkup_text(found))
     return ILLEGAL if found.violations else ANSWERED
 
 
