@@ -20,8 +20,8 @@ def verify(
     text: str,
     seconds: float = 600,
     *,
-    workload: Workload | None = None,
-    arch: Architecture | None = None,
+    workload: Workload | str | None = None,
+    arch: Architecture | str | None = None,
     objective: str | None = None,
     constraints: Mapping[str, object] | None = None,
 ) -> Verdict:
@@ -34,12 +34,14 @@ def verify(
     if workload is None and arch is None and objective is None and constraints is None:
         return check(text, seconds)
     # Here and not above: a certificate is checked without anything of the search.
+    from polymap.asked import question_of
     from polymap.ir import Mistake, OptionError
     from polymap.search.run import asked_head
 
     if workload is None or arch is None:
         what = f"verify needs {'a workload' if workload is None else 'an arch'} to compare the certificate with"
         raise OptionError(Mistake("PM519", what, "Give workload and arch together, or neither of them."))
+    workload, arch = question_of(workload, arch)
     asked = asked_head(workload, arch, objective or "energy", constraints)
     return _compared(text, asked) or check(text, seconds)
 

@@ -115,11 +115,12 @@ def _names_used_twice(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
 
 
 def arch_warnings(arch: Architecture) -> tuple[str, ...]:
-    """Return what is odd about a machine but no mistake, one sentence each: no energies at all, an inner level dearer
-    than an outer one (compared per bit, between levels that may hold the same tensor).
+    """Return what is odd about a machine but no mistake, one sentence each: an inner level dearer than an outer one.
+
+    Compared per bit, between levels that may hold the same tensor. `no_energies` is said by searches for the least
+    energy.
     """
-    without = () if arch.has_energies else (no_energies(arch),)
-    return (*without, *_dearer_levels(arch.levels))
+    return tuple(_dearer_levels(arch.levels))
 
 
 def no_energies(arch: Architecture) -> str:

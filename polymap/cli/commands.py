@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polymap.arch import arch_warnings, load_arch, preset_names
+from polymap.arch import load_arch, preset_names
 from polymap.cli.arguments import Options
 from polymap.cli.completion import completion_text
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
@@ -185,7 +185,8 @@ def _check(options: Options) -> int:
         from polymap.schedules import checkup
 
     found = checkup(workload, mapping)
-    _answer(options, checkup_document(found), lambda: checkup_text(found))
+    document = head_document("check", workload) | checkup_document(found)
+    _answer(options, document, lambda: checkup_text(found))
     return ILLEGAL if found.violations else ANSWERED
 
 
@@ -246,7 +247,7 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
     constraints = Inputs(options).constraints()
     with ProgressLine(options.objective) as progress:
         try:
-            with warnings_said(arch_warnings(arch)):
+            with warnings_said():
                 result = explore(
                     workload,
                     arch,

@@ -27,12 +27,11 @@ class Document:
 
 
 @contextlib.contextmanager
-def warnings_said(before: Sequence[str] = ()) -> Generator[None, None, None]:
-    """Let warnings of the library be lines of their own on stderr, but for those that were said before."""
+def warnings_said() -> Generator[None, None, None]:
+    """Let warnings of the library be lines of their own on stderr."""
 
     def show(message: Warning | str, *_where: object) -> None:
-        if str(message) not in before:
-            say(f"polymap: warning: {message}")
+        say(f"polymap: warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)

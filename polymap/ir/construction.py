@@ -40,16 +40,15 @@ class Construction:
         if not isinstance(getattr(self._value, field), kind):
             self._refuse(field, f"a {kind.__name__}")
 
-    def integer(self, field: str, *, least: int = 1, null: bool = False) -> None:
+    def integer(self, field: str, *, least: int | None = 1, null: bool = False) -> None:
+        """Check an integer; least None: of any size, which others check."""
         found = getattr(self._value, field)
-        if type(found) is int and found >= least:
-            return
         if found is None and null:
             return
-        whole = _whole(found)
-        if whole is None or whole < least:
-            self._refuse(field, f"an integer >= {least}{' or None' if null else ''}")
-        else:
+        whole = found if type(found) is int else _whole(found)
+        if whole is None or (least is not None and whole < least):
+            self._refuse(field, f"an integer{'' if least is None else f' >= {least}'}{' or None' if null else ''}")
+        elif whole is not found:
             self._set(field, whole)
 
     def number(self, field: str, *, positive: bool = False, null: bool = False) -> None:

@@ -8,6 +8,8 @@ from polymap.ir.construction import Construction
 from polymap.ir.display import Shown
 from polymap.ir.errors import MappingError
 
+_TILES = (int, bool)  # what `check_mapping` answers for, with the place in the tree: below 1, true
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -32,10 +34,10 @@ class Temporal:
     tile: int
 
     def __post_init__(self) -> None:
-        if type(self.dim) is not str or type(self.tile) is not int or self.tile < 1:
+        if type(self.dim) is not str or type(self.tile) not in _TILES:
             check = Construction(self, "temporal loop", MappingError)
             check.text("dim")
-            check.integer("tile")
+            check.integer("tile", least=None)
             check.done()
 
 
@@ -48,10 +50,10 @@ class Spatial:
     fanout: str
 
     def __post_init__(self) -> None:
-        if type(self.dim) is not str or type(self.tile) is not int or self.tile < 1 or type(self.fanout) is not str:
+        if type(self.dim) is not str or type(self.tile) not in _TILES or type(self.fanout) is not str:
             check = Construction(self, "spatial loop", MappingError)
             check.text("dim")
-            check.integer("tile")
+            check.integer("tile", least=None)
             check.text("fanout")
             check.done()
 

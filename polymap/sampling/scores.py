@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.asked import question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.tables import evaluate_many
 from polymap.ir import (
@@ -60,9 +61,10 @@ class Scores:
         return self.energy_pj * self.latency_cycles
 
 
-def score_mappings(workload: Workload, arch: Architecture, mappings: Sequence[Mapping]) -> Scores:
+def score_mappings(workload: Workload | str, arch: Architecture | str, mappings: Sequence[Mapping]) -> Scores:
     """Return what `evaluate` says of each mapping, some ten times as fast where there are thousands and all tiles
     divide. Their shapes may differ; all must be legal but for capacity, as those of `sample_mappings` are."""
+    workload, arch = question_of(workload, arch)
     totals = _Totals(workload, arch, len(mappings))
     views = _Views(workload, arch)
     left: list[int] = []

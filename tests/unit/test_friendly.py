@@ -35,6 +35,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "seed": 0,
             "constraints": {"innermost": ["k"]},
             "memory_limit_mb": 4000,
+            "on_progress": None,
             "work_limit": 100000,
         },
     ),
@@ -50,6 +51,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "sample_mappings": (pm.sample_mappings, {"workload": LAYER, "arch": FLAT, "n": 3, "seed": 0}),
     "explain": (pm.explain, {"workload": LAYER, "arch": FLAT}),
     "mapping_svg": (pm.mapping_svg, {"workload": LAYER, "arch": FLAT}),
+    "mapping_text": (pm.mapping_text, {"workload": LAYER, "mapping": BEST, "arch": FLAT}),
+    "machine_svg": (pm.machine_svg, {"arch": FLAT}),
+    "dependences": (pm.dependences, {"workload": LAYER}),
+    "verify": (pm.verify, {"workload": LAYER, "arch": FLAT, "objective": "energy"}),
     "load_arch": (pm.load_arch, {"name_or_path": "flat3"}),
     "load_workload": (pm.load_workload, {"word": "resnet50.fc"}),
     "arch_from_document": (pm.arch_from_document, {"document": pm.arch_to_document(FLAT)}),
@@ -66,6 +71,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 REST: dict[str, dict[str, Any]] = {
     "explain": {"mapping": BEST, "cost": COST},
     "mapping_svg": {"mapping": BEST, "cost": COST},
+    "verify": {"text": "polymap certificate 2"},
 }
 
 
@@ -115,7 +121,7 @@ def test_names_stand_for_objects() -> None:
         (lambda pm: pm.Architecture("m", None), "PM121 .*nodes is None"),
         (lambda pm: pm.Mapping([pm.Temporal("m", 1), 3]), r"PM121 mapping: nodes\[1\] is 3"),
         (lambda pm: pm.Mapping(None), "PM121 mapping: nodes is None"),
-        (lambda pm: pm.Temporal("m", 0), "PM121 temporal loop: tile is 0"),
+        (lambda pm: pm.Temporal("m", 1.5), "PM121 temporal loop: tile is 1.5"),
         (lambda pm: pm.Temporal("m", "1"), "PM121 temporal loop: tile is '1'"),
         (lambda pm: pm.Spatial("m", 1, None), "PM121 spatial loop: fanout is None"),
         (lambda pm: pm.Storage("GLB", "W"), "PM121 storage node: tensors is 'W'"),

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+from polymap.asked import question_of
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir import (
     Architecture,
@@ -73,13 +74,19 @@ class Crossover:
 
 
 def crossover(
-    workload: Workload, arch: Architecture, one: Family, other: Family, level: str, traffic_level: str | None = None
+    workload: Workload | str,
+    arch: Architecture | str,
+    one: Family,
+    other: Family,
+    level: str,
+    traffic_level: str | None = None,
 ) -> Crossover:
     """Return from which size of `level` on family `one` moves fewer bits at `traffic_level` (default: the outermost).
 
     Members that are illegal for another reason than this capacity are left out. Raises OptionError for unknown levels,
     MappingError for a member that cannot be read as a program.
     """
+    workload, arch = question_of(workload, arch)
     counted = traffic_level or arch.levels[0].name
     mistakes = [*_level_problems(arch, level, inner=True), *_level_problems(arch, counted, inner=False)]
     if mistakes:

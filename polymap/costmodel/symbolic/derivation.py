@@ -16,6 +16,7 @@ from math import prod
 from sympy import Eq, Expr, Gt, Integer, Mod, Symbol, cancel, factor
 from sympy.logic.boolalg import Boolean
 
+from polymap.asked import question_of
 from polymap.costmodel.closed_form import (
     DividingTiles,
     Loop,
@@ -48,13 +49,14 @@ from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, di
 from polymap.schedules import check_mapping
 
 
-def formula(workload: Workload, arch: Architecture, mapping: Mapping, level: str, tensor: str) -> Formula:
+def formula(workload: Workload | str, arch: Architecture | str, mapping: Mapping, level: str, tensor: str) -> Formula:
     """Return reads, writes, fills and drains of a tensor at a level in the tiles of the mapping's loops.
 
     A tile is named after its dim and its depth among the loops over that dim (`m_1` the outermost); loops of one
     iteration have none, innermost tiles are 1. Raises MappingError where the tree cannot be read as a program,
     OptionError where the level does not hold the tensor, BudgetError where tiles do not divide or no formula is known.
     """
+    workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
     model = workload_model(workload)
     machine = machine_model(arch)

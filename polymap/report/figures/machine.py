@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
+from polymap.asked import arch_of
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.report.figures import svg
 from polymap.report.numbers import exact, short, size, table
@@ -43,8 +44,9 @@ def machine_text(arch: Architecture) -> str:
     return "\n".join(lines)
 
 
-def machine_svg(arch: Architecture) -> svg.Picture:
+def machine_svg(arch: Architecture | str) -> svg.Picture:
     """Return the machine as SVG: a box per level (its dearness is the bar at the right), arrows where it fans out."""
+    arch = arch_of(arch)
     dearest = max([_pj_per_bit(level) for level in arch.levels] + [_compute_per_bit(arch)])
     y, shapes = 84.0, [
         svg.text(28, 38, arch.name, size=17, bold=True),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
+from polymap.asked import arch_of, mapping_of, workload_of
 from polymap.costmodel.analysis import footprints
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Role, Spatial, Storage, Temporal, Workload
 from polymap.report.numbers import exact, size
@@ -91,10 +92,11 @@ def bare_figure(mapping: Mapping) -> NestFigure:
     return NestFigure("mapping", "", tuple(_rows(mapping.nodes, 0, {}, {}, _Facts(None, None, {}), [0])))
 
 
-def mapping_text(workload: Workload, mapping: Mapping, arch: Architecture | None = None) -> str:
+def mapping_text(workload: Workload | str, mapping: Mapping, arch: Architecture | str | None = None) -> str:
     """Return the annotated loop nest as text: trip counts, tiles, and (with the machine) what one instance holds."""
+    workload, mapping = workload_of(workload), mapping_of(mapping)
     if arch is not None:
-        return figure_text(nest_figure(workload, arch, mapping))
+        return figure_text(nest_figure(workload, arch_of(arch), mapping))
     rows = tuple(_rows(mapping.nodes, 0, workload.extents(), {}, _Facts(workload, None, {}), [0]))
     return figure_text(NestFigure(workload.name, "", rows))
 

@@ -240,9 +240,9 @@ def run_document(run: CRun) -> dict[str, object]:
 
 
 def checkup_document(found: Checkup) -> dict[str, object]:
-    """Return what `polymap check` prints."""
+    """Return what `polymap check` prints after the head."""
     orders = found.orders
-    document: dict[str, object] = head_document("check") | {
+    document: dict[str, object] = {
         "dependences": [
             {
                 "source": each.source,

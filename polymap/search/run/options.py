@@ -52,6 +52,9 @@ class Options:
             mistakes.append(Mistake("PM505", f"workers is {shown(self.workers)}", "Use an integer of at least 1."))
         if _whole(self.seed) < 0:
             mistakes.append(Mistake("PM506", f"seed is {shown(self.seed)}", "Use an integer of at least 0."))
+        if self.on_progress is not None and not callable(self.on_progress):  # pyright: ignore[reportUnnecessaryComparison]
+            what = f"on_progress is {shown(self.on_progress)}"
+            mistakes.append(Mistake("PM120", what, "Expected a function that takes a report, or None."))
         if mistakes:
             raise OptionError(mistakes)
 
