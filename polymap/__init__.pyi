@@ -70,9 +70,9 @@ from polymap.report.space.sensitivity import (
     sensitivity_figure as sensitivity_figure,
     sensitivity_svg as sensitivity_svg,
 )
-from polymap.report.space.side_by_side import side_by_side as side_by_side
 from polymap.report.space.smoothness import smooth_figure as smooth_figure, smooth_svg as smooth_svg
 from polymap.report.space.tile_map import tile_map_figure as tile_map_figure, tile_map_svg as tile_map_svg
+from polymap.report.space.two_mappings import side_by_side as side_by_side
 from polymap.report.space.winners import winner_figure as winner_figure, winner_svg as winner_svg
 from polymap.report.text.explanation import explain as explain
 from polymap.sampling.moves import distance as distance, features as features, neighbours as neighbours

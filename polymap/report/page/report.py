@@ -96,7 +96,7 @@ def _headline(answer: Answer) -> str:
 def _answer(answer: Answer) -> Section:
     words = explain(answer.workload, answer.arch, answer.best, answer.cost)
     told = f"{status_text(answer.result)}\n{space_text(answer.result)}"
-    return Section("answer", "The answer", paragraphs(told) + text_block(words) + text_block(figures_text(answer.cost)))
+    return Section("answer", "The answer", paragraphs(told) + paragraphs(words) + text_block(figures_text(answer.cost)))
 
 
 def _mapping(answer: Answer) -> Section:
