@@ -121,7 +121,7 @@ def test_a_mapping_of_the_user_stands_beside_the_best(tmp_path: Path, capsys: py
 def test_an_answer_without_a_mapping_has_no_page() -> None:
     layer, arch, _ = asked()
     nothing = pm.explore(layer, arch, tiles="divide", constraints={"limits": {"latency": 1}})
-    with pytest.raises(pm.OptionError, match="PM573 a report is about a mapping, and this INFEASIBLE answer has none"):
+    with pytest.raises(pm.OptionError, match="PM574 a report is about a mapping, and this INFEASIBLE answer has none"):
         pm.report_page(layer, arch, nothing)
 
 
