@@ -17,7 +17,7 @@ help:
 	@echo "make mutants    how many of 400 deliberate mistakes in the cost model and the search the tests notice (hours);"
 	@echo "                interrupted, it goes on where it was"
 	@echo "make lint       ruff and pyright"
-	@echo "make notebooks  execute the notebooks"
+	@echo "make notebooks  execute the notebooks and compare what they show"
 	@echo "make docs       build the documentation into out/docs, warnings are errors"
 	@echo "make bench      the scripts behind the numbers in the README"
 	@echo "make venv       only set up ./.venv"

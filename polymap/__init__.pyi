@@ -71,9 +71,9 @@ from polymap.report.space.sensitivity import (
     sensitivity_figure as sensitivity_figure,
     sensitivity_svg as sensitivity_svg,
 )
-from polymap.report.space.pair import side_by_side as side_by_side
 from polymap.report.space.smoothness import smooth_figure as smooth_figure, smooth_svg as smooth_svg
 from polymap.report.space.tile_map import tile_map_figure as tile_map_figure, tile_map_svg as tile_map_svg
+from polymap.report.space.two_mappings import side_by_side as side_by_side
 from polymap.report.space.winners import winner_figure as winner_figure, winner_svg as winner_svg
 from polymap.report.text.explanation import explain as explain
 from polymap.report.text.reading import load_result as load_result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -82,5 +83,6 @@ def folded(summary: str, body: str) -> str:
 
 
 def paragraphs(text: str) -> str:
-    """Return a paragraph per line."""
-    return "".join(f"<p>{escape(line)}</p>" for line in text.splitlines() if line.strip())
+    """Return a paragraph per line; a line that begins with a blank goes on with the one before."""
+    joined = re.sub(r"\n\s+", " ", text)
+    return "".join(f"<p>{escape(line)}</p>" for line in joined.splitlines() if line.strip())

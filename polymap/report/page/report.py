@@ -12,6 +12,8 @@ from polymap.ir import Architecture, Mapping, Mistake, OptionError, PolymapError
 from polymap.proofs import verify
 from polymap.report import energy, exact, plural
 from polymap.report.figures import (
+    front_svg,
+    front_text,
     machine_svg,
     machine_text,
     mapping_svg,
@@ -70,7 +72,7 @@ def report_page(
     """
     if result.best is None or result.cost is None:
         what = f"a report is about a mapping, and this {result.status} answer has none"
-        raise OptionError(Mistake("PM573", what, "Search again with more time, or loosen what it must meet."))
+        raise OptionError(Mistake("PM574", what, "Search again with more time, or loosen what it must meet."))
     answer = Answer(workload, arch, result, result.best, result.cost)
     second = other or _second(answer)
     sections = [
@@ -95,8 +97,11 @@ def _headline(answer: Answer) -> str:
 
 def _answer(answer: Answer) -> Section:
     words = explain(answer.workload, answer.arch, answer.best, answer.cost)
-    told = f"{status_text(answer.result)}\n{space_text(answer.result)}"
-    return Section("answer", "The answer", paragraphs(told) + text_block(words) + text_block(figures_text(answer.cost)))
+    told = paragraphs(f"{status_text(answer.result)}\n{space_text(answer.result)}")
+    if answer.result.front:
+        told += figure(front_svg(answer.result)) + folded("The front as text", text_block(front_text(answer.result)))
+        told += paragraphs("What follows is about its first point.")
+    return Section("answer", "The answer", told + paragraphs(words) + text_block(figures_text(answer.cost)))
 
 
 def _mapping(answer: Answer) -> Section:

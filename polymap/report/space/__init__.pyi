@@ -10,7 +10,7 @@ from polymap.report.space.course import (
     fate_svg as fate_svg,
 )
 from polymap.report.space.families import comparison_text as comparison_text
-from polymap.report.space.pair import (
+from polymap.report.space.two_mappings import (
     SideBySide as SideBySide,
     side_by_side as side_by_side,
     side_by_side_svg as side_by_side_svg,

@@ -20,8 +20,8 @@ from polymap.report.space.course import course_figure, course_svg, fate_figure, 
 from polymap.report.space.order_classes import order_figure, order_svg
 from polymap.report.space.rarity import rarity_figure, rarity_svg
 from polymap.report.space.sensitivity import sensitivity_figure, sensitivity_svg
-from polymap.report.space.pair import side_by_side, side_by_side_svg, side_by_side_text
 from polymap.report.space.smoothness import smooth_figure, smooth_svg
+from polymap.report.space.two_mappings import side_by_side, side_by_side_svg, side_by_side_text
 from polymap.report.space.winners import winner_figure, winner_svg
 from polymap.sampling.sample import sample_mappings
 from polymap.workload.einsums import einsum
