@@ -92,7 +92,12 @@ def check(
     return compared, met
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_tree_moves_less_than_the_bound(seed: int) -> None:
     compared, met = check(seed, 12, 60_000)
+    assert met > compared / 3, "a bound that says little cannot be wrong"
+
+
+def test_no_tree_moves_less_than_the_bound_of_two_windows() -> None:
+    compared, met = check(300, 10, 60_000, WINDOWS)
     assert met > compared / 3, "a bound that says little cannot be wrong"
