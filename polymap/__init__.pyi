@@ -87,7 +87,8 @@ from polymap.schedules.document import (
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult
 from polymap.workload.c.reader import from_c as from_c
-from polymap.workload.dependence_analysis import Dependence as Dependence, dependences as dependences
+from polymap.workload.dependence_analysis import Dependence as Dependence
+from polymap.workload.dependences_of import dependences as dependences
 from polymap.workload.document import (
     load_workload as load_workload,
     workload_from_document as workload_from_document,

@@ -76,15 +76,6 @@ class _Event:
     writes: bool
 
 
-def dependences(workload: Workload | str) -> tuple[Dependence, ...]:
-    """Return the memory-based dependences, tensor by tensor in program order (BudgetError if isl gives up)."""
-    if not isinstance(workload, Workload):
-        from polymap.workload.document import load_workload  # loaded by those who give names
-
-        workload = load_workload(workload)
-    return tuple(dependence for dependence, _ in dependence_relations(workload))
-
-
 @lru_cache(maxsize=64)
 def dependence_relations(workload: Workload) -> tuple[tuple[Dependence, Map], ...]:
     """Return each memory-based dependence with its relation (use that only inside `with budget():`)."""

@@ -15,7 +15,7 @@ import numpy as np
 from polymap.arithmetic import FloatArray
 from polymap.ir import Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.search.one_buffer.first_tiles import Ints, fewest_table, pieces_table
-from polymap.search.one_buffer.question import Operand, Question
+from polymap.search.one_buffer.question import Operand, Question, Window
 from polymap.search.problem import Problem
 from polymap.search.sibling_bounds import group_starts
 
