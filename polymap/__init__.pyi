@@ -1,5 +1,6 @@
 from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
 from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
+from polymap.asked import dependences as dependences
 from polymap.buffer_sweep import buffer_curve as buffer_curve
 from polymap.checker.check import Verdict as Verdict
 from polymap.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
@@ -88,7 +89,6 @@ from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult
 from polymap.workload.c.reader import from_c as from_c
 from polymap.workload.dependence_analysis import Dependence as Dependence
-from polymap.workload.dependences_of import dependences as dependences
 from polymap.workload.document import (
     load_workload as load_workload,
     workload_from_document as workload_from_document,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from polymap.inputs import shown
 from polymap.ir import ArchError, Architecture, Mapping, MappingError, Mistake, PolymapError, Workload, WorkloadError
+
+if TYPE_CHECKING:
+    from polymap.workload import Dependence
 
 
 def workload_of(value: object) -> Workload:
@@ -51,3 +56,11 @@ def mapping_of(value: object) -> Mapping:
         return value
     hint = "Expected a Mapping, such as the `best` of a result; mapping_from_document() reads tables."
     raise MappingError(Mistake("PM120", f"the mapping is {shown(value)}", hint))
+
+
+def dependences(workload: Workload | str) -> tuple[Dependence, ...]:
+    """Return the memory-based dependences of a program, tensor by tensor in program order (BudgetError if isl gives
+    up)."""
+    from polymap.workload import dependences as dependences_of  # loads isl
+
+    return dependences_of(workload_of(workload))

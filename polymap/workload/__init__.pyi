@@ -2,10 +2,10 @@ from polymap.workload.dependence_analysis import (
     Dependence as Dependence,
     Kind as Kind,
     dependence_relations as dependence_relations,
+    dependences as dependences,
     domain_of as domain_of,
     shared_dims as shared_dims,
 )
-from polymap.workload.dependences_of import dependences as dependences
 from polymap.workload.document import (
     load_workload as load_workload,
     workload_from_document as workload_from_document,

@@ -76,6 +76,11 @@ class _Event:
     writes: bool
 
 
+def dependences(workload: Workload) -> tuple[Dependence, ...]:
+    """Return the memory-based dependences, tensor by tensor in program order (BudgetError if isl gives up)."""
+    return tuple(dependence for dependence, _ in dependence_relations(workload))
+
+
 @lru_cache(maxsize=64)
 def dependence_relations(workload: Workload) -> tuple[tuple[Dependence, Map], ...]:
     """Return each memory-based dependence with its relation (use that only inside `with budget():`)."""

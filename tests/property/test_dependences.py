@@ -12,8 +12,7 @@ from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.ir.violation import InstancePoint
 from polymap.schedules.legality import dependence_violations, legal_orders
 from polymap.schedules.relation import original_schedule
-from polymap.workload.dependence_analysis import dependence_relations, value_based_flow
-from polymap.workload.dependences_of import dependences
+from polymap.workload.dependence_analysis import dependence_relations, dependences, value_based_flow
 from tests.nests import (
     at,
     broken_pairs,

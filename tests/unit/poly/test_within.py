@@ -13,8 +13,7 @@ from polymap.poly import deadlines as module
 from polymap.poly.budgets import budget, check_clock, is_exhausted
 from polymap.poly.deadlines import at_first, in_a_process, within
 from polymap.poly.tables import Table
-from polymap.workload.dependence_analysis import dependence_relations
-from polymap.workload.dependences_of import dependences
+from polymap.workload.dependence_analysis import dependence_relations, dependences
 from polymap.workload.einsums import einsum
 from tests.nests import NESTS
 

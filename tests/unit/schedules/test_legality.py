@@ -22,8 +22,7 @@ from polymap.schedules.legality import (
 )
 from polymap.schedules.relation import original_schedule, schedule_of
 from polymap.schedules.signs import band, count_legal_permutations, legal_permutations, sign_vectors
-from polymap.workload.dependence_analysis import Kind
-from polymap.workload.dependences_of import dependences
+from polymap.workload.dependence_analysis import Kind, dependences
 from tests.nests import (
     NESTS,
     at,
