@@ -133,15 +133,16 @@ class FirstTiles:
             cut = ~(self.is_whole[window.dims[0]] & self.is_whole[window.dims[1]])
             whole &= ~cut
             if tables is None:
-                again = np.where(cut, 0.0, again)
+                again = np.asarray(np.where(cut, 0.0, again), dtype=np.float64)
                 continue
-            once = np.maximum(once, self._over_window(window, self._least(window, tables[0])) * others)
+            here = self._over_window(window, self._least(window, tables[0])) * others
+            once = np.asarray(np.maximum(once, here), dtype=np.float64)
             repeated = np.full_like(tables[1], np.inf)
             repeated[0, :-1, :], repeated[1, :, :-1] = tables[1][0, :-1, :], tables[1][1, :, :-1]
             more = self._over_window(window, self._least(window, repeated.min(axis=0))) * others
-            again = np.where(cut, np.minimum(again, more), again)
+            again = np.asarray(np.where(cut, np.minimum(again, more), again), dtype=np.float64)
         for d in operand.plain:
-            again = np.where(self.is_whole[d], again, np.minimum(again, once))
+            again = np.asarray(np.where(self.is_whole[d], again, np.minimum(again, once)), dtype=np.float64)
             whole &= self.is_whole[d]
         return np.where(whole, float(operand.elements), once + (visits - 1) * np.where(whole, 0.0, again))
 
