@@ -23,4 +23,4 @@ from polymap.search.objective.rule_checks import (
     measure_under as measure_under,
     refusals as refusals,
 )
-from polymap.search.objective.scores import Scored as Scored, exact_score as exact_score
+from polymap.search.objective.scores import exact_score as exact_score
