@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 from polymap.arch import no_energies
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.costmodel import evaluate
+from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import Count, Found, Outcome, solve
 from polymap.search.enumeration import ExhaustiveResult
@@ -23,7 +24,6 @@ from polymap.search.problem import (
     AtMost,
     Goal,
     Objective,
-    Rule,
     Rules,
     Utilization,
     clashes,
@@ -189,9 +189,11 @@ def meet_rules(search: Search) -> SearchResult | None:
     assert search.divided is not None
     if not search.rules or search.divided.result.best is not None or search.known:
         return None
-    limited = [_limited_objective(search, rule) for rule in search.rules]
-    for objective in dict.fromkeys(one for one in limited if one is not None):
-        _try_best_by(search, objective)
+    for rule in search.rules:
+        if not search.known and isinstance(rule, AtMost):
+            _try_best_by(search, search.arch, rule.objective)
+        elif not search.known and isinstance(rule, Utilization):  # of the compute units, whatever is transferred
+            _try_best_by(search, _without_bandwidth(search.arch), parse_objective("latency", search.arch))
     annealer, floor = search.annealer(divide=False), search.floors[0]
     if search.known or annealer is None or annealer.best is not None:
         return None
@@ -204,17 +206,10 @@ def meet_rules(search: Search) -> SearchResult | None:
     return None
 
 
-def _limited_objective(search: Search, rule: Rule) -> Objective | None:
-    """Return what has to be small for a mapping to meet a rule; None: that is no number."""
-    if isinstance(rule, AtMost):
-        return rule.objective
-    return parse_objective("latency", search.arch) if isinstance(rule, Utilization) else None
-
-
-def _try_best_by(search: Search, objective: Objective) -> None:
+def _try_best_by(search: Search, arch: Architecture, objective: Objective) -> None:
     """Keep the best mapping by an objective, under the rules that limit no numbers, if it meets all rules."""
     rules = tuple(rule for rule in search.rules if not isinstance(rule, AtMost | Utilization))
-    asked = replace(search.asked, objective=objective, rules=rules)
+    asked = replace(search.asked, arch=arch, objective=objective, rules=rules)
     other = Search(asked, search.limits.part(TUNING.share_to_meet_rules), search.processes, search.settings)
     stages = (
         bound_structures,
@@ -224,12 +219,22 @@ def _try_best_by(search: Search, objective: Objective) -> None:
         bound_products,
         climb_to_the_end,
     )
-    found = other.answer(stages)
+    found = other.answer(stages).best
     search.limits.work.add(other.limits.work.done)
-    if found.best is not None and found.cost is not None and search.meets(found.best, found.cost):
-        values = objective_values(search.workload, search.arch, search.objective, found.cost)
-        search.known[values] = found.best
-        search.report(found.best, values[0], search.floors[0])
+    if found is None:
+        return
+    cost = evaluate(search.workload, search.arch, found)
+    if search.meets(found, cost):
+        values = objective_values(search.workload, search.arch, search.objective, cost)
+        search.known[values] = found
+        search.report(found, values[0], search.floors[0])
+
+
+def _without_bandwidth(arch: Architecture) -> Architecture:
+    """Return the machine without limits of bandwidth: its latency is the compute cycles."""
+    nothing = {f"{kind}bandwidth_bits_per_cycle": None for kind in ("", "read_", "write_")}
+    nodes = tuple(replace(node, **nothing) if isinstance(node, MemoryLevel) else node for node in arch.nodes)
+    return replace(arch, nodes=nodes)
 
 
 def anneal_near_mappings(search: Search) -> SearchResult | None:
