@@ -79,9 +79,9 @@ class _Event:
 def dependences(workload: Workload | str) -> tuple[Dependence, ...]:
     """Return the memory-based dependences, tensor by tensor in program order (BudgetError if isl gives up)."""
     if not isinstance(workload, Workload):
-        from polymap.workload.document import load_workload  # loaded by those who give names
+        from polymap.workload.networks import builtin_workload  # loaded by those who give names
 
-        workload = load_workload(workload)
+        workload = builtin_workload(workload)
     return tuple(dependence for dependence, _ in dependence_relations(workload))
 
 
