@@ -105,6 +105,11 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
     return head | {"objective": comparison.objective, "optimum": number(comparison.optimum), "members": members}
 
 
+def cost_file(cost: Cost) -> dict[str, object]:
+    """Return a cost with its question, the mapping included."""
+    return evaluation_document(cost) | {"mapping": mapping_document(cost.mapping)}
+
+
 def frame(rows: Rows) -> Any:
     """Return a pandas DataFrame of the rows, or the rows themselves where pandas is not installed."""
     try:
@@ -167,8 +172,6 @@ report_with(
     SearchResult,
     Reports(_framing(result_rows), show, _saving(result_document), explain=result_explanation, code=result_program),
 )
-report_with(
-    Cost, Reports(_framing(cost_rows), show, _saving(evaluation_document), explain=cost_explanation, code=cost_program)
-)
+report_with(Cost, Reports(_framing(cost_rows), show, _saving(cost_file), explain=cost_explanation, code=cost_program))
 report_with(BufferCurve, Reports(_framing(curve_rows), show, _saving(curve_document)))
 report_with(Comparison, Reports(_framing(comparison_rows), show, _saving(comparison_document)))

@@ -94,7 +94,7 @@ def violation_document(violation: Violation) -> dict[str, object]:
 def evaluation_document(cost: Cost) -> dict[str, object]:
     """Return what `polymap evaluate` prints: the cost and its question."""
     head = head_document("cost", cost.workload, cost.arch)
-    return head | {"mapping": mapping_document(cost.mapping), "units": COST_UNITS} | cost_document(cost)
+    return head | {"units": COST_UNITS} | cost_document(cost)
 
 
 def cost_document(cost: Cost) -> dict[str, object]:

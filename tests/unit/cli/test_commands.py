@@ -127,7 +127,7 @@ def test_explore_proves_and_its_answer_is_a_mapping(capsys: Captured, tmp_path: 
     (tmp_path / "best.json").write_text(json.dumps(answer))
     cost = answer_of(capsys, "evaluate", *SMALL, "--arch", "flat3", "--mapping", str(tmp_path / "best.json"))
     assert {name: cost[name] for name in answer["cost"]} == answer["cost"]  # type: ignore[attr-defined]
-    assert (cost["schema"], cost["mapping"]) == ("polymap.cost/1", answer["mapping"])
+    assert (cost["schema"], cost["workload"]) == ("polymap.cost/1", answer["workload"])
 
 
 def test_explore_prints_text_and_writes_the_file(capsys: Captured, tmp_path: Path) -> None:
