@@ -25,7 +25,8 @@ html_copy_source = False
 html_show_sphinx = False
 templates_path: list[str] = []
 
-nb_execution_mode = "auto"  # pages without outputs run; the notebooks stand here with theirs
+nb_execution_mode = "force"  # the pages; the notebooks stand here with their outputs
+nb_execution_excludepatterns = ["notebooks/*"]
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 myst_enable_extensions = ["colon_fence"]
