@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -54,7 +53,8 @@ def _fill(_app: object) -> None:
     notebooks = HERE / "notebooks"
     notebooks.mkdir(exist_ok=True)
     for path in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
-        shutil.copyfile(path, notebooks / path.name)
+        text = path.read_text(encoding="utf-8").replace("](../docs/", "](../")
+        (notebooks / path.name).write_text(text, encoding="utf-8")
     (HERE / "reference" / "api.rst").write_text(api_page(), encoding="utf-8")
 
 
