@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -25,7 +24,8 @@ html_copy_source = False
 html_show_sphinx = False
 templates_path: list[str] = []
 
-nb_execution_mode = "auto"  # pages without outputs run; the notebooks stand here with theirs
+nb_execution_mode = "force"  # the pages; the notebooks stand here with their outputs
+nb_execution_excludepatterns = ["notebooks/*"]
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 myst_enable_extensions = ["colon_fence"]
@@ -53,7 +53,8 @@ def _fill(_app: object) -> None:
     notebooks = HERE / "notebooks"
     notebooks.mkdir(exist_ok=True)
     for path in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
-        shutil.copyfile(path, notebooks / path.name)
+        text = path.read_text(encoding="utf-8").replace("](../docs/", "](../")
+        (notebooks / path.name).write_text(text, encoding="utf-8")
     (HERE / "reference" / "api.rst").write_text(api_page(), encoding="utf-8")
 
 
