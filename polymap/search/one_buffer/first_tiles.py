@@ -69,7 +69,8 @@ class FirstTiles:
         finely = not any(one.windows for one in question.operands)
         self.groups = [SizeGroups.of(extent, finely=finely) for extent in question.extents]
         shape = [len(one.low) for one in self.groups]
-        self.index = np.stack([each.ravel() for each in np.indices(shape, dtype=np.int16)])
+        cells = np.indices(shape, dtype=np.int16)
+        self.index: NDArray[np.int16] = cells.reshape(len(shape), -1)
         self.low = [one.low[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
         self.pieces = [one.pieces[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
         self.least_rest = [one.least_rest[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
