@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,7 @@ class FirstTiles:
         shape = [len(one.low) for one in self.groups]
         cells = np.indices(shape, dtype=np.int16)
         self.index: NDArray[np.int16] = cells.reshape(len(shape), -1)
+        self.count = int(prod(shape))
         self.low = [one.low[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
         self.pieces = [one.pieces[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
         self.least_rest = [one.least_rest[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
@@ -79,7 +81,7 @@ class FirstTiles:
 
     def product(self, values: list[FloatArray], dims: tuple[int, ...]) -> FloatArray:
         """Return the products of one value per dim."""
-        found: FloatArray = np.ones(self.index.shape[1])
+        found: FloatArray = np.ones(self.count)
         for d in dims:
             found = found * values[d]
         return found
@@ -123,7 +125,7 @@ class FirstTiles:
         visits = self._visits(operand)
         if not operand.windows:
             return visits * operand.elements
-        ones: FloatArray = np.ones(self.index.shape[1])
+        ones: FloatArray = np.ones(self.count)
         once: FloatArray = ones * float(operand.elements)
         again: FloatArray = ones * np.inf
         whole = np.ones(self.index.shape[1], dtype=np.bool_)
