@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,9 @@ class FirstTiles:
         finely = not any(one.windows for one in question.operands)
         self.groups = [SizeGroups.of(extent, finely=finely) for extent in question.extents]
         shape = [len(one.low) for one in self.groups]
-        self.index = np.stack([each.ravel() for each in np.indices(shape, dtype=np.int16)])
+        cells = np.indices(shape, dtype=np.int16)
+        self.index: NDArray[np.int16] = cells.reshape(len(shape), -1)
+        self.count = int(prod(shape))
         self.low = [one.low[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
         self.pieces = [one.pieces[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
         self.least_rest = [one.least_rest[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
@@ -78,7 +81,7 @@ class FirstTiles:
 
     def product(self, values: list[FloatArray], dims: tuple[int, ...]) -> FloatArray:
         """Return the products of one value per dim."""
-        found: FloatArray = np.ones(self.index.shape[1])
+        found: FloatArray = np.ones(self.count)
         for d in dims:
             found = found * values[d]
         return found
@@ -122,7 +125,7 @@ class FirstTiles:
         visits = self._visits(operand)
         if not operand.windows:
             return visits * operand.elements
-        ones: FloatArray = np.ones(self.index.shape[1])
+        ones: FloatArray = np.ones(self.count)
         once: FloatArray = ones * float(operand.elements)
         again: FloatArray = ones * np.inf
         whole = np.ones(self.index.shape[1], dtype=np.bool_)
