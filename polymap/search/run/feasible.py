@@ -175,8 +175,8 @@ class AnySize:
         if not can_be_annealed(self.workload, energy):
             return False
 
-        def breaks(mapping: Mapping, cost: Cost) -> int:
-            return len(refusals(self.workload, arch, rules, mapping, cost))
+        def breaks(mapping: Mapping, cost: Cost) -> Fraction:
+            return Fraction(len(refusals(self.workload, arch, rules, mapping, cost)))
 
         machine = narrowed(self.workload, arch, rules)
         annealer = Annealer(self.workload, machine, energy, breaks, divide=False, seed=0)

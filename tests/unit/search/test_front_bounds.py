@@ -43,7 +43,7 @@ def test_asking_on_ends_with_the_whole_front_and_its_proof(seed: int) -> None:
     while (limit := bounds.next_limit(front_of(known))) is not None:
         asked += 1
         found = least_below(points, limit)
-        bounds.note(limit, found and found[0])
+        bounds.note(limit, None if found is None else found[0])
         known += [found] if found else []
         assert all(any(covers(left, one) for left in bounds.left()) for one in points)
     assert asked <= 20 * len(points)
@@ -61,7 +61,7 @@ def test_weak_bounds_never_hide_a_point(seed: int) -> None:
     for _ in range(rng.randint(0, 8)):
         limit = rng.choice(points)[1] + UNIT * rng.randint(-2, 2)
         found = least_below(points, limit)
-        bounds.note(limit, found and found[0] * Fraction(rng.randint(0, 4), 4))
+        bounds.note(limit, None if found is None else found[0] * Fraction(rng.randint(0, 4), 4))
     left = bounds.left()
     assert all(any(covers(pair, one) for pair in left) for one in points)
     for one in points:
