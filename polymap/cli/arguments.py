@@ -75,7 +75,7 @@ _OPTIONS = {
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
     "--memory-limit": _Option("MB", "memory of all processes at which the best so far is the answer (default: none)"),
     "--work-limit": _Option(
-        "N", "structures and regions bounded, nodes visited, mappings scored until it ends (default: any)"
+        "N", "structures and programs bounded, nodes visited, mappings scored until it ends (default: any)"
     ),
     "--workers": _Option("N", "processes that share a long search (default 1)"),
     "--seed": _Option("I", "the seed of every random choice (default 0)"),

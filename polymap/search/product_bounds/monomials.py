@@ -3,8 +3,8 @@
     cost of a node = loads x load + entries x entry + messages x message + elements held x held - zero_credit
 
 An input's loads are its fills, an output's the sums that an instance drains. Entries are the loads that siblings begin
-together, counted once. Messages are what the parent is read for, or gets. Cells of tiles bound these counts one by one
-(node_costs); without windows they are monomials in real tiles and spatial factors (docs/any_tiles.md).
+together, counted once. Messages are what the parent is read for, or gets. Without windows these
+are monomials in real tiles and spatial factors (docs/any_tiles.md).
 """
 
 from __future__ import annotations

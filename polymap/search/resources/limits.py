@@ -36,7 +36,7 @@ def never() -> bool:
 
 @dataclass(slots=True)
 class Work:
-    """Steps of a search: structures and regions bounded, nodes visited, mappings scored; and how many there may be
+    """Steps of a search: structures and programs bounded, nodes visited, mappings scored; and how many there may be
     (None: any number)."""
 
     limit: int | None = None

@@ -89,7 +89,7 @@ class Tuning:
     share_to_meet_rules: float = 0.4
     """To find one mapping under rules that no dividing one meets."""
     products_share: float = 0.7
-    """Of what is left of the limit, for problems without windows before regions of tiles."""
+    """Of what is left of the limit, for geometric programs, before structures and climbing have the rest."""
     clashing_share: float = 0.2
     """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
     drawn_first: int = 80

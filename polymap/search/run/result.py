@@ -17,7 +17,7 @@ class SpaceCount:
     dividing tiles the structures (which dims are spread over which fan-outs; those that symmetry maps to one another
     count once), None where not all are known. Of those evaluated: their trees were searched; pruned: refuted by a
     bound; infeasible: nothing fits. An OPTIMAL answer has evaluated + pruned + infeasible = listed. Where none are
-    listed, evaluated: mappings scored or regions of tiles bounded; pruned: regions refuted.
+    listed, evaluated: mappings scored or programs solved; pruned: structures refuted.
     """
 
     syntactic: int | None
@@ -87,7 +87,7 @@ class SearchResult(Reported):
     better in one. history: how value and bound (of the first part) went, by rising seconds.
     dividing: of a search over tiles of any size the answer over tiles that divide, which go first (None: they were not
     searched); the answer is never worse. work: steps that the search took (structures and
-    regions bounded, nodes visited, mappings scored), which a work limit limits.
+    programs bounded, nodes visited, mappings scored), which a work limit limits.
     more, proof, again: what `top`, `certificate` and `resume` call; values too, so that a result can be pickled. What
     an unfinished search holds goes with it; whom it told of its progress does not.
     """

@@ -89,7 +89,7 @@ def test_the_page_holds_answer_proof_tables_program_and_a_second_mapping() -> No
     for row in result.cost.traffic:
         assert f'data-sort="{row.reads}"' in page()
     assert "checked against" in page()
-    assert "polymap certificate 2" in page()
+    assert "polymap certificate 3" in page()
     assert "Beside it: best for latency" in page()
     assert "#include &lt;stdint.h&gt;" in page()
     assert result.best is not None
