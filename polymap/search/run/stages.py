@@ -449,8 +449,8 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
 
 
 def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
-    """Return the answer that looking at all trees gives, where they are few; each is a step. Where the work left
-    does not suffice, half of it is spent on a part of them, and the bounds have the rest."""
+    """Return the answer that looking at all trees gives, where they are few; each is a step. Where the limit does not
+    suffice, half of it is spent on a part of them, and the bounds have the rest."""
     trees, work = size and size.legal, search.limits.work
     if trees is None or trees > TUNING.few_trees or search.limits():
         return None
@@ -460,9 +460,12 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     walking, before, noted = search.walking, search.walking.legal, work.done
     most = None if work.left is None or trees - before <= work.left else work.left // 2
 
+    share = search.limits.share()
+    stop = search.limits.until(share + (1 - share) * TUNING.walking_share)
+
     def is_over() -> bool:
         work.done = noted + walking.legal - before
-        return search.limits() or (most is not None and walking.legal - before > most)
+        return stop() or (most is not None and walking.legal - before > most)
 
     found = walking.go_on(is_over)
     work.done = noted + walking.legal - before
