@@ -91,7 +91,7 @@ class Neighbours:
         extent = self._edits.extents[dim]
         most = min(room, extent)
         counts = {most, most // 2, most // 3, 2, 3, 1}
-        for many in sorted({size for n in counts if 1 <= n <= most for size in (n, -(-extent // -(-extent // n)))}):
+        for many in sorted({-(-extent // -(-extent // n)) for n in counts if 1 <= n <= most}):
             wanted = {each: n for each, n in ({**share, dim: many}).items() if n > 1}
             yield from self._edits.with_share(nodes, fanout, wanted)
 

@@ -118,7 +118,7 @@ class TreeEdits:
 
     def with_share(self, nodes: Sequence[TreeNode], fanout: Fanout, share: dict[str, int]) -> Iterator[Nodes]:
         """Yield the tree with so many siblings over a fan-out instead of its own: where those stood, right above the
-        levels below, and outermost. Tiles outside stay, or become what as many siblings take of the tiles inside."""
+        levels below, and outermost. Tiles outside stay."""
         own = [p for p, n in enumerate(nodes) if isinstance(n, Spatial) and n.fanout == fanout.name]
         rest = [n for n in nodes if not (isinstance(n, Spatial) and n.fanout == fanout.name)]
         last = self._last_place(rest, fanout.name)
@@ -126,14 +126,6 @@ class TreeEdits:
             now = self.tiles_at(rest, place)
             added = [Spatial(dim, -(-now[dim] // many), fanout.name) for dim, many in share.items()]
             yield self.with_falling_tiles([*rest[:place], *added, *rest[place:]])
-            inside = {
-                dim: next((n.tile for n in rest[place:] if not isinstance(n, Storage) and n.dim == dim), 1)
-                for dim in share
-            }
-            full = [Temporal(dim, many * inside[dim]) for dim, many in share.items() if many * inside[dim] < now[dim]]
-            if full:
-                spread = [Spatial(dim, min(inside[dim], now[dim]), fanout.name) for dim in share]
-                yield self.with_falling_tiles([*rest[:place], *full, *spread, *rest[place:]])
 
     def _last_place(self, nodes: Sequence[TreeNode], fanout: str) -> int:
         """Return the innermost place of loops over a fan-out: above all nodes of the levels below it."""

@@ -82,6 +82,8 @@ class Tuning:
     """Of the time limit, for the count of the space before a search over tiles of any size (limits.py)."""
     walking_share: float = 0.5
     """Of what is left of the limit, for walking over all trees where they are few."""
+    padding_share: float = 0.1
+    """Of the time limit, for mappings of a product that is padded to extents with many divisors."""
     first_structures_share: float = 0.1
     """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3

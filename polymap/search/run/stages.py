@@ -397,13 +397,21 @@ def _best_product(search: Search, measure: Measure) -> Outcome | None:
     steps are limited, which are not counted here."""
     if search.limits.work.left is not None:
         return None
-    from polymap.search.product_tiles import best_product_tiles
+    from polymap.search.product_tiles import best_product_tiles, mappings_of_padded
 
     answer = best_product_tiles(search.problem, measure, search.limits)
     if answer is None or answer.found is None:
         return None
     value, leaf = answer.found
-    search.report(leaf.mapping, measure.unscaled(value), search.floors[0])
+    best = leaf.mapping, measure.unscaled(value)
+    search.report(*best, search.floors[0])
+    stop = search.limits.until(min(1, search.limits.share() + TUNING.padding_share))
+    for mapping in mappings_of_padded(search.problem, search.objective, stop):
+        score = exact_score(search.workload, search.arch, search.objective, mapping)
+        if score is not None and not score.excess and score.value < best[1]:
+            best = mapping, score.value
+            search.known = {(score.value,): mapping}
+            search.report(*best, search.floors[0])
     return Outcome((answer.found,), value, Count(), 1, ())
 
 
