@@ -337,8 +337,10 @@ def _is_doubted(problem: Problem, mapping: Mapping) -> bool:
 
 
 def _same_large_counts(seed: int, count: int) -> None:
-    """The checker counts random trees of layers with tiles of any size as the cost model does."""
+    """The checker counts random trees of layers with tiles of any size as the cost model does, or says of a few that it
+    does not count them (docs/certificate.md, "Counting a mapping")."""
     rng = random.Random(f"large counts {seed}")
+    refused = 0
     for _ in range(count):
         layer = rng.choice(("resnet50.conv1", "resnet50.conv2_x", "resnet50.conv3_first", "vgg16.conv4_x"))
         workload, arch = builtin_workload(layer), load_arch(rng.choice(("eyeriss_like", "simba_like", "cluster4")))
@@ -350,7 +352,14 @@ def _same_large_counts(seed: int, count: int) -> None:
             true = objective_value(workload, arch, goal, evaluate(workload, arch, mapping, time_limit_s=1))
         except PolymapError:  # too long to count
             continue
-        assert Fraction(cost(checked, _nodes(mapping)), checked.scale) == true, f"{layer} {arch}\n{mapping}"
+        try:
+            counted = cost(checked, _nodes(mapping))
+        except Refused as refusal:
+            assert "not counted" in str(refusal)
+            refused += 1
+            continue
+        assert Fraction(counted, checked.scale) == true, f"{layer} {arch}\n{mapping}"
+    assert refused <= max(1, count // 10)
 
 
 @pytest.mark.parametrize("tiles", ["divide", "any"])

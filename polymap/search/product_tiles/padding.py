@@ -49,7 +49,7 @@ def _best(workload: Workload, arch: Architecture, objective: Objective, stop: Ca
 
 def _with_extents(workload: Workload, extents: dict[str, int]) -> Workload | None:
     """Return the program over other extents; None where it is no box or its accesses are not affine."""
-    if len(workload.statements) > 1 or workload.statements[0].constraints or workload.original is not None:
+    if len(workload.statements) != 1 or workload.statements[0].constraints or workload.original is not None:
         return None
     statement = workload.statements[0]
     shapes: dict[str, list[tuple[int, int]]] = {}
