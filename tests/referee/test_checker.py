@@ -355,7 +355,8 @@ def _same_large_counts(seed: int, count: int) -> None:
         try:
             counted = cost(checked, _nodes(mapping))
         except Refused as refusal:
-            assert "not counted" in str(refusal)
+            if "not counted" not in str(refusal):
+                raise
             refused += 1
             continue
         assert Fraction(counted, checked.scale) == true, f"{layer} {arch}\n{mapping}"
