@@ -399,8 +399,8 @@ BUGS = (
     Bug(
         "tiles share nothing with the last one",
         _private(window_passes, "_Passes").shared,
-        "np.maximum(low, least) + 1",
-        "np.maximum(low, least)",
+        "overlap = ends[1] - ends[0] + 1",
+        "overlap = ends[1] - ends[0]",
     ),
     Bug(
         "strided tiles share one element less",
