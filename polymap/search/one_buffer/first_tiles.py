@@ -70,8 +70,8 @@ class FirstTiles:
         finely = not any(one.windows for one in question.operands)
         self.groups = [SizeGroups.of(extent, finely=finely) for extent in question.extents]
         shape = [len(one.low) for one in self.groups]
-        cells = np.indices(shape, dtype=np.int16)
-        self.index: NDArray[np.int16] = cells.reshape(len(shape), -1)
+        cells = np.indices(shape, dtype=np.int32)
+        self.index: NDArray[np.int32] = cells.reshape(len(shape), -1)
         self.count = int(prod(shape))
         self.low = [one.low[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
         self.pieces = [one.pieces[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
@@ -113,9 +113,7 @@ class FirstTiles:
 
     def _slabs(self, operand: Operand) -> FloatArray:
         """Return how many elements of a tensor all boxes of its own dims use, summed, at least."""
-        found = np.full(
-            self.index.shape[1], float(np.prod([self.question.extents[d] for d in operand.plain], initial=1))
-        )
+        found = np.full(self.index.shape[1], float(prod(self.question.extents[d] for d in operand.plain)))
         for window in operand.windows:
             found = found * self._over_window(window, self._pieces_of_window(window))
         return found

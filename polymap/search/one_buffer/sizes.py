@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 from polymap.ir import Architecture, Mapping, MemoryLevel
 from polymap.search.objective import exact_score
@@ -33,7 +32,7 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     buffering = problem.arch.levels[1].buffering
     rooms = [capacity // buffering for capacity in capacities_bits]
     known = _mappings(problem, question, rooms)
-    bounds = least_bits(question, rooms, [inf if each is None else each[1] for each in known])
+    bounds = least_bits(question, rooms, [None if each is None else each[1] for each in known])
     return [OfSize(bound, each and each[0], each and each[1]) for bound, each in zip(bounds, known, strict=True)]
 
 

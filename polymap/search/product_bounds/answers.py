@@ -11,7 +11,7 @@ from polymap.ir import Mapping
 from polymap.search.heuristics import TreeClimber
 from polymap.search.objective import Measure, exact_score
 from polymap.search.problem import Objective, Problem
-from polymap.search.product_bounds.one_buffer import least_on_one_buffer
+from polymap.search.product_bounds.box_visits import least_on_one_buffer
 from polymap.search.product_bounds.orders import OrderMonomials, order_monomials
 from polymap.search.product_bounds.rounding import trees_near
 from polymap.search.product_bounds.search import Bounded, ProductSearch

@@ -28,13 +28,14 @@ _Length = int | NDArray[np.int64]
 _Box = tuple[_Length, _Length]
 
 _MOST_WORK = 3e7  # array elements that one window's tables may take
+_MOST_COEFFICIENT = 1 << 12  # residues are looked at one by one
 
 
 def pass_tables(extents: tuple[int, int], coefficients: tuple[int, int]) -> tuple[FloatArray, FloatArray] | None:
     """Return the least loads per tile [t_p - 1, t_r - 1]: of one pass, and per further pass where the innermost loop is
     over the first or the second dim [2, t_p - 1, t_r - 1]. None: the tables would be too large."""
     n, m = extents
-    if float(n * m) ** 2 * (n + m) > _MOST_WORK:
+    if float(n * m) ** 2 * (n + m) > _MOST_WORK or max(map(abs, coefficients)) > _MOST_COEFFICIENT:
         return None
     passes = _filled(extents, coefficients)
     return passes.once[n, m], passes.again[:, n, m]
