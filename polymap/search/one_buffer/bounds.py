@@ -31,6 +31,8 @@ from polymap.arithmetic import FloatArray
 from polymap.search.one_buffer.first_tiles import FirstTiles, Ints
 from polymap.search.one_buffer.question import Operand, Question
 from polymap.search.one_buffer.window_bounds import loads_of_later, words_of
+from polymap.search.one_buffer.window_tables import WindowTables
+from polymap.search.resources import SearchCaches
 
 MOST_REFINED = 400  # cells whose sizes are looked at one by one
 MOST_SIZES = 1000  # of one cell
@@ -101,7 +103,9 @@ class OrderBound:
         for sizes in product(*choices):
             left = room - first.bits * words_of(first, sizes) - rest
             if left >= 0:
-                least = min(least, loads_of_later(tiles.question, first, one, sizes, left // one.bits + 1))
+                least = min(
+                    least, loads_of_later(tiles.question, first, one, sizes, left // one.bits + 1, tiles.tables)
+                )
         return least
 
     def _later(self, place: int, one: Operand, words: FloatArray, left: FloatArray, cells: Ints) -> FloatArray:
@@ -162,10 +166,12 @@ def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield from combinations(dims, count)
 
 
-def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | None]) -> list[int | None]:
+def least_bits(
+    question: Question, rooms: Sequence[int], known: Sequence[int | None], tables: WindowTables | None = None
+) -> list[int | None]:
     """Return, per size of the buffer in bits, what no loop tree goes below, at most the bits of a mapping that is known
     (None: none is); None where no tree fits."""
-    tiles = FirstTiles(question)
+    tiles = FirstTiles(question, tables or WindowTables(SearchCaches()))
     margin = margin_of(question)
     found = [
         inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known
