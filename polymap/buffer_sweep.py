@@ -16,7 +16,7 @@ from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError,
 from polymap.search.objective import measure_of
 from polymap.search.one_buffer import OfSize, solve_sizes
 from polymap.search.problem import Problem, analyse, parse_objective
-from polymap.search.product_bounds import bound_products, solve_products
+from polymap.search.product_bounds import ProductEngine, bound_products
 from polymap.search.resources import Work
 
 
@@ -129,7 +129,7 @@ def _over_trees(
         return (time.monotonic() - begun) / time_limit_s
 
     if tiles == "any":
-        found = solve_products(problem, goal, measure, clock, Work(), known, _no_report)
+        found = ProductEngine(problem, goal, measure).go_on(known, clock, Work(), _no_report)
         if found is not None and found.best is not None:
             value = found.best[1]
             bound = value if found.bound is None else min(value, found.bound)

@@ -45,7 +45,7 @@ ROWS = (
     ("schedules.space",),
     ("schedules",),
     ("asked",),
-    ("arch", "workload"),
+    ("arch", "workload", "workload.programs"),
     ("workload.c",),
     ("poly", "inputs", "arithmetic", "referees"),
     ("ir", "checker"),

@@ -77,7 +77,7 @@ def einsum(
     Raises WorkloadError with every mistake: syntax, products of dims, sizes missing, unknown or given twice.
     """
     mistakes: list[Mistake] = []
-    given = _merge(sizes, extents, mistakes)
+    given = merged_sizes(sizes, extents, mistakes)
     return build(text, given, Extras(bits, types, roles, initial, temporary, associative, name), mistakes)
 
 
@@ -96,7 +96,7 @@ def build(
     reading = read_einsum(text, mistakes)
     if reading is None:
         for dim, size in sizes.items():
-            _extent(dim, size, mistakes)
+            checked_extent(dim, size, mistakes)
         raise WorkloadError(_first(mistakes))
     if len(mistakes) == before:
         _check_accesses(reading, mistakes)
@@ -110,7 +110,7 @@ def build(
     names = tuple(dict.fromkeys(access.tensor for access in accesses))
     hulls = dict.fromkeys(names, ((), ())) if mistakes else _hulls(accesses, extents, constraints, mistakes)
     tensors = _tensors(names, reading, hulls, extras, mistakes)
-    label = _label(extras.name, mistakes)
+    label = checked_label(extras.name, mistakes)
     if not isinstance(extras.associative, bool):
         mistakes.append(Mistake("PM112", f"associative is {shown(extras.associative)}", "Expected true or false."))
     if mistakes:
@@ -133,14 +133,15 @@ def _default_name(statement: Statement) -> str:
     return text if is_label(text) else "einsum"
 
 
-def _label(name: object, mistakes: list[Mistake]) -> str | None:
+def checked_label(name: object, mistakes: list[Mistake]) -> str | None:
+    """Return the name of a workload; None, with a noted mistake, for what is none."""
     if name is None or is_label(name):
         return name
     mistakes.append(Mistake("PM115", f"the workload's name is {shown(name)}", LABEL_RULE))
     return None
 
 
-def _merge(sizes: object, extents: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, object]:
+def merged_sizes(sizes: object, extents: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, object]:
     """Return all sizes; one that is given both ways is a mistake."""
     if sizes is None:
         return dict(extents)
@@ -200,7 +201,7 @@ def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mista
             close = _suggest(name, list(sizes)[:1000], mistakes)
             hint = f"Add {name}=..., an integer >= 1." + (f" {close}" if close.startswith("Did") else "")
             mistakes.append(Mistake("PM204", f"unknown dim {name} in {where}: it has no size", hint))
-    known = {name: _extent(name, size, mistakes) for name, size in sizes.items()}
+    known = {name: checked_extent(name, size, mistakes) for name, size in sizes.items()}
     extents = {dim: known.get(dim, 1) for dim in _dims(reading)}
     instances = 1
     for extent in extents.values():
@@ -210,7 +211,8 @@ def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mista
     return extents
 
 
-def _extent(dim: str, value: object, mistakes: list[Mistake]) -> int:
+def checked_extent(dim: str, value: object, mistakes: list[Mistake]) -> int:
+    """Return the size of a dim; 1, with a noted mistake, for what is none."""
     extent = as_integer(value)
     if extent is None or not 1 <= extent <= MAX_INTEGER:
         large = "too large: " if extent is not None and extent > MAX_INTEGER else ""
@@ -263,10 +265,14 @@ def _tensors(
     extras: Extras,
     mistakes: list[Mistake],
 ) -> tuple[Tensor, ...]:
-    widths = _widths(names, extras, mistakes)
-    roles = _roles(names, reading, extras.roles, mistakes)
-    initial = _listed("initial", extras.initial, names, mistakes)
-    temporary = _listed("temporary", extras.temporary, names, mistakes)
+    widths = widths_of(names, extras, mistakes)
+    usual = dict.fromkeys(names, Role.WEIGHT) | {
+        reading.reads[0].tensor: Role.INPUT,
+        reading.target.tensor: Role.OUTPUT,
+    }
+    roles = roles_of(names, usual, extras.roles, mistakes)
+    initial = listed_names("initial", extras.initial, names, mistakes)
+    temporary = listed_names("temporary", extras.temporary, names, mistakes)
     for name in initial:
         if name in names and name != reading.target.tensor:
             what = f"initial lists {name}, which is only read"
@@ -279,7 +285,7 @@ def _tensors(
     )
 
 
-def _widths(names: tuple[str, ...], extras: Extras, mistakes: list[Mistake]) -> dict[str, tuple[int, str | None]]:
+def widths_of(names: tuple[str, ...], extras: Extras, mistakes: list[Mistake]) -> dict[str, tuple[int, str | None]]:
     """Return tensor -> (bits, element type or None)."""
     bits = _per_tensor("bits", extras.bits, names, mistakes)
     types = _per_tensor("types", extras.types, names, mistakes)
@@ -326,11 +332,11 @@ def _per_tensor(field: str, value: object, names: tuple[str, ...], mistakes: lis
     return {name: value[name] for name in names if name in value}
 
 
-def _roles(names: tuple[str, ...], reading: Reading, value: object, mistakes: list[Mistake]) -> dict[str, Role]:
-    roles = dict.fromkeys(names, Role.WEIGHT) | {
-        reading.reads[0].tensor: Role.INPUT,
-        reading.target.tensor: Role.OUTPUT,
-    }
+def roles_of(
+    names: tuple[str, ...], usual: Mapping[str, Role], value: object, mistakes: list[Mistake]
+) -> dict[str, Role]:
+    """Return tensor -> role: as given, else the usual one."""
+    roles = dict(usual)
     if value is not None and not is_table(value):
         mistakes.append(Mistake("PM112", f"roles is {shown(value)}", "Expected a table from tensor to role."))
         return roles
@@ -347,7 +353,7 @@ def _roles(names: tuple[str, ...], reading: Reading, value: object, mistakes: li
     return roles
 
 
-def _listed(field: str, value: object, names: tuple[str, ...], mistakes: list[Mistake]) -> tuple[str, ...]:
+def listed_names(field: str, value: object, names: tuple[str, ...], mistakes: list[Mistake]) -> tuple[str, ...]:
     """Return a list of tensor names, each checked."""
     if not is_list(value):
         mistakes.append(Mistake("PM112", f"{field} is {shown(value)}", "Expected a list of tensor names."))

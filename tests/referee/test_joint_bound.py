@@ -23,6 +23,7 @@ from polymap.search.objective.measure import measure_of
 from polymap.search.problem.components import energy_component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
+from polymap.search.resources.caches import SearchCaches
 from polymap.search.resources.limits import never
 from polymap.search.sibling_bounds import joint, joint_costs, window_passes
 from polymap.search.sibling_bounds.crossings import Crossings, sibling_ranges
@@ -199,7 +200,7 @@ def test_no_nest_loads_less_of_a_window_than_its_passes_say(cases: int) -> None:
             elif now[dim] > 1:
                 now[dim] = rng.randint(1, now[dim] - 1)
                 loops.append((dim, now[dim]))
-        tables = pass_tables(extents, coefficients)
+        tables = pass_tables(extents, coefficients, SearchCaches())
         assert tables is not None
         own = [place for place, (dim, _) in enumerate(loops) if dim < 2]
         bound = float(tables[0][now[0] - 1, now[1] - 1])
@@ -227,7 +228,7 @@ def test_no_nest_leaves_fewer_indices_under_full_loops(cases: int) -> None:
             parts = [[loop] * (length // loop) + [length % loop] * (length % loop > 0) for length in lengths]
             lengths = [length for each in parts for length in each]
         true = sum(length for length in lengths if length > tile) / extent
-        share = float(full_share(extent, coarse_axis(extent, extent).low * 0 + tile, outer)[0])
+        share = float(full_share(extent, coarse_axis(extent, extent).low * 0 + tile, outer, SearchCaches())[0])
         assert share <= true + 1e-12, f"{extent} {tile} {loops}"
 
 
@@ -365,8 +366,6 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-_filled = _private(window_passes, "_filled")
-
 BUGS = (
     Bug("all elements pay the visits", NodeView._total, "extra * known", "extra * 1"),
     Bug("idle siblings drop their tiles", NodeView._share, "not self.nodes.term.is_output and", "False and"),
@@ -440,8 +439,6 @@ def _check_all() -> None:
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_seeded_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     _trees()
-    _filled.cache_clear()
     seed_bug(monkeypatch, bug)
     with pytest.raises(AssertionError):
         _check_all()
-    _filled.cache_clear()

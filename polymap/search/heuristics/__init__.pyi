@@ -7,3 +7,4 @@ from polymap.search.heuristics.polish import (
     annealer_of as annealer_of,
     can_be_annealed as can_be_annealed,
 )
+from polymap.search.heuristics.tree_edits import LoopsInward as LoopsInward, shares_of as shares_of

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import Protocol
 
-from polymap.ir import Spatial, Storage, Temporal
-from polymap.search.heuristics.tree_edits import Counts, Nodes, TreeNode, shares_of
+from polymap.ir import Storage
+from polymap.search.heuristics.tree_edits import Counts, LoopsInward, Nodes, TreeNode, shares_of
 from polymap.search.problem import Problem
 
 Sizes = tuple[int, ...]
@@ -53,7 +53,7 @@ def trees_of_chain(problem: Problem, counts: Counts, chain: Chain) -> list[Nodes
 def _shares(problem: Problem, number: int, row: Sequence[int]) -> dict[str, dict[str, int]] | None:
     """Return the iterations per fan-out of a class and dim."""
     fanouts = [problem.arch.fanouts[place] for place in problem.classes[number].fanouts]
-    wanted = {dim: many for dim, many in zip(problem.dims, row, strict=True) if many > 1}
+    wanted = {dim: many for dim, many in sorted(zip(problem.dims, row, strict=True)) if many > 1}
     found = shares_of(fanouts, wanted)
     return None if found is None else {one.name: share for one, share in zip(fanouts, found, strict=True)}
 
@@ -128,31 +128,18 @@ def _tree(
 ) -> Iterator[TreeNode]:
     """Yield the nodes of one tree. order: of loops side by side, those over the dims of the next node's tensor inside
     the others."""
-    now = dict(zip(problem.dims, problem.extents, strict=True))
+    loops = LoopsInward(dict(zip(problem.dims, problem.extents, strict=True)))
     groups = sorted({one.below for one in problem.classes})
     unit = 0
     for place, row in zip((*chain, None), (*sizes, (1,) * len(problem.dims)), strict=True):
         last = len(groups) if place is None else place.unit
         for group in range(unit, last):
-            for one in problem.classes:
-                if one.below == groups[group]:
-                    yield from _siblings([problem.arch.fanouts[f].name for f in one.fanouts], spread, now)
+            for f in (f for one in problem.classes if one.below == groups[group] for f in one.fanouts):
+                name = problem.arch.fanouts[f].name
+                yield from loops.spatial(name, spread[name])
         unit = last
         own = frozenset[str]() if place is None else problem.terms[place.tensor].dims
-        target = dict(zip(problem.dims, row, strict=True))
-        for dim in sorted(order, key=lambda dim: (dim in own, order.index(dim))):
-            if target[dim] < now[dim]:
-                now[dim] = target[dim]
-                yield Temporal(dim, target[dim])
+        inward = sorted(order, key=lambda dim: (dim in own, order.index(dim)))
+        yield from loops.temporal(dict(zip(problem.dims, row, strict=True)), inward)
         if place is not None:
             yield Storage(problem.arch.levels[place.level].name, (problem.terms[place.tensor].tensor.name,))
-
-
-def _siblings(fanouts: Sequence[str], spread: dict[str, dict[str, int]], now: dict[str, int]) -> Iterator[TreeNode]:
-    """Yield the spatial loops over neighbouring fan-outs, each an equal share of what is there."""
-    for name in fanouts:
-        for dim, many in spread[name].items():
-            tile = -(-now[dim] // many)
-            if tile < now[dim]:
-                now[dim] = tile
-                yield Spatial(dim, tile, name)

@@ -5,7 +5,8 @@ A tree is a row of nodes, one tensor per storage node, nothing at the outermost 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import collections.abc
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from polymap.ir import Compute, Fanout, Mapping, MappingNode, MemoryLevel, Spatial, Storage, Temporal
@@ -13,6 +14,7 @@ from polymap.search.problem import Problem
 
 TreeNode = Temporal | Spatial | Storage
 Nodes = tuple[TreeNode, ...]
+Sizes = collections.abc.Mapping[str, int]
 Counts = Sequence[Sequence[int]]  # siblings [class of fan-outs][dim]
 
 
@@ -80,7 +82,7 @@ class TreeEdits:
         names = [dim.name for dim in self._workload.dims]
         for one, row in zip(self._classes, counts, strict=True):
             fanouts = [self._arch.fanouts[number] for number in one.fanouts]
-            shares = shares_of(fanouts, {dim: many for dim, many in zip(names, row, strict=True) if many > 1})
+            shares = shares_of(fanouts, {dim: many for dim, many in sorted(zip(names, row, strict=True)) if many > 1})
             if shares is None:
                 return None
             for fanout, share in zip(fanouts, shares, strict=True):
@@ -186,10 +188,32 @@ def _first_levels_below(problem: Problem) -> dict[str, int]:
     return found
 
 
+class LoopsInward:
+    """Loops written from the outside inward. now: the tile that is left of each dim."""
+
+    def __init__(self, extents: Sizes) -> None:
+        self.now = dict(extents)
+
+    def temporal(self, tiles: Sizes, order: Iterable[str]) -> Iterator[Temporal]:
+        """Yield a loop over every dim whose tile is smaller than what is left, the first one outermost."""
+        for dim in order:
+            if tiles[dim] < self.now[dim]:
+                self.now[dim] = tiles[dim]
+                yield Temporal(dim, tiles[dim])
+
+    def spatial(self, fanout: str, share: Sizes) -> Iterator[Spatial]:
+        """Yield the loops over a fan-out with so many iterations per dim, each an equal share of what is left."""
+        for dim, many in share.items():
+            tile = -(-self.now[dim] // many)
+            if tile < self.now[dim]:
+                self.now[dim] = tile
+                yield Spatial(dim, tile, fanout)
+
+
 def shares_of(fanouts: Sequence[Fanout], wanted: dict[str, int]) -> list[dict[str, int]] | None:
     """Return iterations per fan-out and dim whose products are at least what is wanted, as near as possible, dims with
-    the most siblings first; None where there are none."""
-    return _dealt(fanouts, sorted(wanted.items(), key=lambda one: (-one[1], one[0])), [one.size for one in fanouts])
+    the most siblings first (of equally many, in the given order); None where there are none."""
+    return _dealt(fanouts, sorted(wanted.items(), key=lambda one: -one[1]), [one.size for one in fanouts])
 
 
 def _dealt(fanouts: Sequence[Fanout], wanted: list[tuple[str, int]], room: list[int]) -> list[dict[str, int]] | None:

@@ -1,10 +1,29 @@
-"""What no loop tree beats at the outermost level, for every size of the only buffer (docs/buffer_curves.md)."""
+"""What no loop tree beats at the outermost level, for every size of the only buffer (docs/buffer_curves.md).
+
+Rounding, with u = 2**-53 and d dims. What fits is decided without any: a question has less than 2**53 bits of tensors
+(question.py), so sizes, elements and room are integers that float64 holds; a quotient of two of them, rounded and cut
+to an integer, is never below the true one, and more room or elements only lower a bound. Traffic is rounded:
+
+- a product of pieces over dims: (d - 1) u; times elements, `visits` of the first node: d u. Tables of windows hold
+  integers (`MOST_TABLED` keeps them below 2**53); with the products over windows, the share of the other dims, and
+  once + (visits - 1) again: (d + 5) u.
+- visits - (visits - 1) kept with kept at most a half, since a short last piece has at most half of the indices: the
+  result is at least visits / 2, so (3 d + 1) u; with the third node's limit, a sum of positive terms, (3 d + 7) u.
+- slabs - (pieces - 1) words of windows may cancel: both are moved to the safe side by the margin before they are
+  subtracted.
+- weight * loads - saved is at least half of weight * loads: twice the relative error of loads, and 3 u.
+- the sum over three tensors and what bypasses the buffer, none negative: 4 u; the refinement of one tensor in it, once
+  more its loads: (6 d + 17) u.
+
+Together at most (12 d + 40) u; `margin_of` takes (16 d + 64) u, and the last step is in exact fractions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import combinations, product
-from math import ceil, isfinite, prod
+from math import ceil, inf, isfinite, prod
 
 import numpy as np
 
@@ -12,10 +31,16 @@ from polymap.arithmetic import FloatArray
 from polymap.search.one_buffer.first_tiles import FirstTiles, Ints
 from polymap.search.one_buffer.question import Operand, Question
 from polymap.search.one_buffer.window_bounds import loads_of_later, words_of
+from polymap.search.one_buffer.window_tables import WindowTables
+from polymap.search.resources import SearchCaches
 
 MOST_REFINED = 400  # cells whose sizes are looked at one by one
 MOST_SIZES = 1000  # of one cell
-MARGIN = 1e-12  # relative; of sums of a few products of whole numbers and ratios
+
+
+def margin_of(question: Question) -> Fraction:
+    """Return by what part of itself float64 may raise a bound above its exact value, at most (derived above)."""
+    return Fraction(16 * len(question.extents) + 64, 1 << 53)
 
 
 class OrderBound:
@@ -24,6 +49,7 @@ class OrderBound:
     def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...]) -> None:
         self.tiles, self.order = tiles, order
         self.fixed = float(tiles.question.bypassing(order))
+        self._margin = float(margin_of(tiles.question))
         if order:
             first, later = order[0], order[1:]
             self._bits = tiles.of(first).words * first.bits + sum(one.bits for one in later)
@@ -31,9 +57,10 @@ class OrderBound:
             self._least_later = sum(one.weight * one.elements - one.saved for one in later)
 
     def least(self, room: int, known: float) -> float:
-        """Return the least bits with so much room in the buffer, or `known` where that is less."""
+        """Return the least bits with so much room in the buffer, up to rounding, or `known` where that is less."""
         if not self.order:
             return min(self.fixed, known)
+        room = min(room, self.tiles.question.bits)
         cells = np.flatnonzero((self._bits <= room) & (self._first + self._least_later < known))
         if not len(cells):
             return known
@@ -76,7 +103,9 @@ class OrderBound:
         for sizes in product(*choices):
             left = room - first.bits * words_of(first, sizes) - rest
             if left >= 0:
-                least = min(least, loads_of_later(tiles.question, first, one, sizes, left // one.bits + 1))
+                least = min(
+                    least, loads_of_later(tiles.question, first, one, sizes, left // one.bits + 1, tiles.tables)
+                )
         return least
 
     def _later(self, place: int, one: Operand, words: FloatArray, left: FloatArray, cells: Ints) -> FloatArray:
@@ -99,7 +128,8 @@ class OrderBound:
             is_whole = tiles.is_whole[d][cells]
             whole = whole * np.where(is_whole, float(tiles.question.extents[d]), 1.0)
         may_keep = words >= whole
-        kept = np.maximum(slabs - (tiles.all_pieces[cells] - 1) * words, float(one.elements))
+        stay = (tiles.all_pieces[cells] - 1) * words * (1 + self._margin)
+        kept = np.maximum(slabs * (1 - self._margin) - stay, float(one.elements))
         return np.where(may_keep, kept, np.maximum(slabs, one.elements))
 
     def _limited(self, one: Operand, left: FloatArray, visits: FloatArray, kept: FloatArray, cells: Ints) -> FloatArray:
@@ -107,7 +137,7 @@ class OrderBound:
         tiles, second = self.tiles, self.order[1]
         shared = [d for d in one.lacking if d in second.own]
         others = tuple(d for d in one.lacking if d not in second.own)
-        instances = float(np.prod([tiles.question.extents[d] for d in shared], initial=1))
+        instances = float(prod(tiles.question.extents[d] for d in shared))
         held = np.floor(left / second.bits) + 1
         boxes = np.maximum(instances / held, 1) * tiles.product(tiles.pieces, others)[cells]
         base = visits - (visits - 1) * kept
@@ -125,7 +155,7 @@ def _most_kept(tiles: FirstTiles, one: Operand, words: FloatArray, cells: Ints) 
                 least, most = least * tiles.least_rest[d][cells], most * tiles.most_rest[d][cells]
             else:
                 held = held * tiles.low[d][cells]
-        share = np.minimum(most, np.floor(words / held)) / float(np.prod([extents[d] for d in cut]))
+        share = np.minimum(most, np.floor(words / held)) / float(prod(extents[d] for d in cut))
         found = np.maximum(found, np.where(words >= held * least, share, 0.0))
     return found
 
@@ -136,15 +166,25 @@ def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield from combinations(dims, count)
 
 
-def least_bits(question: Question, rooms: Sequence[int], known: Sequence[float]) -> list[int | None]:
-    """Return, per size of the buffer in bits, what no loop tree goes below, at most what is known of it (inf: nothing);
-    None where no tree fits."""
-    tiles = FirstTiles(question)
-    found = list(known)
+def least_bits(
+    question: Question, rooms: Sequence[int], known: Sequence[int | None], tables: WindowTables | None = None
+) -> list[int | None]:
+    """Return, per size of the buffer in bits, what no loop tree goes below, at most the bits of a mapping that is known
+    (None: none is); None where no tree fits."""
+    tiles = FirstTiles(question, tables or WindowTables(SearchCaches()))
+    margin = margin_of(question)
+    found = [
+        inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known
+    ]  # what a bound need not exceed
     for order in question.orders():
         bound = OrderBound(tiles, order)
         found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
-    return [
-        None if not isfinite(bits) else ceil(bits * (1 - MARGIN)) if bits < value else ceil(value)
-        for bits, value in zip(found, known, strict=True)
-    ]
+    return [_whole(least, value, margin) for least, value in zip(found, known, strict=True)]
+
+
+def _whole(least: float, known: int | None, margin: Fraction) -> int | None:
+    """Return the least integer that bits can be which float64 finds to be `least` or more."""
+    if not isfinite(least):
+        return known
+    bits = ceil(Fraction(least) * (1 - margin))
+    return bits if known is None else min(bits, known)

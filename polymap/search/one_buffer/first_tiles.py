@@ -8,7 +8,7 @@ every dim into ceil(n / T) pieces, all full but the last one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
 from polymap.search.one_buffer.question import Operand, Question, Window
-from polymap.search.sibling_bounds import fewest_in_box, group_starts, pass_tables
+from polymap.search.one_buffer.window_tables import WindowTables
+from polymap.search.sibling_bounds import fewest_in_box, group_starts
 
 Ints = NDArray[np.int64]
 FEW_PIECES = 8
@@ -64,14 +65,14 @@ class OfTensor:
 class FirstTiles:
     """The grid of groups of all dims, flat: what a cell says of dims is looked up by `index` [dim, cell]."""
 
-    def __init__(self, question: Question) -> None:
-        self.question = question
+    def __init__(self, question: Question, tables: WindowTables) -> None:
+        self.question, self.tables = question, tables
         self._known: dict[int, OfTensor] = {}
         finely = not any(one.windows for one in question.operands)
         self.groups = [SizeGroups.of(extent, finely=finely) for extent in question.extents]
         shape = [len(one.low) for one in self.groups]
-        cells = np.indices(shape, dtype=np.int16)
-        self.index: NDArray[np.int16] = cells.reshape(len(shape), -1)
+        cells = np.indices(shape, dtype=np.int32)
+        self.index: NDArray[np.int32] = cells.reshape(len(shape), -1)
         self.count = int(prod(shape))
         self.low = [one.low[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
         self.pieces = [one.pieces[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
@@ -104,7 +105,7 @@ class FirstTiles:
         for window in operand.windows:
             extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
             low = np.ix_(*(self.groups[d].low - 1 for d in window.dims))
-            found = found * self._over_window(window, fewest_table(extents, window.coefficients)[low])
+            found = found * self._over_window(window, self.tables.fewest(extents, window.coefficients)[low])
         return found
 
     def _visits(self, operand: Operand) -> FloatArray:
@@ -113,9 +114,7 @@ class FirstTiles:
 
     def _slabs(self, operand: Operand) -> FloatArray:
         """Return how many elements of a tensor all boxes of its own dims use, summed, at least."""
-        found = np.full(
-            self.index.shape[1], float(np.prod([self.question.extents[d] for d in operand.plain], initial=1))
-        )
+        found = np.full(self.index.shape[1], float(prod(self.question.extents[d] for d in operand.plain)))
         for window in operand.windows:
             found = found * self._over_window(window, self._pieces_of_window(window))
         return found
@@ -132,7 +131,7 @@ class FirstTiles:
         for window in operand.windows:
             extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
             others = operand.elements / fewest_in_box(window.coefficients, extents)
-            tables = pass_tables(extents, window.coefficients)
+            tables = self.tables.passes(extents, window.coefficients)
             cut = ~(self.is_whole[window.dims[0]] & self.is_whole[window.dims[1]])
             whole &= ~cut
             if tables is None:
@@ -152,7 +151,7 @@ class FirstTiles:
     def _pieces_of_window(self, window: Window) -> FloatArray:
         """Return, per pair of groups, the least elements that all pairs of pieces touch, summed."""
         extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
-        return self._least(window, pieces_table(extents, window.coefficients))
+        return self._least(window, self.tables.pieces(extents, window.coefficients))
 
     def _least(self, window: Window, table: FloatArray) -> FloatArray:
         """Return the least of a table [size - 1, size - 1] over every pair of groups."""
@@ -163,22 +162,3 @@ class FirstTiles:
     def _over_window(self, window: Window, table: FloatArray) -> FloatArray:
         """Return a table of pairs of groups for every cell."""
         return table[self.index[window.dims[0]], self.index[window.dims[1]]]
-
-
-@lru_cache(maxsize=64)
-def fewest_table(extents: tuple[int, int], coefficients: tuple[int, int]) -> FloatArray:
-    """Return the least elements that a tile of a window touches [size - 1, size - 1]."""
-    sizes = [range(1, extent + 1) for extent in extents]
-    return np.array([[float(fewest_in_box(coefficients, (x, z))) for z in sizes[1]] for x in sizes[0]])
-
-
-@lru_cache(maxsize=64)
-def pieces_table(extents: tuple[int, int], coefficients: tuple[int, int]) -> FloatArray:
-    """Return, per tile of a window [size - 1, size - 1], the least elements that each of the pieces touches into which
-    it cuts the whole, summed."""
-    touched = np.pad(fewest_table(extents, coefficients), ((1, 0), (1, 0)))
-    (n, m), x, z = extents, np.arange(1, extents[0] + 1), np.arange(1, extents[1] + 1)
-    full, fulls = (n // x)[:, None], (m // z)[None, :]
-    rest, rests = (n % x)[:, None], (m % z)[None, :]
-    across = fulls * touched[x[:, None], z[None, :]] + touched[x[:, None], rests]
-    return full * across + fulls * touched[rest, z[None, :]] + touched[rest, rests]

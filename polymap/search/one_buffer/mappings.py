@@ -14,8 +14,9 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.ir import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.search.one_buffer.first_tiles import Ints, fewest_table, pieces_table
+from polymap.search.one_buffer.first_tiles import Ints
 from polymap.search.one_buffer.question import Operand, Question, Window
+from polymap.search.one_buffer.window_tables import WindowTables
 from polymap.search.problem import Problem
 from polymap.search.sibling_bounds import group_starts
 
@@ -32,12 +33,12 @@ class Chain:
     guess: float
 
 
-def good_chains(question: Question, rooms: list[int]) -> list[list[Chain]]:
+def good_chains(question: Question, rooms: list[int], tables: WindowTables) -> list[list[Chain]]:
     """Return, per size of the buffer, chains that fit, those first that are thought to move least."""
     found: list[list[Chain]] = [[] for _ in rooms]
     for order in question.orders():
         if order:
-            grid = _Grid(question, order)
+            grid = _Grid(question, order, tables)
             for pattern in _patterns(order):
                 for place, chain in enumerate(grid.best(pattern, rooms)):
                     if chain is not None:
@@ -60,8 +61,8 @@ def _patterns(order: tuple[Operand, ...]) -> Iterator[tuple[frozenset[int], ...]
 class _Grid:
     """All first tiles of one order of tensors whose lacking dims are whole, flat."""
 
-    def __init__(self, question: Question, order: tuple[Operand, ...]) -> None:
-        self.question, self.order = question, order
+    def __init__(self, question: Question, order: tuple[Operand, ...], tables: WindowTables) -> None:
+        self.question, self.order, self.tables = question, order, tables
         starts = [group_starts(n, n) if d in order[0].own else [n] for d, n in enumerate(question.extents)]
         self.sizes: list[Ints] = [
             each.ravel() for each in np.meshgrid(*(np.array(s, dtype=np.int64) for s in starts), indexing="ij")
@@ -77,7 +78,7 @@ class _Grid:
         moved: FloatArray = np.full(len(tiles[0]), float(self.question.bypassing(self.order)))
         outer = [np.full_like(t, n) for t, n in zip(tiles, self.question.extents, strict=True)]
         for one, inner in zip(self.order, chain, strict=True):
-            bits += one.bits * _words(self.question, one, inner)
+            bits += one.bits * self._words(one, inner)
             moved += one.weight * self._loads(one, outer, inner) - one.saved
             outer = inner
         for room in rooms:
@@ -96,7 +97,7 @@ class _Grid:
             visits = visits * -(-extents[d] // inner[d])
         for d in one.plain:
             visits = visits * extents[d]
-        tables = [pieces_table((extents[w.dims[0]], extents[w.dims[1]]), w.coefficients) for w in one.windows]
+        tables = [self.tables.pieces((extents[w.dims[0]], extents[w.dims[1]]), w.coefficients) for w in one.windows]
         afresh = [_looked_up(t, inner[w.dims[0]], inner[w.dims[1]]) for t, w in zip(tables, one.windows, strict=True)]
         slid = [_slid(t, w, outer, inner) for t, w in zip(tables, one.windows, strict=True)]
         if not one.windows:
@@ -108,6 +109,17 @@ class _Grid:
                 total = total * (slid if number == sliding else afresh)[number]
             least = np.minimum(least, total)
         return visits * least
+
+    def _words(self, one: Operand, tiles: list[Ints]) -> FloatArray:
+        """Return the elements of a tensor's tile."""
+        found: FloatArray = np.ones(len(tiles[0]))
+        for d in one.plain:
+            found = found * tiles[d]
+        for window in one.windows:
+            extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
+            table = self.tables.fewest(extents, window.coefficients)
+            found = found * _looked_up(table, tiles[window.dims[0]], tiles[window.dims[1]])
+        return found
 
 
 def _slid(table: FloatArray, window: Window, outer: list[Ints], inner: list[Ints]) -> FloatArray:
@@ -130,18 +142,6 @@ def _slid(table: FloatArray, window: Window, outer: list[Ints], inner: list[Ints
 
 def _looked_up(table: FloatArray, first: Ints, second: Ints) -> FloatArray:
     return table[first - 1, second - 1]
-
-
-def _words(question: Question, one: Operand, tiles: list[Ints]) -> FloatArray:
-    found: FloatArray = np.ones(len(tiles[0]))
-    for d in one.plain:
-        found = found * tiles[d]
-    for window in one.windows:
-        extents = question.extents[window.dims[0]], question.extents[window.dims[1]]
-        found = found * _looked_up(
-            fewest_table(extents, window.coefficients), tiles[window.dims[0]], tiles[window.dims[1]]
-        )
-    return found
 
 
 def trees(problem: Problem, question: Question, chain: Chain) -> Iterator[Mapping]:

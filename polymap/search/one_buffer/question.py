@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from math import prod
+from math import isqrt, prod
 
 from polymap.search.problem import IndexGroup, Problem
 from polymap.search.sibling_bounds import fewest_in_box
+
+MOST_BITS = 1 << 53  # of all tensors: sizes and room are integers that float64 holds
+MOST_CELLS = 1 << 23  # combinations of tile sizes: some 300 bytes each
+MOST_TABLED = 1 << 20  # tiles of one window; their loads, summed over its tiles, are far below 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,11 @@ class Question:
     def instances(self) -> int:
         return prod(self.extents)
 
+    @property
+    def bits(self) -> int:
+        """Return bits that all tensors together do not exceed, nor what a mapping holds."""
+        return sum(one.bits * prod(self.extents[d] for d in one.own) for one in self.operands)
+
     def orders(self) -> Iterator[tuple[Operand, ...]]:
         """Yield every choice of tensors that the buffer holds, in every order."""
         free = [one for one in self.operands if one.may and not one.must]
@@ -72,7 +81,7 @@ class Question:
 
 def read_question(problem: Problem) -> Question | None:
     """Return the question; None where it is not of this kind: more levels than two, fan-outs, temporary tensors,
-    windows of more than two dims."""
+    windows of more than two dims; and where it is too large: `MOST_BITS`, `MOST_CELLS`, `MOST_TABLED`."""
     is_small = problem.reason is None and problem.level_count == 2 and not problem.arch.fanouts and not problem.rules
     if not is_small or len(problem.terms) > 3 or any(term.tensor.temporary for term in problem.terms):
         return None
@@ -95,7 +104,16 @@ def read_question(problem: Problem) -> Question | None:
         weight = 2 * bits if term.is_output else bits
         may, must = 1 in term.may_hold, 1 in term.must_hold
         operands.append(Operand(term.index, bits, elements, plain, windows, lacking, weight, saved, may, must))
-    return Question(problem.extents, tuple(operands))
+    question = Question(problem.extents, tuple(operands))
+    return question if _is_small(question) else None
+
+
+def _is_small(question: Question) -> bool:
+    """Return whether the tiles can be looked at one by one, and sizes counted without rounding."""
+    cells = prod(min(n, 2 * isqrt(n) + 1) for n in question.extents)
+    windows = (window for one in question.operands for window in one.windows)
+    tabled = max((prod(question.extents[d] for d in window.dims) for window in windows), default=0)
+    return question.bits < MOST_BITS and cells <= MOST_CELLS and tabled <= MOST_TABLED
 
 
 def _moving(problem: Problem, group: IndexGroup) -> IndexGroup:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 from polymap.ir import Architecture, Mapping, MemoryLevel
 from polymap.search.objective import exact_score
 from polymap.search.one_buffer.bounds import least_bits
 from polymap.search.one_buffer.mappings import good_chains, trees
 from polymap.search.one_buffer.question import Question, read_question
+from polymap.search.one_buffer.window_tables import WindowTables
 from polymap.search.problem import Problem, parse_objective
+from polymap.search.resources import SearchCaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +33,21 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
         return None
     buffering = problem.arch.levels[1].buffering
     rooms = [capacity // buffering for capacity in capacities_bits]
-    known = _mappings(problem, question, rooms)
-    bounds = least_bits(question, rooms, [inf if each is None else each[1] for each in known])
+    tables = WindowTables(SearchCaches())
+    known = _mappings(problem, question, rooms, tables)
+    bounds = least_bits(question, rooms, [None if each is None else each[1] for each in known], tables)
     return [OfSize(bound, each and each[0], each and each[1]) for bound, each in zip(bounds, known, strict=True)]
 
 
-def _mappings(problem: Problem, question: Question, rooms: list[int]) -> list[tuple[Mapping, int] | None]:
+def _mappings(
+    problem: Problem, question: Question, rooms: list[int], tables: WindowTables
+) -> list[tuple[Mapping, int] | None]:
     """Return, per size of the buffer, the mapping that moves least of those that are counted exactly."""
     scored: dict[Mapping, tuple[int, int]] = {}  # bits held, bits moved
     level = problem.arch.levels[1].name
     arch = _unlimited(problem.arch)
     objective = parse_objective(f"traffic:{arch.levels[0].name}", arch)
-    for chains in good_chains(question, rooms):
+    for chains in good_chains(question, rooms, tables):
         for chain in chains:
             for mapping in trees(problem, question, chain):
                 if mapping not in scored:

@@ -8,11 +8,10 @@ dims stands between the two places, the loop right outside is over a dim of both
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
-from polymap.search.one_buffer.first_tiles import fewest_table
 from polymap.search.one_buffer.question import Operand, Question, Window
+from polymap.search.one_buffer.window_tables import WindowTables, fewest_table
 from polymap.search.sibling_bounds import fewest_in_box
 
 Tiles = tuple[int, ...]  # per dim
@@ -31,7 +30,9 @@ def words_of(one: Operand, tiles: Tiles) -> int:
     return prod(tiles[d] for d in one.plain) * prod(_touched(window, tiles) for window in one.windows)
 
 
-def loads_of_later(question: Question, first: Operand, one: Operand, tiles: Tiles, words: int) -> int:
+def loads_of_later(
+    question: Question, first: Operand, one: Operand, tiles: Tiles, words: int, tables: WindowTables
+) -> int:
     """Return the loads of a tensor whose node holds so many elements at most, where the first node has these tiles."""
     extents = question.extents
     visits = prod(-(-extents[d] // tiles[d]) for d in one.lacking)
@@ -40,11 +41,11 @@ def loads_of_later(question: Question, first: Operand, one: Operand, tiles: Tile
     full = prod(extents[d] // tiles[d] for d in one.own)
     if words < whole:
         return max(one.elements, full * visits * slab)
-    kept = _kept(question, first, one, tiles, words)
+    kept = _kept(question, first, one, tiles, words, tables)
     return max(one.elements, full * visits * max(0, slab - kept))
 
 
-def _kept(question: Question, first: Operand, one: Operand, tiles: Tiles, words: int) -> int:
+def _kept(question: Question, first: Operand, one: Operand, tiles: Tiles, words: int, tables: WindowTables) -> int:
     """Return how many elements stay from one tile of the first node to the next, at most."""
     if len(one.windows) != 2 or any(_is_cut_twice(question, window, tiles) for window in one.windows):
         return words
@@ -53,8 +54,9 @@ def _kept(question: Question, first: Operand, one: Operand, tiles: Tiles, words:
     most = prod(tiles[d] for d in one.plain)
     sizes = [tuple(tiles[d] for d in window.dims) for window in one.windows]
     steps = [_moved_dim(question, window, tiles) for window in one.windows]
+    held_parts = tables.caches.memo(_held_parts)
     choices = [
-        _held_parts(window.coefficients, (size[0], size[1]), step)
+        held_parts(window.coefficients, (size[0], size[1]), step)
         for window, size, step in zip(one.windows, sizes, steps, strict=True)
     ]
     uncut = [Held(_touched(window, tiles), _touched(window, tiles)) for window in one.windows]
@@ -95,7 +97,6 @@ def _is_cut_twice(question: Question, window: Window, tiles: Tiles) -> bool:
     return all(tiles[d] < question.extents[d] for d in window.dims)
 
 
-@lru_cache(maxsize=4096)
 def _held_parts(coefficients: tuple[int, int], box: tuple[int, int], axis: int | None) -> tuple[Held, ...]:
     """Return the tiles that cut a box of a window, without those that hold more and keep no more than others. axis: the
     dim along which the next box may stand."""

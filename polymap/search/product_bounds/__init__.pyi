@@ -2,5 +2,4 @@ from polymap.search.product_bounds.answers import (
     ProductEngine as ProductEngine,
     bound_at_once as bound_at_once,
     bound_products as bound_products,
-    solve_products as solve_products,
 )

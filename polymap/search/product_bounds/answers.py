@@ -11,7 +11,7 @@ from polymap.ir import Mapping
 from polymap.search.heuristics import TreeClimber
 from polymap.search.objective import Measure, exact_score
 from polymap.search.problem import Objective, Problem
-from polymap.search.product_bounds.one_buffer import least_on_one_buffer
+from polymap.search.product_bounds.box_visits import least_on_one_buffer
 from polymap.search.product_bounds.orders import OrderMonomials, order_monomials
 from polymap.search.product_bounds.rounding import trees_near
 from polymap.search.product_bounds.search import Bounded, ProductSearch
@@ -48,20 +48,6 @@ def _orders(problem: Problem, measure: Measure, tuning: Tuning = TUNING) -> Orde
     return order_monomials(problem, measure.components[0], tuning.most_orders)
 
 
-def solve_products(
-    problem: Problem,
-    objective: Objective,
-    measure: Measure,
-    clock: Callable[[], float],
-    work: Work,
-    first: Known | None,
-    report: Report,
-    climber: TreeClimber | None = None,
-) -> ProductAnswer | None:
-    """Return what a search of its own says (ProductEngine.go_on)."""
-    return ProductEngine(problem, objective, measure).go_on(first, clock, work, report, climber)
-
-
 def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
     """Return what no mapping beats by boxes alone, in a fraction of a second: of products on two levels without
     fan-outs (None: of others)."""
@@ -73,7 +59,7 @@ def bound_products(
     problem: Problem, measure: Measure, best: Fraction, is_over: Callable[[], bool], most_programs: int = 400
 ) -> Fraction | None:
     """Return what no mapping beats, at most `best`, the value of a mapping, after about so many programs beyond one per
-    order of nodes; None where there are no geometric programs (solve_products), or no time for any.
+    order of nodes; None where there are no geometric programs (ProductEngine.go_on), or no time for any.
 
     Windows are covered on two levels without fan-outs.
     """

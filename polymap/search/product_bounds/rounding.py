@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
-from polymap.ir import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import Compute, Mapping, MappingNode, Storage
+from polymap.search.heuristics import LoopsInward, shares_of
 from polymap.search.problem import Problem
 from polymap.search.product_bounds.orders import OrderMonomials
 from polymap.search.product_bounds.tuning import Tuning
@@ -63,24 +64,11 @@ def _trips_near(problem: Problem, optimum: OrderOptimum, tuning: Tuning) -> list
 
 def _shares(problem: Problem, fanouts: Sequence[int], trips: Row) -> dict[int, Row] | None:
     """Return trip counts per fan-out of a class whose products are these; None where there are none."""
-    left = {f: problem.arch.fanouts[f].size for f in fanouts}
-    rows = {f: [1] * len(trips) for f in fanouts}
-    for d in sorted(range(len(trips)), key=lambda d: (-trips[d], d)):
-        free = [f for f in fanouts if problem.arch.fanouts[f].may_spread(problem.dims[d])]
-        shares = next(
-            (
-                one
-                for one in product(*([n for n in range(1, left[f] + 1) if trips[d] % n == 0] for f in free))
-                if prod(one) == trips[d]
-            ),
-            None,
-        )
-        if shares is None:
-            return None
-        for f, share in zip(free, shares, strict=True):
-            rows[f][d] = share
-            left[f] //= share
-    return {f: tuple(row) for f, row in rows.items()}
+    wanted = {dim: many for dim, many in zip(problem.dims, trips, strict=True) if many > 1}
+    shares = shares_of([problem.arch.fanouts[f] for f in fanouts], wanted)
+    if shares is None or any(prod(one.get(dim, 1) for one in shares) != many for dim, many in wanted.items()):
+        return None
+    return {f: tuple(one.get(dim, 1) for dim in problem.dims) for f, one in zip(fanouts, shares, strict=True)}
 
 
 def _tiles_near(
@@ -162,46 +150,34 @@ def _sizes_near(extent: int, tile: float) -> Row:
 def _tree(
     problem: Problem, nodes: Sequence[tuple[int, int]], tiles: Sequence[Row], trips: Trips
 ) -> Iterator[MappingNode]:
-    """Yield the nodes of the tree; spatial loops stand right above the first node of the levels below them."""
-    now = list(problem.extents)
+    """Yield the nodes of the tree; spatial loops stand right above the first node of the levels below them, temporal
+    loops over dims of the next node's tensor outside the others."""
+    loops = LoopsInward(dict(zip(problem.dims, problem.extents, strict=True)))
     groups = sorted({one.below for one in problem.classes})
+    innermost = (1,) * len(problem.dims)
     for (tensor, level), tile in zip(nodes, tiles, strict=True):
         while groups and groups[0] <= level:
-            yield from _group_loops(problem, groups.pop(0), now, _whole(problem, level, groups, tile, trips), trips)
-        yield from _temporal_loops(problem, now, tile, problem.terms[tensor].dims)
+            yield from _group_loops(problem, groups.pop(0), loops, _whole(problem, level, groups, tile, trips), trips)
+        own = problem.terms[tensor].dims
+        inward = sorted(problem.dims, key=lambda dim: dim not in own)
+        yield from loops.temporal(dict(zip(problem.dims, tile, strict=True)), inward)
         yield Storage(problem.arch.levels[level].name, (problem.terms[tensor].tensor.name,))
     while groups:
-        yield from _group_loops(problem, groups.pop(0), now, [1] * len(now), trips)
-    yield from _temporal_loops(problem, now, [1] * len(now), frozenset())
+        yield from _group_loops(problem, groups.pop(0), loops, innermost, trips)
+    yield from loops.temporal(dict(zip(problem.dims, innermost, strict=True)), problem.dims)
     yield Compute(problem.workload.statements[0].name)
 
 
-def _whole(problem: Problem, level: int, groups: Sequence[int], tile: Row, trips: Trips) -> list[int]:
+def _whole(problem: Problem, level: int, groups: Sequence[int], tile: Row, trips: Trips) -> Row:
     """Return a tile of a node with what its siblings below groups of fan-outs that come later take."""
     later = [f for one in problem.classes if one.below in groups and one.below <= level for f in one.fanouts]
-    return [size * prod(trips[f][d] for f in later) for d, size in enumerate(tile)]
+    return tuple(size * prod(trips[f][d] for f in later) for d, size in enumerate(tile))
 
 
-def _temporal_loops(
-    problem: Problem, now: list[int], tile: Sequence[int], own: frozenset[str]
-) -> Iterator[MappingNode]:
-    """Yield temporal loops down to a tile: those over dims of the tensor outside, the others inside."""
-    for d in sorted(range(len(now)), key=lambda d: problem.dims[d] not in own):
-        if tile[d] < now[d]:
-            now[d] = tile[d]
-            yield Temporal(problem.dims[d], tile[d])
-
-
-def _group_loops(
-    problem: Problem, below: int, now: list[int], inside: Sequence[int], trips: Trips
-) -> Iterator[MappingNode]:
+def _group_loops(problem: Problem, below: int, loops: LoopsInward, inside: Row, trips: Trips) -> Iterator[MappingNode]:
     """Yield the temporal loops down to what the siblings take together, then the spatial loops."""
     fanouts = [f for one in problem.classes if one.below == below for f in one.fanouts]
-    whole = [min(now[d], inside[d] * prod(trips[f][d] for f in fanouts)) for d in range(len(now))]
-    yield from _temporal_loops(problem, now, whole, frozenset())
+    whole = {dim: inside[d] * prod(trips[f][d] for f in fanouts) for d, dim in enumerate(problem.dims)}
+    yield from loops.temporal(whole, problem.dims)
     for f in fanouts:
-        for d in range(len(now)):
-            tile = -(-now[d] // trips[f][d])
-            if tile < now[d]:
-                now[d] = tile
-                yield Spatial(problem.dims[d], tile, problem.arch.fanouts[f].name)
+        yield from loops.spatial(problem.arch.fanouts[f].name, dict(zip(problem.dims, trips[f], strict=True)))

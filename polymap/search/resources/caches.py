@@ -27,5 +27,9 @@ class SearchCaches:
             known = self._memos[function] = lru_cache(maxsize=most)(function)
         return cast("Callable[Arguments, Answer]", known)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._memos.clear()
+
     def __reduce__(self) -> tuple[type[SearchCaches], tuple[()]]:
         return SearchCaches, ()

@@ -296,7 +296,7 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
         measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
         from polymap.search.sibling_bounds import SiblingSearch  # searches over dividing tiles do without
 
-        search.siblings = tuple(SiblingSearch(search.problem, one) for one in measures)
+        search.siblings = tuple(SiblingSearch(search.problem, one, search.caches) for one in measures)
     return search.siblings
 
 

@@ -105,7 +105,7 @@ class Search:
         """Return the answer of the first stage that has one, never worse than the one before; where it is not final,
         with the way to go on from it."""
         found = self._first_answer(stages)
-        self.caches = SearchCaches()  # an answer that can be resumed does not keep them
+        self.caches.clear()  # an answer that can be resumed does not keep them
         found = replace(found, work=self.worked + self.limits.work.done, settings=self.settings)
         found = found if before is None else not_worse(before, found)
         if found.status not in ("FEASIBLE", "TIMEOUT"):

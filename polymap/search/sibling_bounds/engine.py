@@ -16,7 +16,7 @@ import numpy as np
 
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem
-from polymap.search.resources import Stop, Work
+from polymap.search.resources import SearchCaches, Stop, Work
 from polymap.search.sibling_bounds.box_trees import BoxTrees, Chunk
 from polymap.search.sibling_bounds.joint import ChainNode, StructureBound
 from polymap.search.sibling_bounds.single_tensor import Counts
@@ -47,8 +47,9 @@ class SiblingSearch:
     looked: how many boxes were bounded; steps: how often something was taken from the queue.
     """
 
-    def __init__(self, problem: Problem, measure: Measure) -> None:
+    def __init__(self, problem: Problem, measure: Measure, caches: SearchCaches | None = None) -> None:
         self.problem, self.measure = problem, measure
+        self._caches = caches or SearchCaches()
         self._trees = BoxTrees(problem)
         self._serial = 0
         self._queue: list[Entry] = []
@@ -123,7 +124,7 @@ class SiblingSearch:
     def _refine(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> None:
         """Queue a structure with a better bound, unless nothing of it fits."""
         goal = None if best is None else int(best / self.measure.unscaled(1))
-        bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts)
+        bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts, self._caches)
         found = bounds.go_on(goal, _EFFORTS[min(item.refined, len(_EFFORTS) - 1)], stop)
         if found.bound is not None:
             refined = item.refined + 1

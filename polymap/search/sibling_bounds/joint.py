@@ -19,7 +19,7 @@ import numpy as np
 from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
 from polymap.search.problem import Component, Problem, most_costed
-from polymap.search.resources import Stop, never
+from polymap.search.resources import SearchCaches, Stop, never
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
 from polymap.search.sibling_bounds.joint_costs import Axes, Edge, LoopOrder, NodeView, StructureLoads, TensorNodes
 from polymap.search.sibling_bounds.single_tensor import Counts, one_box
@@ -116,9 +116,9 @@ class StructureBound:
     is_final: whether further rounds would not change it.
     """
 
-    def __init__(self, problem: Problem, measure: Measure, counts: Counts) -> None:
+    def __init__(self, problem: Problem, measure: Measure, counts: Counts, caches: SearchCaches | None = None) -> None:
         self.problem, self.measure, self.counts = problem, measure, counts
-        structure = JointStructure(problem, counts) if _suits(problem, measure) else None
+        structure = JointStructure(problem, counts, (), caches) if _suits(problem, measure) else None
         if structure is None or structure.entries(structure.first_axes()) > MOST_ENTRIES:
             self._structure, self._searches = None, list[JointSearch]()
         else:
@@ -152,10 +152,17 @@ def _suits(problem: Problem, measure: Measure) -> bool:
 class JointStructure:
     """What all components of one structure share."""
 
-    def __init__(self, problem: Problem, counts: Counts, evenness: tuple[Evenness, ...] = ()) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        counts: Counts,
+        evenness: tuple[Evenness, ...] = (),
+        caches: SearchCaches | None = None,
+    ) -> None:
         self.problem, self.counts, self.evenness = problem, counts, evenness
+        self.caches = caches or SearchCaches()
         self.crossings = Crossings(problem, counts, evenness)
-        self.loads = StructureLoads(problem, self.crossings)
+        self.loads = StructureLoads(problem, self.crossings, self.caches)
         self.nodes = [TensorNodes(self.loads, term) for term in problem.terms]
         self.states = _joint_states(self.nodes)
 
@@ -326,7 +333,8 @@ class JointSearch:
         return most / max(ratio, 1.0), Evenness(g, d, above, middle), Evenness(g, d, middle, most)
 
     def _with_evenness(self, part: Part, evenness: tuple[Evenness, ...]) -> Part:
-        structure = JointStructure(part.structure.problem, part.structure.counts, evenness)
+        whole = part.structure
+        structure = JointStructure(whole.problem, whole.counts, evenness, whole.caches)
         axes: list[tuple[Axis, ...]] = []
         for row, lasts in zip(part.axes, structure.crossings.last, strict=True):
             axes.append(

@@ -18,6 +18,7 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.problem import Component, IndexGroup, Problem, TensorTerm
+from polymap.search.resources import SearchCaches
 from polymap.search.sibling_bounds.crossings import Crossings
 from polymap.search.sibling_bounds.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, one_box
 from polymap.search.sibling_bounds.sizes import Axis, Sizes, full_share
@@ -61,8 +62,8 @@ class Holders:
 class StructureLoads:
     """The single-tensor loads of one structure: of the first instance (alone) or of all instances."""
 
-    def __init__(self, problem: Problem, crossings: Crossings) -> None:
-        self.problem, self.crossings = problem, crossings
+    def __init__(self, problem: Problem, crossings: Crossings, caches: SearchCaches) -> None:
+        self.problem, self.crossings, self.caches = problem, crossings, caches
         both = [one_box(problem, crossings.low, most) for most in (crossings.high, crossings.covered)]
         self.counts, self._covered = (SiblingCounts(problem, box) for box in both)
         self.all = [TensorLoads(self.counts, term, alone=False) for term in problem.terms]
@@ -288,7 +289,7 @@ class NodeView:
             axis, extent = self.axes[d], self.problem.extents[d]
             found = np.full(len(axis), np.inf)
             if extent > 1:
-                shares = full_share(extent, np.arange(1, extent), loops)
+                shares = full_share(extent, np.arange(1, extent), loops, self.loads.caches)
                 least = self.crossings.outer_least(axis.low, d, 0, self.phase)
                 most = np.minimum(axis.high * self.crossings.most_covered(d, 0, self.phase), extent - 1)
                 for cell in np.flatnonzero(least < extent):
@@ -324,7 +325,9 @@ class NodeView:
             return None
         p, r = (self.problem.dims.index(dim) for dim in group.dims)
         return pass_tables(
-            (self.problem.extents[p], self.problem.extents[r]), (group.coefficients[0], group.coefficients[1])
+            (self.problem.extents[p], self.problem.extents[r]),
+            (group.coefficients[0], group.coefficients[1]),
+            self.loads.caches,
         )
 
     def _over_cells(self, group: IndexGroup, table: FloatArray) -> FloatArray:
@@ -353,7 +356,8 @@ class NodeView:
         for order in self.orders:
             if {order.dim, order.other} == set(dims):
                 axis, coefficients = dims.index(order.dim), (group.coefficients[0], group.coefficients[1])
-                once = np.maximum(once, ordered_passes(extents, coefficients, axis, order.above, order.most))
+                ordered = ordered_passes(extents, coefficients, axis, order.above, order.most, self.loads.caches)
+                once = np.maximum(once, ordered)
         return self._over_cells(group, once) * self._others(group)
 
     def out_of_order(self) -> FloatArray:

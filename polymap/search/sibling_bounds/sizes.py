@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
+from polymap.search.resources import SearchCaches
 
 Sizes = NDArray[np.int64]
 
@@ -89,7 +89,6 @@ def coarse_axis(extent: int, last: int) -> Axis:
     return Axis(tuple(kept), last)
 
 
-@lru_cache(maxsize=64)
 def _full_counts(extent: int) -> tuple[Sizes, ...]:
     """Return, per number of outer loops k and tile t, the fewest of `extent` indices that lie in a tile of more than t
     indices when up to k nested loops with larger tiles cut the extent first."""
@@ -109,7 +108,7 @@ def _full_counts(extent: int) -> tuple[Sizes, ...]:
     return tuple(found)
 
 
-def full_share(extent: int, tiles: Sizes, outer_loops: int) -> FloatArray:
+def full_share(extent: int, tiles: Sizes, outer_loops: int, caches: SearchCaches) -> FloatArray:
     """Return, per tile t below the extent, at least which share of the indices have a loop to t with two iterations or
     more, where up to so many further loops with larger tiles stand outside of it.
 
@@ -119,6 +118,6 @@ def full_share(extent: int, tiles: Sizes, outer_loops: int) -> FloatArray:
     if outer_loops == 0:
         return np.ones(len(tiles))
     if extent <= _MOST_TABLED and outer_loops <= _MOST_LOOPS:
-        return _full_counts(extent)[outer_loops][tiles] / extent
+        return caches.memo(_full_counts, 64)(extent)[outer_loops][tiles] / extent
     t = tiles.astype(np.float64)
     return np.maximum((t + 1) / extent, (t + 1) / (t + 1 + outer_loops * t))

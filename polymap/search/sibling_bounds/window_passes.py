@@ -16,48 +16,51 @@ over the loops from inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
+from polymap.search.resources import SearchCaches
 
 _Length = int | NDArray[np.int64]
 _Box = tuple[_Length, _Length]
 
+MOST_KEPT = 64  # tables of windows that a search remembers
 _MOST_WORK = 3e7  # array elements that one window's tables may take
+_MOST_COEFFICIENT = 1 << 12  # residues are looked at one by one
 
 
-def pass_tables(extents: tuple[int, int], coefficients: tuple[int, int]) -> tuple[FloatArray, FloatArray] | None:
+def pass_tables(
+    extents: tuple[int, int], coefficients: tuple[int, int], caches: SearchCaches
+) -> tuple[FloatArray, FloatArray] | None:
     """Return the least loads per tile [t_p - 1, t_r - 1]: of one pass, and per further pass where the innermost loop is
     over the first or the second dim [2, t_p - 1, t_r - 1]. None: the tables would be too large."""
     n, m = extents
-    if float(n * m) ** 2 * (n + m) > _MOST_WORK:
+    if float(n * m) ** 2 * (n + m) > _MOST_WORK or max(map(abs, coefficients)) > _MOST_COEFFICIENT:
         return None
-    passes = _filled(extents, coefficients)
+    passes = caches.memo(_filled, MOST_KEPT)(extents, coefficients)
     return passes.once[n, m], passes.again[:, n, m]
 
 
 def ordered_passes(
-    extents: tuple[int, int], coefficients: tuple[int, int], axis: int, above: int, most: int
+    extents: tuple[int, int], coefficients: tuple[int, int], axis: int, above: int, most: int, caches: SearchCaches
 ) -> FloatArray:
     """Return the least loads of one pass per tile, over the nests that cut the dim `axis` for the first time when more
     than `above` and at most `most` indices of the other one are left (as pass_tables where they do not cut it)."""
-    passes = _filled(extents, coefficients)
+    passes = caches.memo(_filled, MOST_KEPT)(extents, coefficients)
     found = np.full_like(passes.once[-1, -1], np.inf)
     for left in range(above + 1, min(most, extents[1 - axis]) + 1):
-        np.minimum(found, _passes_by(extents, coefficients, axis, left), out=found)
+        np.minimum(found, caches.memo(_passes_by, MOST_KEPT)(passes, axis, left), out=found)
     whole = passes.tiles[axis] == extents[axis]
     return np.asarray(np.where(whole, passes.once[-1, -1], found), dtype=np.float64)
 
 
-@lru_cache(maxsize=64)
-def _passes_by(extents: tuple[int, int], coefficients: tuple[int, int], axis: int, left: int) -> FloatArray:
+def _passes_by(passes: _Passes, axis: int, left: int) -> FloatArray:
     """Return the loads per tile where the other dim is cut down to `left` indices before the dim `axis` is cut (inf
     where a tile has more of them)."""
-    passes = _filled(extents, coefficients)
+    extents = passes.extents
     known: list[FloatArray] = [np.zeros_like(passes.once[-1, -1])]
     n, other = extents[axis], 1 - axis
     for length in range(1, extents[other] + 1):
@@ -77,7 +80,6 @@ def _passes_by(extents: tuple[int, int], coefficients: tuple[int, int], axis: in
     return np.where(passes.tiles[other] <= left, known[-1], np.inf)
 
 
-@lru_cache(maxsize=64)
 def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
     passes = _Passes(extents, coefficients)
     for x in range(1, extents[0] + 1):
@@ -94,7 +96,7 @@ class _Passes:
 
     def __init__(self, extents: tuple[int, int], coefficients: tuple[int, int]) -> None:
         n, m = extents
-        self.coefficients = coefficients
+        self.extents, self.coefficients = extents, coefficients
         self.tiles = (np.arange(1, n + 1)[:, None], np.arange(1, m + 1)[None, :])
         self.once = np.zeros((n + 1, m + 1, n, m))
         self.again = np.zeros((2, n + 1, m + 1, n, m))

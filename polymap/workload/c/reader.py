@@ -14,7 +14,7 @@ from polymap.workload.c.original import Known, original_of
 from polymap.workload.c.parse import parse
 from polymap.workload.c.source import Source, prepare
 from polymap.workload.c.tensors import Site, tensors_of, with_initial
-from polymap.workload.c.tree import Complaints
+from polymap.workload.c.tree import Complaints, Program
 
 
 def from_c(
@@ -40,27 +40,48 @@ def from_c(
     source = expected_text(source, "the C text")
     file = file if file.isprintable() else ascii(file)[1:-1]  # a name must not command the terminal
     complaints = Complaints(file)
-    known = _checked_sizes(sizes or {})
+    known = checked_sizes(sizes or {})
     prepared = prepare(source, known, file)
     program, syntax = parse(prepared, complaints)
     _check_use(known, prepared, complaints)
-    nest = Nest(program, known, complaints, Variables(prepared.words))
+    workload, nest = workload_of_program(
+        program, known, prepared.words, complaints, name or program.name or "c", associative=associative
+    )
+    known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
+    original = replace(original_of(workload, syntax, known), source=source, sizes=tuple((sizes or {}).items()))
+    return replace(workload, original=original)
+
+
+def workload_of_program(
+    program: Program,
+    sizes: Mapping[str, int],
+    words: frozenset[str],
+    complaints: Complaints,
+    name: str,
+    *,
+    associative: bool,
+) -> tuple[Workload, Nest]:
+    """Return the loop nest of a program (without its text), and what was read of it.
+
+    words: identifiers that new names avoid. Raises WorkloadError with every mistake, the complaints so far included.
+    """
+    nest = Nest(program, sizes, complaints, Variables(words))
     nest.run()
     _stop_if_wrong(complaints)
     if not nest.statements:
         what = "no statement is ever executed" if nest.found else "there is no assignment to read"
-        raise WorkloadError(Mistake("PM271", f"{what} ({file})", "Expected a nest of for loops around assignments."))
+        raise WorkloadError(
+            Mistake("PM271", f"{what} ({complaints.file})", "Expected a nest of for loops around assignments.")
+        )
     used = {each for statement in nest.statements for each in statement.dims}
     dims = tuple(each for each in nest.dims if each.name in used)
     site = Site({each.name: each for each in dims}, nest.lines)
     tensors = tensors_of(nest.statements, nest.variables.by_tensor, site, complaints)
     _stop_if_wrong(complaints)
-    workload = Workload(name or program.name or "c", dims, tensors, tuple(nest.statements), associative)
+    workload = Workload(name, dims, tensors, tuple(nest.statements), associative)
     workload = with_initial(workload, nest.variables.by_tensor, site, complaints)
     _stop_if_wrong(complaints)
-    known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
-    original = replace(original_of(workload, syntax, known), source=source, sizes=tuple((sizes or {}).items()))
-    return replace(workload, original=original)
+    return workload, nest
 
 
 def _stop_if_wrong(complaints: Complaints) -> None:
@@ -73,7 +94,8 @@ def _line(text: str) -> int:
     return int(found.group(1)) if found else 0
 
 
-def _checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+def checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the values of sizes by name; raises WorkloadError for what is none."""
     mistakes: list[Mistake] = []
     if not isinstance(sizes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers in Python may give
         raise WorkloadError(Mistake("PM264", f"the sizes are {shown(sizes)}", "Expected a table from name to integer."))

@@ -15,7 +15,7 @@ from polymap.ir import Architecture, Compute, Mapping, MappingNode, Storage, Tem
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective import exact_score, measure_of
 from polymap.search.problem import analyse, parse_objective
-from polymap.search.product_bounds import one_buffer
+from polymap.search.product_bounds import box_visits
 from polymap.search.product_tiles import best_product_tiles
 
 
@@ -33,7 +33,7 @@ def machine(capacity_bits: int, pj: int) -> Architecture:
 def bound_of(workload: Workload, arch: Architecture, objective: str) -> Fraction:
     """Return the bound in the objective's unit."""
     measure = measure_of(parse_objective(objective, arch), workload, arch)
-    least = one_buffer.least_on_one_buffer(analyse(workload, arch), measure)
+    least = box_visits.least_on_one_buffer(analyse(workload, arch), measure)
     assert least is not None
     return measure.unscaled(least + measure.fixed_energy)
 
@@ -117,13 +117,13 @@ def larger_boxes_left_out(boxes: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "change"), [("_other", one_visit_more), ("_boxes", larger_boxes_left_out)])
 def test_mistakes_are_noticed(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
-    right = getattr(one_buffer, name)
+    right = getattr(box_visits, name)
 
     def wrong(*args: Any) -> Any:
         found = right(*args)
         return (change(one) for one in found) if name == "_boxes" else change(found)
 
-    monkeypatch.setattr(one_buffer, name, wrong)
+    monkeypatch.setattr(box_visits, name, wrong)
     assert dividing_trees_below(60) > 0
 
 

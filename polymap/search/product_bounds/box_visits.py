@@ -6,14 +6,21 @@ and the boxes of X along its dims number ceil(n / a) and ceil(m / b). Another te
 other one, and has the dim that X lacks: if an own loop of Y below the place has two iterations or more at an element,
 Y loads the element in every box along the dim that it lacks. Elements at which all of these loops have one iteration
 lie in a short last box of X along every own dim of Y that such a loop cuts: `_Other` says how many they are at most.
+
+Rounding: what fits is decided in integers, and what does not depend on the boxes is summed in integers. Float64 holds
+the visits only. With u = 2**-53 and every integer converted within u: a share is off by 7u at most (four conversions,
+two divisions, one product) and at most a half, since a last box that is shorter than others has at most half of the
+indices; hence visits - share (visits - 1), at least visits / 2, by 13u; with its weight 15u; the sum of up to three
+such terms, none negative, by 18u. `_ROUNDING` is 32u.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations, pairwise
-from math import ceil, inf, log
+from math import ceil, inf, isfinite, log, prod
 
 import numpy as np
 
@@ -25,7 +32,9 @@ from polymap.search.product_tiles import product_weights
 MOST_BOXES = 1 << 24
 """Boxes of the outermost node that are looked at one by one."""
 _AT_ONCE = 1 << 15
-_ROUNDING = 1e-12  # relative
+MOST_BITS = 1 << 62
+"""Of all tensors together: what is held is counted in int64."""
+_ROUNDING = Fraction(1, 1 << 48)  # relative, of a sum of visits
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class _Held:
 
     lacks: int
     bits: int
-    weight: float
+    weight: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,37 +69,48 @@ def least_on_one_buffer(problem: Problem, measure: Measure) -> int | None:
     if problem.level_count != 2 or problem.classes or len(problem.terms) != 3 or len(problem.dims) != 3:
         return None
     chains = product_weights(problem, measure)
-    if chains is None or any(len(term.dims) != 2 for term in problem.terms):
+    if chains is None or any(len(term.dims) != 2 for term in problem.terms) or _bits_in_all(problem) >= MOST_BITS:
         return None
-    least = inf
+    least: int | None = None
     for chosen in (tuple(pick) for count in range(4) for pick in combinations(range(3), count)):
         held: list[_Held] = []
-        fixed = 0.0
+        fixed = 0
         for term, own in zip(problem.terms, chains, strict=True):
             chain = next((one for one in own if (len(one.levels) > 1) == (term.index in chosen)), None)
             if chain is None:
                 break
-            fixed += float(chain.total[0])
+            fixed += int(chain.total[0])
             if chain.nodes:
                 lacks = next(d for d, dim in enumerate(problem.dims) if dim not in term.dims)
-                fixed -= float(chain.nodes[0][0])
-                held.append(_Held(lacks, term.tensor.bits, float(chain.nodes[0][0])))
+                weight = int(chain.nodes[0][0])
+                fixed -= weight
+                held.append(_Held(lacks, term.tensor.bits, weight))
         else:
             if any(one.weight < 0 for one in held):
                 return None
             extra = _least_of_plan(problem, held)
             if extra is None:
                 return None
-            least = min(least, fixed + extra - _ROUNDING * (abs(fixed) + extra))
-    return ceil(least - 0.5) if least < inf else None
+            if isfinite(extra):
+                whole = extra if isinstance(extra, int) else ceil(Fraction(extra) * (1 - _ROUNDING))
+                least = fixed + whole if least is None else min(least, fixed + whole)
+    return least
 
 
-def _least_of_plan(problem: Problem, held: list[_Held]) -> float | None:
-    """Return the least cost of the visits of the tensors that are held (None: too many boxes; inf: no room)."""
-    usable = problem.arch.levels[1].usable_bits
+def _bits_in_all(problem: Problem) -> int:
+    """Return the bits of all tensors together: more than that no mapping holds in the buffer."""
+    sizes = dict(zip(problem.dims, problem.extents, strict=True))
+    return sum(term.tensor.bits * prod(sizes[dim] for dim in term.dims) for term in problem.terms)
+
+
+def _least_of_plan(problem: Problem, held: list[_Held]) -> int | float | None:
+    """Return the least cost of the visits of the tensors that are held (None: too many boxes; inf: no room); a float is
+    rounded (`_ROUNDING`)."""
+    usable, most = problem.arch.levels[1].usable_bits, _bits_in_all(problem)
+    usable = most if usable is None else min(usable, most)
     once = sum(one.weight for one in held)
-    if usable is None or len(held) < 2:
-        return once if usable is None or sum(one.bits for one in held) <= usable else inf
+    if usable == most or len(held) < 2:
+        return once if sum(one.bits for one in held) <= usable else inf
     least = inf
     for outer in held:
         others = [one for one in held if one is not outer]

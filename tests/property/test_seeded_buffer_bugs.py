@@ -1,0 +1,165 @@
+"""Deliberate mistakes in the bounds of one buffer put a bound above the exact value of a mapping, or lose its room."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.search.objective import exact_score, measure_of
+from polymap.search.one_buffer import bounds, first_tiles, question, sizes, window_bounds
+from polymap.search.problem import Problem, analyse, parse_objective
+from polymap.search.product_bounds import box_visits
+from polymap.workload.einsums import einsum
+from tests.property.test_seeded_search_bugs import Bug, seed_bug
+from tests.referee.test_buffer_bounds import FAMILIES, WINDOWS, two_levels
+from tests.referee.test_huge_bounds import huge_question
+
+QUESTIONS = 60
+ROOMS = 6
+
+
+def _private(owner: object, name: str) -> Any:
+    return getattr(owner, name)
+
+
+BUGS = (
+    Bug("no element stays from box to box", _private(bounds, "_most_kept"), "return found", "return found * 0"),
+    Bug(
+        "the third node is bounded by boxes alone",
+        _private(bounds.OrderBound, "_limited"),
+        "(base * (2 / 3) + np.maximum(boxes, base) / 3)",
+        "np.maximum(boxes, base)",
+    ),
+    Bug("a node has the room of the nodes outside it only", bounds.OrderBound.least, "/ one.bits) + 1", "/ one.bits)"),
+    Bug(
+        "windows are loaded anew in every tile",
+        _private(bounds.OrderBound, "_of_window"),
+        "np.where(may_keep, kept,",
+        "np.where(False, kept,",
+    ),
+    Bug("rounding hides better cells", bounds.least_bits, "1 + 4 * margin", "1"),
+    Bug(
+        "the first pass counts twice",
+        _private(first_tiles.FirstTiles, "_loads_first"),
+        "once + (visits - 1)",
+        "once + visits",
+    ),
+    Bug("cells are numbered in 16 bits", first_tiles.FirstTiles.__init__, "np.int32)", "np.int16)"),
+    Bug("nothing of a window stays from tile to tile", _private(window_bounds, "_kept"), "min(best, words)", "0"),
+    Bug(
+        "windows never slide",
+        _private(window_bounds, "_moved"),
+        "best = max(best, _overlap",
+        "best = min(best, _overlap",
+    ),
+    Bug("what is written first is read", question.Question.bypassing, "self.instances - one.saved", "self.instances"),
+    Bug("mappings need no room", _private(sizes, "_mappings"), "if held <= room", "if held"),
+    Bug("every share is loaded in every box", _private(box_visits, "_least_of_boxes"), "share * (", "0 * ("),
+    Bug(
+        "the last box is as long as the others",
+        _private(box_visits, "_other"),
+        "np.where(tiles > 0, last",
+        "np.where(tiles < 0, last",
+    ),
+    Bug(
+        "uncut dims leave nothing",
+        _private(box_visits, "_other"),
+        "np.maximum(uncut, both), np.max",
+        "0 * both, np.max",
+    ),
+    Bug("visits are rounded up", box_visits.least_on_one_buffer, "(1 - _ROUNDING)", "(1 + 2 * _ROUNDING)"),
+)
+
+Asked = tuple[Workload, list[int], list[tuple[Mapping, int] | None]]
+
+
+@cache
+def _questions() -> tuple[Asked, ...]:
+    """Return workloads, sizes of the buffer, and mappings with what they move."""
+    rng, found = random.Random("seeded buffers"), list[Asked]()
+    for number in range(QUESTIONS):
+        if number % 6 == 5:
+            workload, rooms = huge_question(rng)
+        else:
+            text, most = rng.choice((*FAMILIES, *WINDOWS) if number % 2 else FAMILIES[:2])
+            names = [part.split("[")[0].strip() for part in text.replace("+=", "*").split("*")]
+            bits = {name: rng.choice((1, 1, 2, 3, 8)) for name in names if name.isalpha()}
+            workload = einsum(text, bits=bits, sizes={dim: rng.randint(2, 2 * n) for dim, n in most.items()})
+            rooms = sorted(rng.sample(range(3, 120), ROOMS))
+        solved = sizes.solve_sizes(_problem(workload, 1), rooms)
+        assert solved is not None
+        found.append(
+            (workload, rooms, [None if s.best is None or s.value is None else (s.best, s.value) for s in solved])
+        )
+    return tuple(found)
+
+
+def _machine(room: int) -> Architecture:
+    return two_levels(room, None, ())
+
+
+def _problem(workload: Workload, room: int) -> Problem:
+    return analyse(workload, _machine(room))
+
+
+def no_bound_is_above_a_mapping() -> None:
+    for workload, rooms, known in _questions():
+        asked = question.read_question(_problem(workload, 1))
+        assert asked is not None
+        for more in (None, 1):
+            values = [None if one is None or more is None else one[1] + more for one in known]
+            for bound, one in zip(bounds.least_bits(asked, rooms, values), known, strict=True):
+                assert one is None or (bound is not None and bound <= one[1])
+
+
+def no_bound_by_boxes_is_above_a_mapping() -> None:
+    for workload, rooms, known in _questions():
+        for room, one in zip(rooms, known, strict=True):
+            arch = _machine(room)
+            measure = measure_of(parse_objective("traffic:DRAM", arch), workload, arch)
+            least = box_visits.least_on_one_buffer(analyse(workload, arch), measure)
+            assert one is None or least is None or measure.unscaled(least + measure.fixed_energy) <= one[1]
+
+
+def mappings_fit_and_move_what_is_said() -> None:
+    for workload, rooms, _ in _questions()[:20]:
+        solved = sizes.solve_sizes(_problem(workload, 1), rooms)
+        for room, one in zip(rooms, solved or (), strict=True):
+            if one.best is not None:
+                arch = _machine(room)
+                score = exact_score(workload, arch, parse_objective("traffic:DRAM", arch), one.best)
+                assert score is not None
+                assert not score.excess
+                assert score.value == one.value
+
+
+LAWS: tuple[Callable[[], None], ...] = (
+    no_bound_is_above_a_mapping,
+    no_bound_by_boxes_is_above_a_mapping,
+    mappings_fit_and_move_what_is_said,
+)
+
+
+def _is_caught() -> bool:
+    for law in LAWS:
+        try:
+            law()
+        except Exception:  # noqa: BLE001 - whatever a mistake leads to
+            return True
+    return False
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_seeded_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    _questions()
+    seed_bug(monkeypatch, bug)
+    assert _is_caught()
+
+
+def test_the_true_bounds_obey_the_laws() -> None:
+    assert not _is_caught()
