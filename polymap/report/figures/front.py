@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polymap.inputs import expected_kind
+from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Frame, around, head, stairs
 from polymap.report.numbers import exact, percent, short, table, unit_of
@@ -31,8 +33,14 @@ class FrontFigure:
 
 
 def front_figure(result: SearchResult) -> FrontFigure:
-    """Return the figure of a front's first two objectives."""
-    across, up, *others = (name for name, _ in result.values)
+    """Return the figure of a front's first two objectives; raises OptionError where there is none."""
+    from polymap.search.run import SearchResult  # loaded by those who have one
+
+    names = [name for name, _ in expected_kind(result, SearchResult, "the result").values]
+    if len(names) < 2 or not result.front:
+        hint = "Ask for one: explore(..., objective='pareto:energy,latency')."
+        raise OptionError(Mistake("PM575", f"the result of '{result.objective}' has no front", hint))
+    across, up, *others = names
     points = tuple(
         (float(point.values[0][1]), float(point.values[1][1]), point.status == "OPTIMAL") for point in result.front
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import cast
 
 from polymap.asked import question_of
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
-from polymap.ir import Architecture, Workload
+from polymap.inputs import expected_kind, expected_text, is_list, shown
+from polymap.ir import Architecture, Mistake, OptionError, Workload
 from polymap.report.figures import svg
 from polymap.report.figures.chart import Axis, Frame, head
 from polymap.report.numbers import exact, percent, short, size, table
@@ -50,7 +52,7 @@ class RooflineFigure:
 def roofline_text(workload: Workload | str, arch: Architecture | str, cost: Cost) -> str:
     """Return the mapping's roofline as text: a row per level that moves words, and the bottleneck."""
     workload, arch = question_of(workload, arch)
-    roof = roofline(workload, arch, cost)
+    roof = roofline(workload, arch, expected_kind(cost, Cost, "the cost"))
     unit = f"{workload.name}: a statement instance counts as {OPERATIONS_PER_INSTANCE} operations"
     head = ("level", "moved", "ops/byte", "ridge", "allows ops/cycle", "of peak", "bound")
     rows = [_cells(level, roof) for level in roof.levels if level.moved_bits]
@@ -74,9 +76,12 @@ def roofline_sentence(roof: Roofline) -> str:
     )
 
 
-def roofline_figure(workload: Workload, arch: Architecture, costs: Sequence[tuple[str, Cost]]) -> RooflineFigure:
+def roofline_figure(
+    workload: Workload | str, arch: Architecture | str, costs: Sequence[tuple[str, Cost]]
+) -> RooflineFigure:
     """Return the figure of one or more costs of the workload, each with its label ("before", "after")."""
-    places = [(label, roofline(workload, arch, cost)) for label, cost in costs]
+    workload, arch = question_of(workload, arch)
+    places = [(label, roofline(workload, arch, cost)) for label, cost in _labelled(costs)]
     first = places[0][1]
     return RooflineFigure(
         title=f"{workload.name} on {arch.name}",
@@ -96,6 +101,17 @@ def roofline_figure(workload: Workload, arch: Architecture, costs: Sequence[tupl
         if first.compulsory_intensity is None
         else float(OPERATIONS_PER_INSTANCE * first.compulsory_intensity),
     )
+
+
+def _labelled(costs: object) -> list[tuple[str, Cost]]:
+    """Return the labelled costs that a caller gave, at least one; raises OptionError for anything else."""
+    pairs = cast("Sequence[object]", costs) if is_list(costs) else ()
+    if not pairs or not all(isinstance(pair, tuple) and len(cast("tuple[object, ...]", pair)) == 2 for pair in pairs):
+        hint = 'Expected a list of (label, Cost), such as [("best", result.cost)].'
+        raise OptionError(Mistake("PM120", f"the costs are {shown(costs)}", hint))
+    found = cast("Sequence[tuple[object, object]]", pairs)
+    kind = "the cost"
+    return [(expected_text(label, "the label", OptionError), expected_kind(cost, Cost, kind)) for label, cost in found]
 
 
 def roofline_svg(workload: Workload | str, arch: Architecture | str, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:

@@ -7,6 +7,7 @@ from html import escape
 
 from polymap.asked import question_of
 from polymap.costmodel import Cost, Traffic
+from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Workload
 from polymap.report.figures import svg
 from polymap.report.numbers import energy, exact, percent, short, table
@@ -38,6 +39,7 @@ class TrafficFigure:
 
 def traffic_text(cost: Cost) -> str:
     """Return the table of reads, writes, fills and drains in elements; a level is named in its first row."""
+    cost = expected_kind(cost, Cost, "the cost")
     rows: list[tuple[str, ...]] = []
     last = ""
     for row in cost.traffic:
@@ -58,8 +60,10 @@ def traffic_html(cost: Cost) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def traffic_figure(workload: Workload, arch: Architecture, cost: Cost) -> TrafficFigure:
+def traffic_figure(workload: Workload | str, arch: Architecture | str, cost: Cost) -> TrafficFigure:
     """Return elements and energy per level and tensor; the energies of a level add up to the one in `cost`."""
+    workload, arch = question_of(workload, arch)
+    cost = expected_kind(cost, Cost, "the cost")
     totals = dict(cost.energy_by_level_pj_exact)
     bits = {tensor.name: tensor.bits for tensor in workload.tensors}
     bars: list[Bar] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.inputs import expected_kind
+from polymap.ir import Mistake, OptionError
 from polymap.report import exact, percent, unit_of
 from polymap.report.figures import (
     BOUND,
@@ -37,9 +39,11 @@ class FateFigure:
 
 
 def fate_figure(result: SearchResult) -> FateFigure:
-    """Return the figure of a search over dividing tiles (assert: its structures were listed)."""
-    space = result.space
-    assert space.listed is not None
+    """Return the figure of a search over dividing tiles (OptionError where its structures were not listed)."""
+    space = expected_kind(result, SearchResult, "the result").space
+    if space.listed is None:
+        hint = 'A search with tiles="divide" lists them: pm.explore(..., tiles="divide"), or result.dividing.'
+        raise OptionError(Mistake("PM575", "the structures of this search were not listed", hint))
     left = space.listed - space.evaluated - space.pruned - (space.infeasible or 0)
     fates = [("searched inside", space.evaluated), ("refuted by a bound", space.pruned)]
     fates += [("nothing fits", space.infeasible or 0), *([("left open", left)] if left else [])]
@@ -48,7 +52,7 @@ def fate_figure(result: SearchResult) -> FateFigure:
 
 def fate_svg(figure: FateFigure) -> Picture:
     """Return a bar per fate, with its number and share."""
-    total = sum(count for _, count in figure.fates) or 1
+    total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
     shapes: Shapes = head("What became of the structures", figure.title)
     for row, (what, count) in enumerate(figure.fates):
         base = 100 + 44 * row
@@ -77,6 +81,7 @@ class CourseFigure:
 
 def course_figure(result: SearchResult) -> CourseFigure:
     """Return the figure of a search; of an order or a front that of its first part."""
+    result = expected_kind(result, SearchResult, "the result")
     values: dict[float, float] = {}
     bounds: dict[float, float] = {}
     for moment in result.history:
@@ -90,8 +95,14 @@ def course_figure(result: SearchResult) -> CourseFigure:
     return CourseFigure(f"{result.status}{gap}", name, steps, known, max(result.seconds, 1e-3))
 
 
+def history_svg(result: SearchResult) -> Picture:
+    """Return the course of a search as a picture."""
+    return course_svg(course_figure(result))
+
+
 def course_svg(figure: CourseFigure) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven."""
+    figure = expected_kind(figure, CourseFigure, "the figure")
     everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
     wide = max(everything) > 20 * min(everything)
     x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.asked import question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import dataflow
 from polymap.ir import Architecture, Mapping, Shown, Spatial, Storage, Temporal, Workload
@@ -41,10 +42,15 @@ class SideBySide(Shown):
 
 
 def side_by_side(
-    workload: Workload, arch: Architecture, one: Mapping, other: Mapping, names: tuple[str, str] = ("first", "second")
+    workload: Workload | str,
+    arch: Architecture | str,
+    one: Mapping,
+    other: Mapping,
+    names: tuple[str, str] = ("first", "second"),
 ) -> SideBySide:
     """Return what two mappings do differently: energies, cycles, and every tensor's traffic at every level where they
     differ."""
+    workload, arch = question_of(workload, arch)
     costs = evaluate(workload, arch, one), evaluate(workload, arch, other)
     rows = [
         Row("energy", costs[0].energy_pj, costs[1].energy_pj, (energy(costs[0].energy_pj), energy(costs[1].energy_pj))),
