@@ -97,6 +97,11 @@ def text(
     return f'<text {place}{style}{family} xml:space="preserve">{escape(content)}</text>'
 
 
+def hint(shapes: Sequence[str], words: str) -> str:
+    """Return shapes as one group that says these words under the pointer, and to screen readers."""
+    return f"<g><title>{escape(words)}</title>{''.join(shapes)}</g>"
+
+
 def text_width(content: str, size: float = 12, *, mono: bool = False) -> float:
     """Return an estimate of a text's width, rather too large than too small."""
     return len(content) * size * (0.61 if mono else 0.58)

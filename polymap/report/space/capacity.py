@@ -24,9 +24,11 @@ from polymap.report.figures import (
     line,
     picture,
     polyline,
+    round_axis,
     text,
+    ticks_of,
 )
-from polymap.report.space.axes import Shapes, log_word, round_axis, ticks_of
+from polymap.report.space.axes import Shapes, log_word
 from polymap.report.space.winners import with_capacity
 from polymap.search.run import Options
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from polymap.comparison import Comparison
 from polymap.inputs import expected_kind
 from polymap.report import energy, plural, short
-from polymap.report.figures import GREY, INK, Axis, Frame, Picture, head, picture, polyline, stairs, text
-from polymap.report.space.axes import FORMS, OTHER, grid, legend, log_word, mark, round_axis
+from polymap.report.figures import GREY, INK, Axis, Frame, Picture, head, picture, polyline, round_axis, stairs, text
+from polymap.report.space.axes import FORMS, OTHER, grid, legend, log_word, mark
 from polymap.sampling import Sample
 
 FRAME = Frame(left=96, right=620, top=96, bottom=430)

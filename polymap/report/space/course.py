@@ -18,10 +18,11 @@ from polymap.report.figures import (
     picture,
     polyline,
     rect,
+    round_axis,
     stairs,
     text,
 )
-from polymap.report.space.axes import Shapes, grid, log_word, round_axis, unit_text
+from polymap.report.space.axes import Shapes, grid, log_word, unit_text
 from polymap.search.run import SearchResult
 
 FRAME = Frame(left=100, right=640, top=96, bottom=360)

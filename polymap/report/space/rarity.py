@@ -23,10 +23,11 @@ from polymap.report.figures import (
     picture,
     polyline,
     rect,
+    round_axis,
     text,
     tint,
 )
-from polymap.report.space.axes import grid, log_word, round_axis
+from polymap.report.space.axes import grid, log_word
 
 FRAME = Frame(left=86, right=640, top=96, bottom=380)
 _BINS = 48

@@ -9,8 +9,23 @@ from polymap.explore import search
 from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Fanout, MemoryLevel, Mistake, Node, OptionError, Workload
 from polymap.report import unit_of
-from polymap.report.figures import BOUND, FOUND, GREY, INK, Axis, Frame, Picture, head, line, picture, rect, text
-from polymap.report.space.axes import Shapes, round_axis, ticks_of, unit_text
+from polymap.report.figures import (
+    BOUND,
+    FOUND,
+    GREY,
+    INK,
+    Axis,
+    Frame,
+    Picture,
+    head,
+    line,
+    picture,
+    rect,
+    round_axis,
+    text,
+    ticks_of,
+)
+from polymap.report.space.axes import Shapes, unit_text
 from polymap.search.run import Options
 
 _ROW = 26.0

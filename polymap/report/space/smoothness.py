@@ -11,8 +11,8 @@ import numpy as np
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping
 from polymap.report import energy, exact
-from polymap.report.figures import FOUND, GREY, INK, Frame, Picture, head, line, picture, text, tint
-from polymap.report.space.axes import grid, log_word, round_axis
+from polymap.report.figures import FOUND, GREY, INK, Frame, Picture, head, line, picture, round_axis, text, tint
+from polymap.report.space.axes import grid, log_word
 from polymap.sampling import Sample, neighbours, score_mappings
 
 FRAME = Frame(left=100, right=520, top=96, bottom=430)

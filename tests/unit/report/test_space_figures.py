@@ -12,8 +12,8 @@ from polymap.arch.presets import load_arch
 from polymap.comparison import compare
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
+from polymap.report.figures.chart import round_axis, ticks_of
 from polymap.report.figures.svg import text_width
-from polymap.report.space.axes import round_axis, ticks_of
 from polymap.report.space.capacity import capacity_figure, capacity_svg
 from polymap.report.space.cloud import cloud_figure, cloud_svg, undominated
 from polymap.report.space.course import course_figure, course_svg, fate_figure, fate_svg
