@@ -109,13 +109,12 @@ def _of_dim(
     for loop, enclosing, stride in _strides(loops, extents):
         if loop.dim != dim:
             continue
-        digit = index % enclosing // loop.tile
+        digit, index = np.divmod(index, loop.tile)
         if isinstance(loop, Spatial):
             place[:, fanouts.index(loop.fanout)] += stride * digit
         else:
             step = step * (-(-enclosing // loop.tile)) + digit
-    places, which, counts = np.unique(place, axis=0, return_inverse=True, return_counts=True)
-    del which
+    places, counts = np.unique(place, axis=0, return_counts=True)
     active = Counter(np.unique(step, return_counts=True)[1].tolist())
     return [tuple(each) for each in places.tolist()], counts.tolist(), active
 

@@ -30,19 +30,6 @@ class Axis:
             share = (value - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
-    def ticks(self) -> list[float]:
-        """Return five equidistant values, including both ends."""
-        if self.logarithmic:
-            return [self.low * (self.high / self.low) ** (step / 4) for step in range(5)]
-        return [self.low + (self.high - self.low) * step / 4 for step in range(5)]
-
-
-def around(values: Sequence[float], start: float, end: float) -> Axis:
-    """Return a linear axis with a margin around the values, which are not negative."""
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
-    return Axis(max(0.0, low - room), high + room, start, end)
-
 
 def round_axis(values: Sequence[float], start: float, end: float, *, logarithmic: bool = False) -> Axis:
     """Return an axis around the values whose ends are round numbers."""

@@ -254,6 +254,7 @@ def _stays(periods: Sequence[Period], bits: int, until: int, buffering: int) -> 
 
 
 _TALL, _GAP = 110.0, 74.0
+_UNITS = (("MiB", 1 << 23), ("KiB", 1 << 13), ("B", 8))
 
 
 def residency_svg(figure: ResidencyFigure) -> Picture:
@@ -283,13 +284,15 @@ def _panel(level: LevelResidency, frame: Frame, colours: dict[str, str]) -> list
     room = level.capacity_bits
     near = room is not None and room <= 4 * peak
     x = round_axis([0.0, level.until], frame.left, frame.right)
-    y = round_axis([0.0, max(peak, room or 0) / 8 if near else peak / 8], frame.bottom, frame.top)
+    most = max(peak, room or 0) if near else peak
+    unit, bits = next((each for each in _UNITS if most >= 4 * each[1]), ("bit", 1))
+    y = round_axis([0.0, most / bits], frame.bottom, frame.top)
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
     limit = "" if room is None else f" of {size(room)}"
     name = f"{level.level}: {size(level.bits_at(0))} in use{limit}{buffers}"
     shapes = [text(frame.left, frame.top - 12, name, size=12, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
-        shapes += frame.level(y.place(tick), size(round(8 * tick)) if tick else "0")
+        shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")
     for tick in ticks_of(x):
         if tick <= level.until:
             shapes += frame.upright(x.place(tick), short(tick) if tick else "0")
@@ -299,11 +302,11 @@ def _panel(level: LevelResidency, frame: Frame, colours: dict[str, str]) -> list
         for stay in stays:
             end = min(stay.end, level.until)
             left, right = x.place(stay.start), x.place(end)
-            low, high = y.place(floor / 8), y.place((floor + stay.bits) / 8)
+            low, high = y.place(floor / bits), y.place((floor + stay.bits) / bits)
             shown = [rect(left, high, max(right - left - 1, 0.5), low - high, fill=colours[tensor])]
             if stay.arriving_bits:
                 share = (end - stay.start) / (stay.end - stay.start)
-                tip = y.place((floor + stay.bits + stay.arriving_bits * share) / 8)
+                tip = y.place((floor + stay.bits + stay.arriving_bits * share) / bits)
                 fill = tint(colours[tensor], 0.35)
                 where = f"{left:.1f},{high:.1f} {right:.1f},{high:.1f} {right:.1f},{tip:.1f}"
                 shown.append(f'<polygon points="{where}" fill="{fill}"/>')
@@ -311,7 +314,7 @@ def _panel(level: LevelResidency, frame: Frame, colours: dict[str, str]) -> list
             shapes.append(hint(shown, told))
         floor += most
     if near and room is not None:
-        base = y.place(room / 8)
+        base = y.place(room / bits)
         shapes.append(line(frame.left, base, frame.right, base, stroke=INK, width=1.5, more='stroke-dasharray="5 4"'))
     what = f"first {plural(level.until, 'step')} of {exact(level.steps)}"
     shapes.append(text((frame.left + frame.right) / 2, frame.bottom + 36, what, size=11.5, fill=GREY, anchor="middle"))

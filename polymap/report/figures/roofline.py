@@ -155,7 +155,7 @@ def _axes(x: Axis, y: Axis) -> list[str]:
         shapes += FRAME.upright(x.place(value), short(value))
     for value in _decades(y):
         shapes += FRAME.level(y.place(value), short(value))
-    return [*shapes, FRAME.across("operations per byte moved"), FRAME.up("operations per cycle", left=28)]
+    return [*shapes, FRAME.across("operations per byte moved (log)"), FRAME.up("operations per cycle (log)", left=28)]
 
 
 def _decades(axis: Axis) -> list[float]:
@@ -190,7 +190,9 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *
         )
     for point in figure.points:
         left, base = x.place(point.operations_per_byte), y.place(point.operations_per_cycle)
-        shapes.append(svg.circle(left, base, 6.5, fill=colours[point.level]))
+        words = f"{short(point.operations_per_byte)} ops per byte, {short(point.operations_per_cycle)} ops per cycle"
+        told = " ".join(filter(None, (point.label, f"at {point.level}: {words}")))
+        shapes.append(svg.hint([svg.circle(left, base, 6.5, fill=colours[point.level])], told))
         if several:
             shapes.append(svg.text(left, base + 19, point.label, size=10.5, fill=svg.GREY, anchor="middle"))
     return shapes

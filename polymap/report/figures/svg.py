@@ -79,6 +79,11 @@ def circle(x: float, y: float, radius: float, *, fill: str, stroke: str = PAPER)
     return f'<circle {where} fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>'
 
 
+def mark_of(x: float, y: float, colour: str, *, hollow: bool) -> str:
+    """Return a point of a chart, hollow where it is less sure than the others."""
+    return circle(x, y, 4.5, fill=PAPER if hollow else colour, stroke=colour if hollow else PAPER)
+
+
 def text(
     x: float,
     y: float,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polymap.inputs import expected_kind
@@ -15,6 +16,7 @@ from polymap.report.figures import (
     Picture,
     circle,
     head,
+    hint,
     picture,
     polyline,
     rect,
@@ -59,7 +61,8 @@ def fate_svg(figure: FateFigure) -> Picture:
         base = 100 + 44 * row
         width = 420 * count / total
         shapes.append(text(180, base + 17, what, size=12, anchor="end"))
-        shapes.append(rect(192, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2))
+        bar = rect(192, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
+        shapes.append(hint([bar], f"{what}: {exact(count)} of {exact(total)} structures"))
         shapes.append(
             text(192 + width + 10, base + 17, f"{exact(count)}, {percent(count / total)}", size=12, fill=GREY)
         )
@@ -67,6 +70,19 @@ def fate_svg(figure: FateFigure) -> Picture:
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
     shapes.append(text(28, bottom, f"{trees}Steps of the search: {exact(figure.scored)}.", size=12, fill=GREY))
     return picture(800, bottom + 24, f"Structures: {figure.title}", shapes)
+
+
+def _steps(
+    points: Sequence[tuple[float, float]],
+    placed: Sequence[tuple[float, float]],
+    colour: str,
+    unit: Callable[[float], str],
+) -> Shapes:
+    """Return a dot per step, the first one larger, that says when it was and what."""
+    return [
+        hint([circle(*place, 2.5 if number else 4, fill=colour)], f"{unit(value)} after {when:.3g} s")
+        for number, (place, (when, value)) in enumerate(zip(placed, points, strict=True))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +131,7 @@ def course_svg(figure: CourseFigure) -> Picture:
         placed = [(x.place(when), y.place(value)) for when, value in points]
         if placed:
             corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
-            shapes += [polyline(corners, stroke=colour, width=2, more=dash), circle(*placed[0], 4, fill=colour)]
+            shapes += [polyline(corners, stroke=colour, width=2, more=dash), *_steps(points, placed, colour, unit)]
     spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
     shapes += [FRAME.across("seconds"), FRAME.up(log_word(f"{figure.objective}{spelled}", y))]
     shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
