@@ -16,7 +16,7 @@ from polymap.report.figures import svg
 from polymap.report.figures.chart import Axis, Frame, head
 from polymap.report.numbers import exact, percent, short, size, table
 
-ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0d9373", "#8a5cd6", "#c2417c", "#7a9c18")
+ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0b8166", "#8a5cd6", "#c2417c", "#7a9c18")
 FRAME = Frame(86.0, 650.0, 106.0, 390.0)
 
 
@@ -170,6 +170,8 @@ def _roofs(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis) ->
         start = max(x.low, y.low / roof.bytes_per_cycle)
         line = [(x.place(start), y.place(start * roof.bytes_per_cycle)), (x.place(ridge), y.place(peak))]
         shapes.append(svg.polyline(line, stroke=colours[roof.level], width=2.2))
+        left, base = line[0]
+        shapes.append(svg.text(left + 4, min(base - 8, FRAME.bottom - 10), roof.level, size=10.5, fill=svg.GREY))
     least = min([peak / roof.bytes_per_cycle for roof in figure.roofs] + [x.high])
     shapes.append(svg.line(x.place(least), y.place(peak), FRAME.right, y.place(peak), stroke=svg.INK, width=2.2))
     shapes.append(

@@ -11,7 +11,7 @@ SANS = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 INK, GREY, FAINT, RULE, PAPER = "#1f2937", "#6b7280", "#9ca3af", "#e5e7eb", "#ffffff"
 PARALLEL, PARALLEL_PAPER = "#7c3aed", "#f3effe"
-ROLE_COLOURS = {Role.OUTPUT: "#0d9373", Role.INPUT: "#2f6fde", Role.WEIGHT: "#df8213"}
+ROLE_COLOURS = {Role.OUTPUT: "#0b8166", Role.INPUT: "#2f6fde", Role.WEIGHT: "#df8213"}
 MORE_COLOURS = ("#c2417c", "#7a9c18", "#8a5a44", "#5b6b8c", "#b0489f", "#4d9de0")
 
 

@@ -10,7 +10,7 @@ from polymap.report.figures import GREY, INK, PAPER, Axis, Frame, circle, polyli
 # Weight, output, input, row stationary, anything else: told apart by form too.
 FORMS = {
     "weight-stationary": ("square", "#df8213"),
-    "output-stationary": ("triangle", "#0d9373"),
+    "output-stationary": ("triangle", "#0b8166"),
     "input-stationary": ("diamond", "#2f6fde"),
     "row-stationary": ("cross", "#8a2f6b"),
     "optimum": ("ring", INK),

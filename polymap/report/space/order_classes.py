@@ -14,7 +14,7 @@ from polymap.report import exact, plural
 from polymap.report.figures import GREY, Picture, head, picture, rect, text
 from polymap.report.space.axes import Shapes
 
-_COLOURS = ("#0d9373", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
+_COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
 _CELL, _ROW = 20.0, 20
 _MOST = 7  # loops: 5,040 orders
 
