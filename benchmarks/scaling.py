@@ -3,7 +3,8 @@ their output, and levels), and with tiles of any size.
 
 Each case runs in a process of its own, on one worker, for energy; CPU seconds include start-up. Tiles divide, but for
 the series `any` (prime extents have no other tiles, and a series of them only shows that nothing is left to do).
-Run: python benchmarks/scaling.py [--limit SECONDS] [--plot FILE.svg] [SERIES ...]
+Its table stands in docs/scaling.md, from which docs/pictures/scaling.py draws.
+Run: python benchmarks/scaling.py [--limit SECONDS] [SERIES ...]
 Series: levels dims extent primes width windows any.
 """
 
@@ -18,9 +19,7 @@ from pathlib import Path
 
 from search import run_child, shown
 
-Point = tuple[str, int, float, bool]  # series, x, CPU seconds, proven
 SERIES = ("levels", "dims", "extent", "primes", "width", "windows", "any")
-LOGARITHMIC = ("extent", "primes", "width", "any")  # series whose x grows by factors
 
 
 @dataclass(frozen=True)
@@ -121,11 +120,10 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
     }
 
 
-def report(cases: list[Case], limit_s: float) -> list[Point]:
-    """Print the table, a line as soon as it is known; return what it says."""
+def report(cases: list[Case], limit_s: float) -> None:
+    """Print the table, a line as soon as it is known."""
     print(f"energy, one worker; tiles divide but in the series any; limit {limit_s:g} CPU s per case")
     print(f"{'series':8}{'x':>7}{'structures':>11}{'legal trees':>13}{'status':>10}{'gap %':>7}{'CPU s':>8}{'MB':>6}")
-    points: list[Point] = []
     for case in cases:
         said, cpu_s, megabytes = run_child(Path(__file__), case.name, limit_s)
         gap, legal = said.get("gap"), said.get("legal")
@@ -136,39 +134,12 @@ def report(cases: list[Case], limit_s: float) -> list[Point]:
             f"{cpu_s:>8.2f}{megabytes:>6.0f}",
             flush=True,
         )
-        points.append((case.series, case.x, cpu_s, said["status"] == "OPTIMAL"))
-    return points
-
-
-def plot(points: list[Point], path: str) -> None:
-    """Draw one panel per series on one scale of seconds; hollow where the search ended without a proof."""
-    from matplotlib.figure import Figure
-
-    names = [name for name in SERIES if any(series == name for series, *_ in points)]
-    rows = -(-len(names) // 3)
-    columns = min(3, len(names))
-    figure = Figure(figsize=(3.6 * columns, 2.8 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
-    for name, axes in zip(names, panels, strict=False):
-        found = [(x, cpu_s, proven) for series, x, cpu_s, proven in points if series == name]
-        axes.plot([x for x, _, _ in found], [cpu_s for _, cpu_s, _ in found], color="tab:blue")
-        for x, cpu_s, proven in found:
-            axes.plot(x, cpu_s, marker="o", color="tab:blue", markerfacecolor="tab:blue" if proven else "white")
-        label = {"windows": "levels", "width": "width of the output"}.get(name, name)
-        axes.set(title=name, xlabel=label, ylabel="CPU s", yscale="log")
-        axes.set_ylim(0.5, 100)
-        if name in LOGARITHMIC:
-            axes.set_xscale("log", base=2)
-        else:
-            axes.set_xticks([x for x, _, _ in found])
-    figure.savefig(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="how the time of a proof grows")
     parser.add_argument("series", nargs="*", choices=[*SERIES, []], help="all where none is given")
     parser.add_argument("--limit", type=float, default=30, help="CPU seconds per case")
-    parser.add_argument("--plot", help="also draw to this file (.svg, .png, .pdf; needs matplotlib)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     cases = all_cases()
@@ -176,9 +147,7 @@ def main() -> None:
         case = next(case for case in cases if case.name == options.child)
         json.dump(answer(case, options.limit), sys.stdout)
         return
-    points = report([case for case in cases if not options.series or case.series in options.series], options.limit)
-    if options.plot:
-        plot(points, options.plot)
+    report([case for case in cases if not options.series or case.series in options.series], options.limit)
 
 
 if __name__ == "__main__":

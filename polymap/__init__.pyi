@@ -49,11 +49,12 @@ from polymap.ir.mapping import (
 )
 from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
 from polymap.proofs import verify as verify
+from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
 from polymap.report.figures.front import front_svg as front_svg
-from polymap.report.figures.history import history_svg as history_svg
 from polymap.report.figures.machine import machine_svg as machine_svg
 from polymap.report.figures.nest import mapping_text as mapping_text
 from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
+from polymap.report.figures.residency import residency_figure as residency_figure, residency_svg as residency_svg
 from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
 from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
 from polymap.report.page.progress import ProgressLine as ProgressLine
@@ -65,6 +66,7 @@ from polymap.report.space.course import (
     course_svg as course_svg,
     fate_figure as fate_figure,
     fate_svg as fate_svg,
+    history_svg as history_svg,
 )
 from polymap.report.space.order_classes import order_figure as order_figure, order_svg as order_svg
 from polymap.report.space.rarity import rarity_figure as rarity_figure, rarity_svg as rarity_svg

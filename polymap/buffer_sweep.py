@@ -11,13 +11,14 @@ from math import ceil
 from polymap.asked import question_of
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
-from polymap.inputs import as_integer
+from polymap.inputs import as_integer, is_list, shown
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.search.objective import measure_of
 from polymap.search.one_buffer import OfSize, solve_sizes
 from polymap.search.problem import Problem, analyse, parse_objective
 from polymap.search.product_bounds import ProductEngine, bound_products
 from polymap.search.resources import Work
+from polymap.search.run import Options
 
 
 def buffer_curve(
@@ -42,8 +43,8 @@ def buffer_curve(
     least 1.
     """
     workload, arch = question_of(workload, arch)
-    _check(arch, level, capacities_bits)
-    sizes = sorted(set(capacities_bits))
+    sizes = sizes_of(arch, level, capacities_bits)
+    Options(tiles=tiles, time_limit_s=time_limit_s, seed=seed).check()
     outermost = arch.levels[0].name
     end = clock() + time_limit_s
     at_once = solve_sizes(analyse(workload, arch), sizes) or [None] * len(sizes)
@@ -170,15 +171,21 @@ def _with_capacity(arch: Architecture, level: str, capacity_bits: int) -> Archit
     return replace(arch, nodes=tuple(nodes))
 
 
-def _check(arch: Architecture, level: str, capacities_bits: Sequence[int]) -> None:
+def sizes_of(arch: Architecture, level: str, capacities_bits: Sequence[int]) -> list[int]:
+    """Return the sizes, rising and each once. Raises OptionError for a level that is none below the outermost, and
+    anything but a list of integers of at least 1."""
     mistakes: list[Mistake] = []
     known = [node.name for node in arch.levels[1:]]
     if level not in known:
-        what = f"'{level}' is not a level below the outermost of '{arch.name}'"
-        mistakes.append(Mistake("PM536", what, did_you_mean(level, known)))
-    wrong = [size for size in capacities_bits if (as_integer(size) or 0) < 1]
-    if wrong or not capacities_bits:
-        what = f"a buffer size is {wrong[0]!r}" if wrong else "there are no buffer sizes"
+        what = f"{shown(level)} is not a level below the outermost of '{arch.name}'"
+        mistakes.append(Mistake("PM536", what, did_you_mean(str(level), known)))
+    sizes = list(capacities_bits) if is_list(capacities_bits) else []
+    wrong = [size for size in sizes if (as_integer(size) or 0) < 1]
+    if wrong or not sizes:
+        what = (
+            f"a buffer size is {shown(wrong[0])}" if wrong else f"there are no buffer sizes: {shown(capacities_bits)}"
+        )
         mistakes.append(Mistake("PM537", what, "Give sizes in bits, integers of at least 1."))
     if mistakes:
         raise OptionError(mistakes)
+    return sorted(set(sizes))

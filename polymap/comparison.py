@@ -11,12 +11,13 @@ from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
-from polymap.inputs import expected_text
+from polymap.inputs import expected_kind, expected_text
 from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Tabled, Workload, did_you_mean
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.objective import measure_under, objective_values
 from polymap.search.problem import Objective, analyse, parse_single
+from polymap.search.run import Options
 
 OPTIMUM = "optimum"
 _SHORT = {"WS": "weight-stationary", "OS": "output-stationary", "IS": "input-stationary", "RS": "row-stationary"}
@@ -104,7 +105,8 @@ def compare(
     the optimum. Raises OptionError for unknown families and objectives that are not one number.
     """
     workload, arch = question_of(workload, arch)
-    names = [_known(name) for name in families]
+    Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
+    names = [_known(name) for name in expected_kind(families, Sequence, "the list of families")]
     goal = parse_single(objective, arch, ranked=True)
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import assert_never
 
-from polymap.inputs import Fields, as_whole, is_list, is_table, kinds_found, shown
+from polymap.inputs import Fields, as_whole, expected_kind, is_list, is_table, kinds_found, shown
 from polymap.ir import (
     ROLE_WORDS,
     ArchError,
@@ -133,6 +133,7 @@ def arch_to_document(arch: Architecture) -> dict[str, object]:
 
     Rationals are written as integers or as the nearest float.
     """
+    arch = expected_kind(arch, Architecture, "the machine", ArchError)
     document: dict[str, object] = {"name": arch.name}
     if arch.source:
         document["source"] = arch.source

@@ -13,6 +13,7 @@ from polymap.inputs.reading import (
     as_fraction as as_fraction,
     as_integer as as_integer,
     as_whole as as_whole,
+    expected_kind as expected_kind,
     expected_text as expected_text,
     is_label as is_label,
     is_list as is_list,

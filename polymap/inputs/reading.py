@@ -20,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path, PurePath
 from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
-from polymap.ir import InputError, Mistake, PolymapError, did_you_mean
+from polymap.ir import InputError, Mistake, OptionError, PolymapError, did_you_mean
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
@@ -45,6 +45,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 Default = TypeVar("Default")
 Value = TypeVar("Value")
+Kind = TypeVar("Kind")
 
 
 def read_text(path: str | Path) -> str:
@@ -116,6 +117,14 @@ def expected_text(value: object, what: str, error: type[PolymapError] = InputErr
     if isinstance(value, str):
         return value
     raise error(Mistake("PM120", f"{what} is {shown(value)}", "Expected a text."))
+
+
+def expected_kind(value: object, kind: type[Kind], what: str, error: type[PolymapError] = OptionError) -> Kind:
+    """Return a value that a caller in Python gave; raises the error for one of another type."""
+    if isinstance(value, kind):
+        return value
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    raise error(Mistake("PM120", f"{what} is {shown(value)}", f"Expected {article} {kind.__name__}."))
 
 
 def as_whole(value: object) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import split
-from polymap.asked import question_of
+from polymap.asked import mapping_of, question_of
 from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, MappingError, MappingNode, Spatial, Storage, Temporal, Workload
 
@@ -24,6 +24,7 @@ def neighbours(workload: Workload | str, arch: Architecture | str, mapping: Mapp
     For trees without branches whose tiles divide.
     """
     workload, arch = question_of(workload, arch)
+    mapping = mapping_of(mapping)
     found: dict[Mapping, None] = {}
     for factors in _steps(_factors_of(workload, mapping)):
         near = _tidied(workload, factors)
@@ -46,6 +47,7 @@ def features(workload: Workload | str, arch: Architecture | str, mapping: Mappin
     and dim log2 of the tile there (of the tile further out, where the level does not hold the tensor), then whether it
     holds it. Vectors of one workload and machine are of one length."""
     workload, arch = question_of(workload, arch)
+    mapping = mapping_of(mapping)
     extents = workload.extents()
     spread = {(fanout.name, dim): 0.0 for fanout in arch.fanouts for dim in extents}
     held: dict[tuple[str, str], dict[str, int]] = {}
@@ -67,7 +69,7 @@ def features(workload: Workload | str, arch: Architecture | str, mapping: Mappin
     return np.array([*spread.values(), *sizes])
 
 
-def distance(workload: Workload, arch: Architecture, one: Mapping, other: Mapping) -> float:
+def distance(workload: Workload | str, arch: Architecture | str, one: Mapping, other: Mapping) -> float:
     """Return the Euclidean distance of the two vectors of `features`."""
     return float(np.linalg.norm(features(workload, arch, one) - features(workload, arch, other)))
 

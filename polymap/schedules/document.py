@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, is_list, is_name, is_table, kinds_found, shown
+from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, expected_kind, is_list, is_name, is_table, kinds_found, shown
 from polymap.ir import Branch, Compute, Mapping, MappingError, MappingNode, Mistake, Spatial, Storage, Temporal
 
 _FIELDS = {
@@ -51,7 +51,8 @@ def _from_answer(mapping: object, where: str) -> Mapping:
 
 def mapping_to_document(mapping: Mapping) -> dict[str, object]:
     """Return the JSON table of a loop tree; `mapping_from_document` reads it back."""
-    return {"nodes": [_node_to_document(node) for node in mapping.nodes]}
+    nodes = expected_kind(mapping, Mapping, "the mapping", MappingError).nodes
+    return {"nodes": [_node_to_document(node) for node in nodes]}
 
 
 def _node_to_document(node: MappingNode) -> dict[str, object]:

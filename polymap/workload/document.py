@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from polymap.inputs import (
     Fields,
+    expected_kind,
     expected_text,
     is_table,
     mistakes_in,
@@ -74,6 +75,7 @@ def workload_to_document(workload: Workload) -> dict[str, object]:
 
     Raises WorkloadError for a workload that is neither an einsum nor was read from C.
     """
+    workload = expected_kind(workload, Workload, "the workload", WorkloadError)
     what = f"the workload {shown(workload.name)} cannot be written as JSON"
     refusal = WorkloadError(Mistake("PM231", what, "Einsums, layers and C programs as they were read can."))
     if workload.original is not None and workload.original.source:

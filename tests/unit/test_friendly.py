@@ -160,3 +160,66 @@ def test_construction_takes_what_says_the_same() -> None:
     tree = pm.Mapping([pm.Storage("L", ["A"]), pm.Temporal("m", np.int64(1)), pm.Compute("S")])  # type: ignore[arg-type]
     assert tree == pm.Mapping((pm.Storage("L", ("A",)), pm.Temporal("m", 1), pm.Compute("S")))
     assert hash(tree) == hash(pickle.loads(pickle.dumps(tree)))
+
+
+EIGHT = pm.einsum("S[] += A[a,b,c,d,e,f,g,h]", **dict.fromkeys("abcdefgh", 2))
+API: Any = pm  # type checkers would refuse what follows
+SAMPLE = pm.sample_mappings(LAYER, FLAT, 3)
+WRONG: dict[str, Callable[[], object]] = {
+    "evaluate, time for a mapping": lambda: API.evaluate(LAYER, FLAT, 60),
+    "explore, words for seconds": lambda: API.explore(LAYER, FLAT, time_limit_s="x"),
+    "explore, a table for an objective": lambda: API.explore(LAYER, FLAT, {"energy": 1}),
+    "dependences": lambda: API.dependences(3),
+    "compare, a number of families": lambda: API.compare(LAYER, FLAT, 3),
+    "compare, families of numbers": lambda: API.compare(LAYER, FLAT, [3]),
+    "compare, words for seconds": lambda: API.compare(LAYER, FLAT, time_limit_s="x"),
+    "score_mappings, one mapping": lambda: API.score_mappings(LAYER, FLAT, BEST),
+    "score_mappings, no mappings": lambda: API.score_mappings(LAYER, FLAT, [3]),
+    "neighbours": lambda: API.neighbours(LAYER, FLAT, None),
+    "features": lambda: API.features(LAYER, FLAT, "best"),
+    "distance": lambda: API.distance(LAYER, FLAT, BEST, 2),
+    "load_result, a number": lambda: API.load_result(3),
+    "load_result, bytes": lambda: API.load_result(b"run.json"),
+    "buffer_curve, no sizes": lambda: API.buffer_curve(LAYER, FLAT, "GLB", 64),
+    "buffer_curve, half a bit": lambda: API.buffer_curve(LAYER, FLAT, "GLB", [0.5]),
+    "buffer_curve, no level": lambda: API.buffer_curve(LAYER, FLAT, 3, [64]),
+    "buffer_curve, words": lambda: API.buffer_curve(LAYER, FLAT, "GLB", [64], time_limit_s="x"),
+    "explain, no cost": lambda: API.explain(LAYER, FLAT, BEST, 5),
+    "traffic_text": lambda: API.traffic_text(BEST),
+    "traffic_svg": lambda: API.traffic_svg(LAYER, FLAT, BEST),
+    "roofline_text": lambda: API.roofline_text(LAYER, FLAT, 3),
+    "roofline_svg, a cost alone": lambda: API.roofline_svg(LAYER, FLAT, COST),
+    "roofline_svg, no label": lambda: API.roofline_svg(LAYER, FLAT, [COST]),
+    "roofline_svg, nothing": lambda: API.roofline_svg(LAYER, FLAT, []),
+    "front_svg, a number": lambda: API.front_svg(3),
+    "front_svg, no front": lambda: API.front_svg(pm.explore(LAYER, FLAT, tiles="divide")),
+    "history_svg": lambda: API.history_svg(None),
+    "report_page": lambda: API.report_page(LAYER, FLAT, BEST),
+    "mapping_to_document": lambda: API.mapping_to_document(LAYER),
+    "workload_to_document": lambda: API.workload_to_document("gemm"),
+    "arch_to_document": lambda: API.arch_to_document({}),
+    "cloud_figure": lambda: API.cloud_figure([BEST]),
+    "cloud_figure, no comparison": lambda: API.cloud_figure(SAMPLE, COST),
+    "cloud_svg": lambda: API.cloud_svg(SAMPLE),
+    "course_figure": lambda: API.course_figure(COST),
+    "fate_figure": lambda: API.fate_figure("OPTIMAL"),
+    "order_figure, many loops": lambda: API.order_figure(EIGHT, FLAT),
+    "rarity_figure, no costs": lambda: API.rarity_figure("x", [], 1),
+    "rarity_figure, optimum 0": lambda: API.rarity_figure("x", [1.0], 0),
+    "sensitivity_figure": lambda: API.sensitivity_figure(LAYER, FLAT, time_limit_s=None),
+    "smooth_figure": lambda: API.smooth_figure(BEST),
+    "tile_map_figure, no loop": lambda: API.tile_map_figure(LAYER, FLAT, BEST, 0, 99),
+    "tile_map_figure, one loop": lambda: API.tile_map_figure(LAYER, FLAT, BEST, 1, 1),
+    "winner_figure, no axes": lambda: API.winner_figure(LAYER, FLAT, 3, 3),
+    "winner_figure, no level": lambda: API.winner_figure(LAYER, FLAT, ("L9", [64]), ("RF", [64])),
+    "capacity_figure, no level": lambda: API.capacity_figure(LAYER, FLAT, "L9", [64]),
+    "capacity_figure, one size": lambda: API.capacity_figure(LAYER, FLAT, "RF", 64),
+    "side_by_side": lambda: API.side_by_side(LAYER, FLAT, BEST, COST),
+    "a machine by a wrong name": lambda: API.cloud_figure(pm.sample_mappings(LAYER, "flat33", 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_calls_get_an_error_of_polymap(what: str) -> None:
+    with pytest.raises(pm.PolymapError, match=r"^PM\d\d\d .*\S"):
+        WRONG[what]()

@@ -8,7 +8,9 @@ from polymap.report.figures.chart import (
     Axis as Axis,
     Frame as Frame,
     head as head,
+    round_axis as round_axis,
     stairs as stairs,
+    ticks_of as ticks_of,
 )
 from polymap.report.figures.front import front_svg as front_svg, front_text as front_text
 from polymap.report.figures.machine import machine_svg as machine_svg, machine_text as machine_text
@@ -26,6 +28,7 @@ from polymap.report.figures.svg import (
     RULE as RULE,
     Picture as Picture,
     circle as circle,
+    hint as hint,
     line as line,
     picture as picture,
     polyline as polyline,

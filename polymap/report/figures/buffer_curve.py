@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from polymap.costmodel.analysis import BufferCurve
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head
-from polymap.report.numbers import percent, size, table
+from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head, round_axis, ticks_of
+from polymap.report.numbers import percent, short, size, table
 
 FRAME = Frame()
 
@@ -73,7 +73,7 @@ def buffer_curve_svg(curve: BufferCurve) -> svg.Picture:
     sizes = [point.capacity_bits / 8 for point in curve.points]
     moved = [bits for _, bits in (*figure.found, *figure.bound, *figure.schedule)] or [1.0]
     x = Axis(min(sizes) / 1.3, max(sizes) * 1.3, FRAME.left, FRAME.right, logarithmic=True)
-    y = Axis(min(moved) / 1.5, max(moved) * 1.5, FRAME.bottom, FRAME.top, logarithmic=True)
+    y = round_axis(moved, FRAME.bottom, FRAME.top, logarithmic=True)
     shapes = [
         *head(f"What {figure.traffic_level} moves against the size of {figure.level}", figure.title),
         *_axes(figure, sizes, x, y),
@@ -93,9 +93,9 @@ def _axes(figure: BufferFigure, sizes: list[float], x: Axis, y: Axis) -> list[st
         room = place - last > 56
         last = place if room else last
         shapes += FRAME.upright(place, size(round(8 * value)) if room else "")
-    for value in y.ticks():
-        shapes += FRAME.level(y.place(value), size(round(value) * 8))
-    shapes.append(FRAME.across(f"size of {figure.level}"))
+    for value in ticks_of(y):
+        shapes += FRAME.level(y.place(value), f"{short(value)}{'' if ' ' in short(value) else ' '}B")
+    shapes += [FRAME.across(f"size of {figure.level} (log)"), FRAME.up(f"moved at {figure.traffic_level} (log)")]
     return shapes
 
 
@@ -111,7 +111,12 @@ def _curve(
 ) -> list[str]:
     """Return a line with dots; a wide one is seen on both sides of a narrow one that lies on it."""
     placed = [(x.place(room), y.place(moved)) for room, moved in points]
-    dots = [svg.circle(left, base, radius, fill=colour) for left, base in placed]
+    dots = [
+        svg.hint(
+            [svg.circle(left, base, radius, fill=colour)], f"{size(round(8 * room))}: {size(round(8 * moved))} moved"
+        )
+        for (left, base), (room, moved) in zip(placed, points, strict=True)
+    ]
     return [svg.polyline(placed, stroke=colour, width=width, more=more), *dots] if placed else []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log10
+from math import ceil, floor, log10
 
 from polymap.report.figures import svg
 
@@ -30,18 +30,39 @@ class Axis:
             share = (value - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
-    def ticks(self) -> list[float]:
-        """Return five equidistant values, including both ends."""
-        if self.logarithmic:
-            return [self.low * (self.high / self.low) ** (step / 4) for step in range(5)]
-        return [self.low + (self.high - self.low) * step / 4 for step in range(5)]
+
+def round_axis(values: Sequence[float], start: float, end: float, *, logarithmic: bool = False) -> Axis:
+    """Return an axis around the values whose ends are round numbers."""
+    low, high = min(values), max(values)
+    if logarithmic:
+        first, last = floor(log10(low) + 1e-9), ceil(log10(high) - 1e-9)
+        if last - first > 1:
+            return Axis(10.0**first, 10.0 ** max(last, first + 1), start, end, logarithmic=True)
+        marks = [part * 10.0**power for power in range(first - 1, last + 2) for part in (1, 2, 5)]
+        below = [mark for mark in marks if mark <= low * (1 + 1e-9)]
+        above = [mark for mark in marks if mark >= high * (1 - 1e-9) and mark > below[-1]]
+        return Axis(below[-1], above[0], start, end, logarithmic=True)
+    step = _step(low, high)
+    return Axis(floor(low / step) * step, max(ceil(high / step), floor(low / step) + 1) * step, start, end)
 
 
-def around(values: Sequence[float], start: float, end: float) -> Axis:
-    """Return a linear axis with a margin around the values, which are not negative."""
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
-    return Axis(max(0.0, low - room), high + room, start, end)
+def ticks_of(axis: Axis) -> list[float]:
+    """Return the round numbers of an axis: powers of ten, or 1, 2, 5 of each where there are few; else equal steps."""
+    if axis.logarithmic:
+        first, last = floor(log10(axis.low) + 1e-9), ceil(log10(axis.high) - 1e-9)
+        parts = (1,) if last - first > 2 else (1, 2, 5)
+        every = 2 if last - first > 8 else 1
+        found = [part * 10.0**power for power in range(first, last + 1, every) for part in parts]
+        return [value for value in found if axis.low * (1 - 1e-9) <= value <= axis.high * (1 + 1e-9)]
+    step = _step(axis.low, axis.high)
+    return [step * n for n in range(round(axis.low / step), round(axis.high / step) + 1)]
+
+
+def _step(low: float, high: float) -> float:
+    """Return the largest of 1, 2, 5 times a power of ten of which at least four fit between the two."""
+    room = (high - low) or abs(high) or 1.0
+    power = 10.0 ** floor(log10(room / 4))
+    return max(part * power for part in (1, 2, 5) if part * power <= room / 4 * (1 + 1e-9))
 
 
 @dataclass(frozen=True, slots=True)

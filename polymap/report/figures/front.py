@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polymap.inputs import expected_kind
+from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Frame, around, head, stairs
+from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of
 from polymap.report.numbers import exact, percent, short, table, unit_of
 
 if TYPE_CHECKING:
@@ -31,8 +33,14 @@ class FrontFigure:
 
 
 def front_figure(result: SearchResult) -> FrontFigure:
-    """Return the figure of a front's first two objectives."""
-    across, up, *others = (name for name, _ in result.values)
+    """Return the figure of a front's first two objectives; raises OptionError where there is none."""
+    from polymap.search.run import SearchResult  # loaded by those who have one
+
+    names = [name for name, _ in expected_kind(result, SearchResult, "the result").values]
+    if len(names) < 2 or not result.front:
+        hint = "Ask for one: explore(..., objective='pareto:energy,latency')."
+        raise OptionError(Mistake("PM575", f"the result of '{result.objective}' has no front", hint))
+    across, up, *others = names
     points = tuple(
         (float(point.values[0][1]), float(point.values[1][1]), point.status == "OPTIMAL") for point in result.front
     )
@@ -68,22 +76,27 @@ def _unfinished(result: SearchResult) -> str:
 def front_svg(result: SearchResult) -> svg.Picture:
     """Return the front over its first two objectives, a staircase if it has two; unproven points in another colour."""
     figure = front_figure(result)
-    x = around([point[0] for point in figure.points], FRAME.left, FRAME.right)
-    y = around([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
+    x = round_axis([point[0] for point in figure.points], FRAME.left, FRAME.right)
+    y = round_axis([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
+    names = (figure.across, figure.up)
+    told = [f"{a:,.6g} {_label(names[0])}; {b:,.6g} {_label(names[1])}" for a, b, _ in figure.points]
     placed = [(x.place(a), y.place(b)) for a, b, _ in figure.points]
     colours = [PROVEN if sure else OPEN for _, _, sure in figure.points]
     shapes = [
         *head(f"{figure.up} against {figure.across}", figure.title),
-        *(shape for tick in x.ticks() for shape in FRAME.upright(x.place(tick), short(tick))),
-        *(shape for tick in y.ticks() for shape in FRAME.level(y.place(tick), short(tick))),
+        *(shape for tick in ticks_of(x) for shape in FRAME.upright(x.place(tick), short(tick))),
+        *(shape for tick in ticks_of(y) for shape in FRAME.level(y.place(tick), short(tick))),
         *(() if figure.others else (svg.polyline(stairs(placed), stroke=svg.FAINT, width=1.5),)),
-        *(svg.circle(*place, 4.5, fill=colour) for place, colour in zip(placed, colours, strict=True)),
+        *(
+            svg.hint([svg.mark_of(*place, colour, hollow=colour == OPEN)], words)
+            for place, colour, words in zip(placed, colours, told, strict=True)
+        ),
         FRAME.across(_label(figure.across)),
         FRAME.up(_label(figure.up)),
         *FRAME.key(0, PROVEN, "proven"),
-        *FRAME.key(1, OPEN, "not proven"),
+        *FRAME.key(1, OPEN, "not proven (hollow)"),
     ]
-    return svg.picture(800, 436, f"{figure.up} against {figure.across}: {figure.title}", shapes)
+    return svg.picture(840, 436, f"{figure.up} against {figure.across}: {figure.title}", shapes)
 
 
 def _label(name: str) -> str:

@@ -58,13 +58,14 @@ def machine_svg(arch: Architecture | str) -> svg.Picture:
     for row in machine_rows(arch):
         match row.node:
             case Fanout():
-                shapes += _fan(row.node, y, joined=isinstance(previous, Fanout))
+                fan = _fan(row.node, y, joined=isinstance(previous, Fanout))
+                shapes.append(svg.hint(fan, ", ".join(filter(None, _cells(row))).strip()))
                 y += ARROW - (10 if isinstance(previous, Fanout) else 0)
             case MemoryLevel() | ComputeUnit():
                 if previous is not None and not isinstance(previous, Fanout):
                     shapes.append(_wire(y, y + 14))
                     y += 14
-                shapes += _box(row, y)
+                shapes.append(svg.hint(_box(row, y), ", ".join(filter(None, _cells(row)))))
                 shapes += _dearness(row.node, y, dearest)
                 y += BOX_HEIGHT
         previous = row.node

@@ -245,7 +245,11 @@ def _block(block: _Block, x: float, colour: str, traffic: Traffic | None) -> lis
     else:
         note = svg.fitted(_moved(traffic) or bits, room, 11)
         shapes.append(svg.text(right, base, note, size=11, fill=soft, anchor="end"))
-    return shapes
+    count = "" if block.held.elements is None else f"{exact(block.held.elements)} elements"
+    told = [f"{block.held.tensor} in {name}", count, bits]
+    if traffic is not None:
+        told.append(f"{exact(traffic.fills)} filled in, {exact(traffic.drains)} drained out")
+    return [svg.hint(shapes, ", ".join(filter(None, told)))]
 
 
 def _moved(traffic: Traffic | None) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import cast
 
 from polymap.asked import question_of
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
-from polymap.ir import Architecture, Workload
+from polymap.inputs import expected_kind, expected_text, is_list, shown
+from polymap.ir import Architecture, Mistake, OptionError, Workload
 from polymap.report.figures import svg
 from polymap.report.figures.chart import Axis, Frame, head
 from polymap.report.numbers import exact, percent, short, size, table
 
-ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0d9373", "#8a5cd6", "#c2417c", "#7a9c18")
+ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0b8166", "#8a5cd6", "#c2417c", "#7a9c18")
 FRAME = Frame(86.0, 650.0, 106.0, 390.0)
 
 
@@ -50,7 +52,7 @@ class RooflineFigure:
 def roofline_text(workload: Workload | str, arch: Architecture | str, cost: Cost) -> str:
     """Return the mapping's roofline as text: a row per level that moves words, and the bottleneck."""
     workload, arch = question_of(workload, arch)
-    roof = roofline(workload, arch, cost)
+    roof = roofline(workload, arch, expected_kind(cost, Cost, "the cost"))
     unit = f"{workload.name}: a statement instance counts as {OPERATIONS_PER_INSTANCE} operations"
     head = ("level", "moved", "ops/byte", "ridge", "allows ops/cycle", "of peak", "bound")
     rows = [_cells(level, roof) for level in roof.levels if level.moved_bits]
@@ -74,9 +76,12 @@ def roofline_sentence(roof: Roofline) -> str:
     )
 
 
-def roofline_figure(workload: Workload, arch: Architecture, costs: Sequence[tuple[str, Cost]]) -> RooflineFigure:
+def roofline_figure(
+    workload: Workload | str, arch: Architecture | str, costs: Sequence[tuple[str, Cost]]
+) -> RooflineFigure:
     """Return the figure of one or more costs of the workload, each with its label ("before", "after")."""
-    places = [(label, roofline(workload, arch, cost)) for label, cost in costs]
+    workload, arch = question_of(workload, arch)
+    places = [(label, roofline(workload, arch, cost)) for label, cost in _labelled(costs)]
     first = places[0][1]
     return RooflineFigure(
         title=f"{workload.name} on {arch.name}",
@@ -96,6 +101,17 @@ def roofline_figure(workload: Workload, arch: Architecture, costs: Sequence[tupl
         if first.compulsory_intensity is None
         else float(OPERATIONS_PER_INSTANCE * first.compulsory_intensity),
     )
+
+
+def _labelled(costs: object) -> list[tuple[str, Cost]]:
+    """Return the labelled costs that a caller gave, at least one; raises OptionError for anything else."""
+    pairs = cast("Sequence[object]", costs) if is_list(costs) else ()
+    if not pairs or not all(isinstance(pair, tuple) and len(cast("tuple[object, ...]", pair)) == 2 for pair in pairs):
+        hint = 'Expected a list of (label, Cost), such as [("best", result.cost)].'
+        raise OptionError(Mistake("PM120", f"the costs are {shown(costs)}", hint))
+    found = cast("Sequence[tuple[object, object]]", pairs)
+    kind = "the cost"
+    return [(expected_text(label, "the label", OptionError), expected_kind(cost, Cost, kind)) for label, cost in found]
 
 
 def roofline_svg(workload: Workload | str, arch: Architecture | str, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:
@@ -139,7 +155,7 @@ def _axes(x: Axis, y: Axis) -> list[str]:
         shapes += FRAME.upright(x.place(value), short(value))
     for value in _decades(y):
         shapes += FRAME.level(y.place(value), short(value))
-    return [*shapes, FRAME.across("operations per byte moved"), FRAME.up("operations per cycle", left=28)]
+    return [*shapes, FRAME.across("operations per byte moved (log)"), FRAME.up("operations per cycle (log)", left=28)]
 
 
 def _decades(axis: Axis) -> list[float]:
@@ -154,6 +170,8 @@ def _roofs(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis) ->
         start = max(x.low, y.low / roof.bytes_per_cycle)
         line = [(x.place(start), y.place(start * roof.bytes_per_cycle)), (x.place(ridge), y.place(peak))]
         shapes.append(svg.polyline(line, stroke=colours[roof.level], width=2.2))
+        left, base = line[0]
+        shapes.append(svg.text(left + 16, min(base + 7, FRAME.bottom - 6), roof.level, size=10.5, fill=svg.GREY))
     least = min([peak / roof.bytes_per_cycle for roof in figure.roofs] + [x.high])
     shapes.append(svg.line(x.place(least), y.place(peak), FRAME.right, y.place(peak), stroke=svg.INK, width=2.2))
     shapes.append(
@@ -174,7 +192,9 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *
         )
     for point in figure.points:
         left, base = x.place(point.operations_per_byte), y.place(point.operations_per_cycle)
-        shapes.append(svg.circle(left, base, 6.5, fill=colours[point.level]))
+        words = f"{short(point.operations_per_byte)} ops per byte, {short(point.operations_per_cycle)} ops per cycle"
+        told = " ".join(filter(None, (point.label, f"at {point.level}: {words}")))
+        shapes.append(svg.hint([svg.circle(left, base, 6.5, fill=colours[point.level])], told))
         if several:
             shapes.append(svg.text(left, base + 19, point.label, size=10.5, fill=svg.GREY, anchor="middle"))
     return shapes

@@ -11,7 +11,7 @@ SANS = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 INK, GREY, FAINT, RULE, PAPER = "#1f2937", "#6b7280", "#9ca3af", "#e5e7eb", "#ffffff"
 PARALLEL, PARALLEL_PAPER = "#7c3aed", "#f3effe"
-ROLE_COLOURS = {Role.OUTPUT: "#0d9373", Role.INPUT: "#2f6fde", Role.WEIGHT: "#df8213"}
+ROLE_COLOURS = {Role.OUTPUT: "#0b8166", Role.INPUT: "#2f6fde", Role.WEIGHT: "#df8213"}
 MORE_COLOURS = ("#c2417c", "#7a9c18", "#8a5a44", "#5b6b8c", "#b0489f", "#4d9de0")
 
 
@@ -79,6 +79,11 @@ def circle(x: float, y: float, radius: float, *, fill: str, stroke: str = PAPER)
     return f'<circle {where} fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>'
 
 
+def mark_of(x: float, y: float, colour: str, *, hollow: bool) -> str:
+    """Return a point of a chart, hollow where it is less sure than the others."""
+    return circle(x, y, 4.5, fill=PAPER if hollow else colour, stroke=colour if hollow else PAPER)
+
+
 def text(
     x: float,
     y: float,
@@ -95,6 +100,11 @@ def text(
     style = (' font-weight="600"' if bold else "") + (f' text-anchor="{anchor}"' if anchor != "start" else "")
     family = f" font-family={quoteattr(MONO)}" if mono else ""
     return f'<text {place}{style}{family} xml:space="preserve">{escape(content)}</text>'
+
+
+def hint(shapes: Sequence[str], words: str) -> str:
+    """Return shapes as one group that says these words under the pointer, and to screen readers."""
+    return f"<g><title>{escape(words)}</title>{''.join(shapes)}</g>"
 
 
 def text_width(content: str, size: float = 12, *, mono: bool = False) -> float:

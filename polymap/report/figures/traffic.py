@@ -7,6 +7,7 @@ from html import escape
 
 from polymap.asked import question_of
 from polymap.costmodel import Cost, Traffic
+from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Workload
 from polymap.report.figures import svg
 from polymap.report.numbers import energy, exact, percent, short, table
@@ -38,6 +39,7 @@ class TrafficFigure:
 
 def traffic_text(cost: Cost) -> str:
     """Return the table of reads, writes, fills and drains in elements; a level is named in its first row."""
+    cost = expected_kind(cost, Cost, "the cost")
     rows: list[tuple[str, ...]] = []
     last = ""
     for row in cost.traffic:
@@ -58,8 +60,10 @@ def traffic_html(cost: Cost) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def traffic_figure(workload: Workload, arch: Architecture, cost: Cost) -> TrafficFigure:
+def traffic_figure(workload: Workload | str, arch: Architecture | str, cost: Cost) -> TrafficFigure:
     """Return elements and energy per level and tensor; the energies of a level add up to the one in `cost`."""
+    workload, arch = question_of(workload, arch)
+    cost = expected_kind(cost, Cost, "the cost")
     totals = dict(cost.energy_by_level_pj_exact)
     bits = {tensor.name: tensor.bits for tensor in workload.tensors}
     bars: list[Bar] = []
@@ -106,11 +110,17 @@ def traffic_svg(workload: Workload | str, arch: Architecture | str, cost: Cost) 
             if not bar.other_pj:
                 continue
         if bar.elements:
-            parts = [(colours[tensor], value / most) for tensor, value in bar.elements]
+            parts = [
+                (colours[tensor], value / most, f"{tensor} at {bar.level}: {exact(value)} elements")
+                for tensor, value in bar.elements
+            ]
             shapes += _stack(left, y, panel, parts, short(moved))
-        parts = [(colours[tensor], value / dearest) for tensor, value in bar.pj]
+        parts = [
+            (colours[tensor], value / dearest, f"{tensor} at {bar.level}: {energy(value)}") for tensor, value in bar.pj
+        ]
+        rest = (svg.FAINT, bar.other_pj / dearest, f"{bar.level}: {energy(bar.other_pj)}")
         note = f"{energy(_pj(bar))} · {percent(_pj(bar) / cost.energy_pj) if cost.energy_pj else '0 %'}"
-        shapes += _stack(left + panel + gap, y, panel - 64, [*parts, (svg.FAINT, bar.other_pj / dearest)], note)
+        shapes += _stack(left + panel + gap, y, panel - 64, [*parts, rest], note)
     return svg.picture(width, top + 40 * len(figure.bars) + 8, f"Traffic of {figure.title}", shapes)
 
 
@@ -122,13 +132,14 @@ def _pj(bar: Bar) -> float:
     return sum(value for _, value in bar.pj) + bar.other_pj
 
 
-def _stack(x: float, y: float, room: float, parts: list[tuple[str, float]], note: str) -> list[str]:
-    """Return one bar of adjoining parts (colour, share of the room), and a note behind it."""
+def _stack(x: float, y: float, room: float, parts: list[tuple[str, float, str]], note: str) -> list[str]:
+    """Return one bar of adjoining parts (colour, share of the room, words under the pointer), and a note behind it."""
     shapes = [svg.rect(x, y, room, 26, fill="#f5f6f8", round_by=4)]
     start = x
-    for colour, share in parts:
+    for colour, share, words in parts:
         if share > 0:
-            shapes.append(svg.rect(start, y, max(share * room, 0.6), 26, fill=colour))
+            part = svg.rect(start, y, max(share * room, 0.6), 26, fill=colour)
+            shapes.append(svg.hint([part], words))
             start += max(share * room, 0.6)
     shapes.append(svg.text(max(start + 7, x + 7), y + 17.5, note, size=11.5, fill=svg.INK))
     return shapes

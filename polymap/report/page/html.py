@@ -69,7 +69,8 @@ def figure(svg: str, places: Sequence[Place] = ()) -> str:
     if places:
         points = json.dumps([[round(x, 1), round(y, 1), text] for x, y, text in places]).replace("<", "\\u003c")
         data = f'<script type="application/json">{points}</script>'
-    return f"<figure{' data-points' if places else ''}>{svg}{data}</figure>"
+    opened = f'<figure tabindex="0"{" data-points" if places else ""}>'
+    return f"{opened}{svg}{data}</figure>"
 
 
 def text_block(text: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+from polymap.asked import question_of
 from polymap.codegen.execute import generate_c
 from polymap.costmodel import Cost
 from polymap.explore import search
+from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, PolymapError, Workload
 from polymap.proofs import verify
 from polymap.report import energy, exact, plural
@@ -63,13 +65,15 @@ class Answer:
 
 
 def report_page(
-    workload: Workload, arch: Architecture, result: SearchResult, other: tuple[str, Mapping] | None = None
+    workload: Workload | str, arch: Architecture | str, result: SearchResult, other: tuple[str, Mapping] | None = None
 ) -> str:
     """Return the page as HTML, in one file without outside references, below 2 MB.
 
     other: a second mapping and its name, shown beside the best one; by default the best mapping for another objective.
     Raises OptionError where the result has no mapping.
     """
+    workload, arch = question_of(workload, arch)
+    result = expected_kind(result, SearchResult, "the result")
     if result.best is None or result.cost is None:
         what = f"a report is about a mapping, and this {result.status} answer has none"
         raise OptionError(Mistake("PM574", what, "Search again with more time, or loosen what it must meet."))

@@ -24,7 +24,8 @@ from polymap.report.figures import (
     traffic_text,
 )
 from polymap.report.page import results as results
-from polymap.report.space import SideBySide, comparison_text, side_by_side_svg, side_by_side_text
+from polymap.report.page.families import comparison_text
+from polymap.report.space import SideBySide, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
     cost_text,
     dividing_text,

@@ -9,7 +9,6 @@ from polymap.report.space.course import (
     fate_figure as fate_figure,
     fate_svg as fate_svg,
 )
-from polymap.report.space.families import comparison_text as comparison_text
 from polymap.report.space.two_mappings import (
     SideBySide as SideBySide,
     side_by_side as side_by_side,

@@ -1,57 +1,22 @@
-"""Axes with round numbers, and marks that differ in form as well as in colour."""
+"""Grids over axes, and marks that differ in form as well as in colour."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import ceil, floor, log10
+from collections.abc import Callable
 
 from polymap.report import energy, short, size
-from polymap.report.figures import GREY, INK, PAPER, Axis, Frame, circle, polyline, text
+from polymap.report.figures import GREY, INK, PAPER, Axis, Frame, circle, polyline, text, ticks_of
 
 # Weight, output, input, row stationary, anything else: told apart by form too.
 FORMS = {
     "weight-stationary": ("square", "#df8213"),
-    "output-stationary": ("triangle", "#0d9373"),
+    "output-stationary": ("triangle", "#0b8166"),
     "input-stationary": ("diamond", "#2f6fde"),
     "row-stationary": ("cross", "#8a2f6b"),
     "optimum": ("ring", INK),
 }
 OTHER = ("dot", GREY)
 Shapes = list[str]
-
-
-def round_axis(values: Sequence[float], start: float, end: float, *, logarithmic: bool = False) -> Axis:
-    """Return an axis around the values whose ends are round numbers."""
-    low, high = min(values), max(values)
-    if logarithmic:
-        first, last = floor(log10(low) + 1e-9), ceil(log10(high) - 1e-9)
-        if last - first > 1:
-            return Axis(10.0**first, 10.0 ** max(last, first + 1), start, end, logarithmic=True)
-        marks = [part * 10.0**power for power in range(first - 1, last + 2) for part in (1, 2, 5)]
-        below = [mark for mark in marks if mark <= low * (1 + 1e-9)]
-        above = [mark for mark in marks if mark >= high * (1 - 1e-9) and mark > below[-1]]
-        return Axis(below[-1], above[0], start, end, logarithmic=True)
-    step = _step(low, high)
-    return Axis(floor(low / step) * step, max(ceil(high / step), floor(low / step) + 1) * step, start, end)
-
-
-def ticks_of(axis: Axis) -> list[float]:
-    """Return the round numbers of an axis: powers of ten, or 1, 2, 5 of each where there are few; else equal steps."""
-    if axis.logarithmic:
-        first, last = floor(log10(axis.low) + 1e-9), ceil(log10(axis.high) - 1e-9)
-        parts = (1,) if last - first > 2 else (1, 2, 5)
-        every = 2 if last - first > 8 else 1
-        found = [part * 10.0**power for power in range(first, last + 1, every) for part in parts]
-        return [value for value in found if axis.low * (1 - 1e-9) <= value <= axis.high * (1 + 1e-9)]
-    step = _step(axis.low, axis.high)
-    return [step * n for n in range(round(axis.low / step), round(axis.high / step) + 1)]
-
-
-def _step(low: float, high: float) -> float:
-    """Return the largest of 1, 2, 5 times a power of ten of which at least four fit between the two."""
-    room = (high - low) or abs(high) or 1.0
-    power = 10.0 ** floor(log10(room / 4))
-    return max(part * power for part in (1, 2, 5) if part * power <= room / 4 * (1 + 1e-9))
 
 
 def unit_text(objective: str) -> Callable[[float], str]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from polymap.asked import question_of
+from polymap.buffer_sweep import sizes_of
 from polymap.explore import search
+from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Workload
 from polymap.report import energy, short, size
 from polymap.report.figures import (
@@ -21,10 +24,13 @@ from polymap.report.figures import (
     line,
     picture,
     polyline,
+    round_axis,
     text,
+    ticks_of,
 )
-from polymap.report.space.axes import Shapes, log_word, round_axis, ticks_of
+from polymap.report.space.axes import Shapes, log_word
 from polymap.report.space.winners import with_capacity
+from polymap.search.run import Options
 
 _MOVED = Frame(left=100, right=640, top=100, bottom=260)
 _PAID = Frame(left=100, right=640, top=310, bottom=470)
@@ -69,13 +75,24 @@ class CapacityFigure:
 
 
 def capacity_figure(
-    workload: Workload, arch: Architecture, level: str, sizes_bits: Sequence[int], *, time_limit_s: float = 60
+    workload: Workload | str,
+    arch: Architecture | str,
+    level: str,
+    sizes_bits: Sequence[int],
+    *,
+    time_limit_s: float = 60,
 ) -> CapacityFigure:
-    """Return the best traffic and the best energy (dividing tiles) for each size of a level below the outermost."""
+    """Return the best traffic and the best energy (dividing tiles) for each size of a level below the outermost.
+
+    Raises OptionError for an unknown level and sizes that are no integers of at least 1.
+    """
+    workload, arch = question_of(workload, arch)
+    sizes = sizes_of(arch, level, sizes_bits)
+    Options(tiles="divide", time_limit_s=time_limit_s).check()
     outermost = arch.levels[0].name
-    share = time_limit_s / (2 * max(1, len(sizes_bits)))
+    share = time_limit_s / (2 * len(sizes))
     points: list[CapacityPoint] = []
-    for bits in sorted(sizes_bits):
+    for bits in sizes:
         machine = with_capacity(arch, level, bits)
         moved = search(workload, machine, f"traffic:{outermost}", "divide", time_limit_s=share)
         paid = search(workload, machine, "energy", "divide", time_limit_s=share)
@@ -93,6 +110,7 @@ def _number(value: float | None) -> float | None:
 
 def capacity_svg(figure: CapacityFigure) -> Picture:
     """Return traffic above and energy below, over one logarithmic axis of sizes."""
+    figure = expected_kind(figure, CapacityFigure, "the figure")
     shapes: Shapes = head(f"What the size of {figure.level} buys", figure.title)
     ends = [point.bits for point in figure.points] + ([figure.own] if figure.own else [])
     x = Axis(min(ends) / 1.4, max(ends) * 1.4, _MOVED.left, _MOVED.right, logarithmic=True)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polymap.comparison import Comparison
+from polymap.inputs import expected_kind
 from polymap.report import energy, plural, short
-from polymap.report.figures import GREY, INK, Axis, Frame, Picture, head, picture, polyline, stairs, text
-from polymap.report.space.axes import FORMS, OTHER, grid, legend, log_word, mark, round_axis
+from polymap.report.figures import GREY, INK, Axis, Frame, Picture, head, picture, polyline, round_axis, stairs, text
+from polymap.report.space.axes import FORMS, OTHER, grid, legend, log_word, mark
 from polymap.sampling import Sample
 
 FRAME = Frame(left=96, right=620, top=96, bottom=430)
@@ -29,10 +30,10 @@ class CloudFigure:
 
 def cloud_figure(sample: Sample, comparison: Comparison | None = None) -> CloudFigure:
     """Return the figure of a sample; comparison: the families that are marked."""
-    scores = sample.scores()
+    scores = expected_kind(sample, Sample, "the sample").scores()
     columns = zip(scores.latency_cycles.tolist(), scores.energy_pj.tolist(), scores.fits.tolist(), strict=True)
     points = tuple((float(cycles), float(pj), bool(fits)) for cycles, pj, fits in columns)
-    members = comparison.members if comparison else ()
+    members = () if comparison is None else expected_kind(comparison, Comparison, "the comparison").members
     marked = tuple(
         (each.family, float(each.cost.latency_cycles), each.cost.energy_pj, each.status == "OPTIMAL")
         for each in members
@@ -53,6 +54,7 @@ def undominated(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, flo
 
 def cloud_svg(figure: CloudFigure) -> Picture:
     """Return both axes logarithmic, mappings that do not fit in another colour and hollow."""
+    figure = expected_kind(figure, CloudFigure, "the figure")
     x, y = _axes(figure)
     every = max(1, len(figure.points) // _DRAWN)
     shapes = [*head("Energy against latency of the mapping space", figure.title), *grid(FRAME, x, y, short, energy)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from polymap.inputs import expected_kind
+from polymap.ir import Mistake, OptionError
 from polymap.report import exact, percent, unit_of
 from polymap.report.figures import (
     BOUND,
@@ -13,13 +16,15 @@ from polymap.report.figures import (
     Picture,
     circle,
     head,
+    hint,
     picture,
     polyline,
     rect,
+    round_axis,
     stairs,
     text,
 )
-from polymap.report.space.axes import Shapes, grid, log_word, round_axis, unit_text
+from polymap.report.space.axes import Shapes, grid, log_word, unit_text
 from polymap.search.run import SearchResult
 
 FRAME = Frame(left=100, right=640, top=96, bottom=360)
@@ -37,9 +42,11 @@ class FateFigure:
 
 
 def fate_figure(result: SearchResult) -> FateFigure:
-    """Return the figure of a search over dividing tiles (assert: its structures were listed)."""
-    space = result.space
-    assert space.listed is not None
+    """Return the figure of a search over dividing tiles (OptionError where its structures were not listed)."""
+    space = expected_kind(result, SearchResult, "the result").space
+    if space.listed is None:
+        hint = 'A search with tiles="divide" lists them: pm.explore(..., tiles="divide"), or result.dividing.'
+        raise OptionError(Mistake("PM575", "the structures of this search were not listed", hint))
     left = space.listed - space.evaluated - space.pruned - (space.infeasible or 0)
     fates = [("searched inside", space.evaluated), ("refuted by a bound", space.pruned)]
     fates += [("nothing fits", space.infeasible or 0), *([("left open", left)] if left else [])]
@@ -48,13 +55,14 @@ def fate_figure(result: SearchResult) -> FateFigure:
 
 def fate_svg(figure: FateFigure) -> Picture:
     """Return a bar per fate, with its number and share."""
-    total = sum(count for _, count in figure.fates) or 1
+    total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
     shapes: Shapes = head("What became of the structures", figure.title)
     for row, (what, count) in enumerate(figure.fates):
         base = 100 + 44 * row
         width = 420 * count / total
         shapes.append(text(180, base + 17, what, size=12, anchor="end"))
-        shapes.append(rect(192, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2))
+        bar = rect(192, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
+        shapes.append(hint([bar], f"{what}: {exact(count)} of {exact(total)} structures"))
         shapes.append(
             text(192 + width + 10, base + 17, f"{exact(count)}, {percent(count / total)}", size=12, fill=GREY)
         )
@@ -62,6 +70,19 @@ def fate_svg(figure: FateFigure) -> Picture:
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
     shapes.append(text(28, bottom, f"{trees}Steps of the search: {exact(figure.scored)}.", size=12, fill=GREY))
     return picture(800, bottom + 24, f"Structures: {figure.title}", shapes)
+
+
+def _steps(
+    points: Sequence[tuple[float, float]],
+    placed: Sequence[tuple[float, float]],
+    colour: str,
+    unit: Callable[[float], str],
+) -> Shapes:
+    """Return a dot per step, the first one larger, that says when it was and what."""
+    return [
+        hint([circle(*place, 2.5 if number else 4, fill=colour)], f"{unit(value)} after {when:.3g} s")
+        for number, (place, (when, value)) in enumerate(zip(placed, points, strict=True))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +98,7 @@ class CourseFigure:
 
 def course_figure(result: SearchResult) -> CourseFigure:
     """Return the figure of a search; of an order or a front that of its first part."""
+    result = expected_kind(result, SearchResult, "the result")
     values: dict[float, float] = {}
     bounds: dict[float, float] = {}
     for moment in result.history:
@@ -90,8 +112,14 @@ def course_figure(result: SearchResult) -> CourseFigure:
     return CourseFigure(f"{result.status}{gap}", name, steps, known, max(result.seconds, 1e-3))
 
 
+def history_svg(result: SearchResult) -> Picture:
+    """Return the course of a search as a picture."""
+    return course_svg(course_figure(result))
+
+
 def course_svg(figure: CourseFigure) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven."""
+    figure = expected_kind(figure, CourseFigure, "the figure")
     everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
     wide = max(everything) > 20 * min(everything)
     x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
@@ -103,7 +131,7 @@ def course_svg(figure: CourseFigure) -> Picture:
         placed = [(x.place(when), y.place(value)) for when, value in points]
         if placed:
             corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
-            shapes += [polyline(corners, stroke=colour, width=2, more=dash), circle(*placed[0], 4, fill=colour)]
+            shapes += [polyline(corners, stroke=colour, width=2, more=dash), *_steps(points, placed, colour, unit)]
     spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
     shapes += [FRAME.across("seconds"), FRAME.up(log_word(f"{figure.objective}{spelled}", y))]
     shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]

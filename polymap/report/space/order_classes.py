@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
+from polymap.asked import question_of
 from polymap.costmodel import evaluate
-from polymap.ir import Architecture, Compute, Mapping, Storage, Temporal, Workload
+from polymap.inputs import expected_kind
+from polymap.ir import Architecture, Compute, Mapping, Mistake, OptionError, Storage, Temporal, Workload
 from polymap.report import exact, plural
 from polymap.report.figures import GREY, Picture, head, picture, rect, text
 from polymap.report.space.axes import Shapes
 
-_COLOURS = ("#0d9373", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
+_COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
 _CELL, _ROW = 20.0, 20
+_MOST = 7  # loops: 5,040 orders
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,14 @@ class OrderFigure:
         return sum(len(each.orders) for each in self.classes)
 
 
-def order_figure(workload: Workload, arch: Architecture) -> OrderFigure:
+def order_figure(workload: Workload | str, arch: Architecture | str) -> OrderFigure:
     """Return all orders of the loops (dims of extent 1 left out) with every tensor held, one element at a time, in the
-    innermost level that may hold it. (assert: one statement)"""
+    innermost level that may hold it. Raises OptionError for several statements, and more than seven loops."""
+    workload, arch = question_of(workload, arch)
+    loops = [dim.name for dim in workload.dims if dim.extent > 1]
+    if len(workload.statements) != 1 or len(loops) > _MOST:
+        what = f"'{workload.name}' has {plural(len(workload.statements), 'statement')} and {plural(len(loops), 'loop')}"
+        raise OptionError(Mistake("PM575", what, f"All orders are drawn of one statement and up to {_MOST} loops."))
     (statement,) = workload.statements
     homes = {
         tensor.name: next(level.name for level in reversed(arch.levels) if level.may_hold(tensor))
@@ -53,7 +61,7 @@ def order_figure(workload: Workload, arch: Architecture) -> OrderFigure:
     names = [level.name for level in arch.levels[1:]]
     stores = [Storage(name, tuple(t for t, home in homes.items() if home == name)) for name in names]
     classes: dict[tuple[tuple[str, int], ...], list[tuple[str, ...]]] = {}
-    for order in permutations(dim.name for dim in workload.dims if dim.extent > 1):
+    for order in permutations(loops):
         nodes = (*(Temporal(dim, 1) for dim in order), *(store for store in stores if store.tensors))
         cost = evaluate(workload, arch, Mapping((*nodes, Compute(statement.name))))
         rows = {(row.level, row.tensor): row for row in cost.traffic}
@@ -68,6 +76,7 @@ def order_figure(workload: Workload, arch: Architecture) -> OrderFigure:
 
 def order_svg(figure: OrderFigure) -> Picture:
     """Return one square per order, in a block per class; each class also has its number."""
+    figure = expected_kind(figure, OrderFigure, "the figure")
     shapes: Shapes = head("Many orders, few behaviours", figure.title)
     top = 92.0
     for number, each in enumerate(figure.classes):

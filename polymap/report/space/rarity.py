@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log10
 
+from polymap.inputs import as_fraction, expected_kind, is_list, shown
+from polymap.ir import Mistake, OptionError
 from polymap.report import percent, short
 from polymap.report.figures import (
     BOUND,
@@ -21,10 +23,11 @@ from polymap.report.figures import (
     picture,
     polyline,
     rect,
+    round_axis,
     text,
     tint,
 )
-from polymap.report.space.axes import grid, log_word, round_axis
+from polymap.report.space.axes import grid, log_word
 
 FRAME = Frame(left=86, right=640, top=96, bottom=380)
 _BINS = 48
@@ -47,7 +50,14 @@ class RarityFigure:
 
 
 def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityFigure:
-    """Return the figure of sampled costs; optimum: the least cost of all (> 0)."""
+    """Return the figure of sampled costs; optimum: the least cost of all (> 0).
+
+    Raises OptionError where there are no costs, or one is no positive number."""
+    found = [as_fraction(cost) or 0 for cost in costs] if is_list(costs) else []
+    best = as_fraction(optimum) or 0
+    if not found or min(best, *found) <= 0:
+        what = f"the costs are {shown(costs)}, the optimum {shown(optimum)}"
+        raise OptionError(Mistake("PM120", what, "Expected a list of positive numbers, and a positive one."))
     ratios = sorted(cost / optimum for cost in costs)
     high = log10(max(ratios[-1] * 1.0001, 10.0))
     edges = [10 ** (high * step / _BINS) for step in range(_BINS + 1)]
@@ -59,6 +69,7 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
 
 def rarity_svg(figure: RarityFigure) -> Picture:
     """Return bars, and the cumulative share as a line over the same logarithmic axis."""
+    figure = expected_kind(figure, RarityFigure, "the figure")
     x = round_axis([1.0, figure.bins[-1][1]], FRAME.left, FRAME.right, logarithmic=True)
     top = max(share for _, _, share in figure.bins)
     y = round_axis([0.0, 1.0], FRAME.bottom, FRAME.top)

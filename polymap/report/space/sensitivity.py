@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from polymap.asked import question_of
 from polymap.explore import search
-from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
+from polymap.inputs import expected_kind
+from polymap.ir import Architecture, Fanout, MemoryLevel, Mistake, Node, OptionError, Workload
 from polymap.report import unit_of
-from polymap.report.figures import BOUND, FOUND, GREY, INK, Axis, Frame, Picture, head, line, picture, rect, text
-from polymap.report.space.axes import Shapes, round_axis, ticks_of, unit_text
+from polymap.report.figures import (
+    BOUND,
+    FOUND,
+    GREY,
+    INK,
+    Axis,
+    Frame,
+    Picture,
+    head,
+    line,
+    picture,
+    rect,
+    round_axis,
+    text,
+    ticks_of,
+)
+from polymap.report.space.axes import Shapes, unit_text
+from polymap.search.run import Options
 
 _ROW = 26.0
 
@@ -34,14 +52,18 @@ class SensitivityFigure:
 
 
 def sensitivity_figure(
-    workload: Workload, arch: Architecture, objective: str = "energy", *, time_limit_s: float = 60
+    workload: Workload | str, arch: Architecture | str, objective: str = "energy", *, time_limit_s: float = 60
 ) -> SensitivityFigure:
     """Return the optimum (dividing tiles) of the machine, and with each capacity, bandwidth and fan-out size halved and
-    doubled, one at a time (assert: something fits the machine)."""
+    doubled, one at a time. Raises OptionError where nothing fits the machine as it is."""
+    workload, arch = question_of(workload, arch)
+    Options(tiles="divide", time_limit_s=time_limit_s).check()
     machines = [(what, factor, machine) for factor in (0.5, 2.0) for what, machine in _changed(arch, factor)]
     share = time_limit_s / (len(machines) + 1)
     base = search(workload, arch, objective, "divide", time_limit_s=share)
-    assert base.value is not None
+    if base.value is None:
+        what = f"no mapping of '{workload.name}' on '{arch.name}' is known ({base.status})"
+        raise OptionError(Mistake("PM575", what, "Give more time, or a machine that the workload fits."))
     changes: list[Change] = []
     for what, factor, machine in machines:
         result = search(workload, machine, objective, "divide", time_limit_s=share)
@@ -73,6 +95,7 @@ def _changed(arch: Architecture, factor: float) -> list[tuple[str, Architecture]
 
 def sensitivity_svg(figure: SensitivityFigure) -> Picture:
     """Return a row per resource: the change of the optimum when it is halved (above) and doubled (below)."""
+    figure = expected_kind(figure, SensitivityFigure, "the figure")
     names = list(dict.fromkeys(change.what for change in figure.changes))
     frame = Frame(left=150, right=600, top=96, bottom=96 + 2 * _ROW * len(names))
     shares = [change.value / figure.value - 1 for change in figure.changes if change.value is not None]

@@ -8,10 +8,11 @@ from math import log10
 
 import numpy as np
 
+from polymap.inputs import expected_kind
 from polymap.ir import Mapping
 from polymap.report import energy, exact
-from polymap.report.figures import FOUND, GREY, INK, Frame, Picture, head, line, picture, text, tint
-from polymap.report.space.axes import grid, log_word, round_axis
+from polymap.report.figures import FOUND, GREY, INK, Frame, Picture, head, line, picture, round_axis, text, tint
+from polymap.report.space.axes import grid, log_word
 from polymap.sampling import Sample, neighbours, score_mappings
 
 FRAME = Frame(left=100, right=520, top=96, bottom=430)
@@ -33,7 +34,7 @@ class SmoothFigure:
 
 def smooth_figure(sample: Sample) -> SmoothFigure:
     """Return the figure of all neighbours of a sample's mappings (capacity aside)."""
-    own = sample.scores().energy_pj
+    own = expected_kind(sample, Sample, "the sample").scores().energy_pj
     near: list[Mapping] = []
     which: list[int] = []
     for number, mapping in enumerate(sample):
@@ -56,6 +57,7 @@ def _correlation(one: Sequence[float], other: Sequence[float]) -> float:
 
 def smooth_svg(figure: SmoothFigure) -> Picture:
     """Return a point per pair, both axes logarithmic and alike; on the diagonal nothing changes."""
+    figure = expected_kind(figure, SmoothFigure, "the figure")
     values = [value for pair in figure.pairs for value in pair]
     x = round_axis(values, FRAME.left, FRAME.right, logarithmic=True)
     y = round_axis(values, FRAME.bottom, FRAME.top, logarithmic=True)

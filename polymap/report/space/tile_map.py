@@ -7,8 +7,10 @@ from math import log10
 
 import numpy as np
 
+from polymap.asked import mapping_of, question_of
 from polymap.costmodel.tables import evaluate_many
-from polymap.ir import Architecture, Mapping, Spatial, Temporal, Workload
+from polymap.inputs import as_integer, expected_kind, shown
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Spatial, Temporal, Workload
 from polymap.report import energy
 from polymap.report.figures import GREY, INK, RULE, Picture, head, line, picture, rect, text
 from polymap.report.space.axes import Shapes
@@ -31,10 +33,21 @@ class TileMapFigure:
     own: tuple[int, int]
 
 
-def tile_map_figure(workload: Workload, arch: Architecture, mapping: Mapping, across: int, up: int) -> TileMapFigure:
+def tile_map_figure(
+    workload: Workload | str, arch: Architecture | str, mapping: Mapping, across: int, up: int
+) -> TileMapFigure:
     """Return the costs when the tiles of two temporal loops (their numbers among all loops, outermost 0) vary over all
-    that divide the enclosing tile and are divided by the next one inside; everything else stays."""
+    that divide the enclosing tile and are divided by the next one inside; everything else stays.
+
+    Raises OptionError for numbers that are those of no loop, or twice the same.
+    """
+    workload, arch = question_of(workload, arch)
+    mapping = mapping_of(mapping)
     loops = [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
+    numbers = (as_integer(across), as_integer(up))
+    if len(set(numbers)) < 2 or not all(number is not None and 0 <= number < len(loops) for number in numbers):
+        what = f"the loops are {shown(across)} and {shown(up)}"
+        raise OptionError(Mistake("PM120", what, f"Expected two of the numbers 0 to {len(loops) - 1}."))
     choices = [_tiles(workload, loops, number) for number in (across, up)]
     rows = [
         [a if n == across else b if n == up else loop.tile for n, loop in enumerate(loops)]
@@ -68,6 +81,7 @@ def _tiles(workload: Workload, loops: list[Temporal | Spatial], number: int) -> 
 
 def tile_map_svg(figure: TileMapFigure) -> Picture:
     """Return the map; pairs that do not fit are crossed out, the mapping's own is framed."""
+    figure = expected_kind(figure, TileMapFigure, "the figure")
     columns, rows = figure.across[1], figure.up[1]
     pairs = zip(figure.energy_pj, figure.fits, strict=True)
     values = [log10(pj) for costs, fits in pairs for pj, good in zip(costs, fits, strict=True) if good]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.asked import question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import dataflow
 from polymap.ir import Architecture, Mapping, Shown, Spatial, Storage, Temporal, Workload
 from polymap.report import energy, exact, table, times
-from polymap.report.figures import BOUND, FOUND, GREY, Picture, head, picture, rect, text
+from polymap.report.figures import BOUND, FOUND, GREY, Picture, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes, mark
 
 
@@ -41,10 +42,15 @@ class SideBySide(Shown):
 
 
 def side_by_side(
-    workload: Workload, arch: Architecture, one: Mapping, other: Mapping, names: tuple[str, str] = ("first", "second")
+    workload: Workload | str,
+    arch: Architecture | str,
+    one: Mapping,
+    other: Mapping,
+    names: tuple[str, str] = ("first", "second"),
 ) -> SideBySide:
     """Return what two mappings do differently: energies, cycles, and every tensor's traffic at every level where they
     differ."""
+    workload, arch = question_of(workload, arch)
     costs = evaluate(workload, arch, one), evaluate(workload, arch, other)
     rows = [
         Row("energy", costs[0].energy_pj, costs[1].energy_pj, (energy(costs[0].energy_pj), energy(costs[1].energy_pj))),
@@ -116,6 +122,7 @@ def side_by_side_svg(figure: SideBySide) -> Picture:
         shapes.append(text(110, base + 19, name, size=12, anchor="end"))
         for place, (pj, colour) in enumerate(zip(both, (FOUND, BOUND), strict=True)):
             width = 480 * pj / most
-            shapes.append(rect(122, base + 15 * place, max(width, 0.5), 13, fill=colour, round_by=2))
+            bar = rect(122, base + 15 * place, max(width, 0.5), 13, fill=colour, round_by=2)
+            shapes.append(hint([bar], f"{figure.names[place]}: {energy(pj)} at {name}"))
             shapes.append(text(130 + width, base + 15 * place + 11, energy(pj), size=11, fill=GREY))
     return picture(800, top + 24 + 40 * len(figure.by_level), f"Side by side: {figure.title}", shapes)

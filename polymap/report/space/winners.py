@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from polymap.asked import question_of
+from polymap.buffer_sweep import sizes_of
 from polymap.costmodel.analysis import dataflow
 from polymap.explore import search
-from polymap.ir import Architecture, MemoryLevel, Workload
+from polymap.inputs import expected_kind, shown
+from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload
 from polymap.report import energy, size
 from polymap.report.figures import GREY, INK, RULE, Picture, head, picture, rect, text, tint
 from polymap.report.space.axes import FORMS, OTHER, Shapes, mark
+from polymap.search.run import Options
 
 _SIDE, _LEFT, _TOP = 64.0, 110.0, 108.0
 
@@ -45,14 +49,23 @@ def with_capacity(arch: Architecture, level: str, bits: int) -> Architecture:
 
 
 def winner_figure(
-    workload: Workload,
-    arch: Architecture,
+    workload: Workload | str,
+    arch: Architecture | str,
     across: tuple[str, Sequence[int]],
     up: tuple[str, Sequence[int]],
     *,
     time_limit_s: float = 60,
 ) -> WinnerFigure:
-    """Return the dataflow of the mapping of least energy (dividing tiles) for each pair of sizes: (level, bits)."""
+    """Return the dataflow of the mapping of least energy (dividing tiles) for each pair of sizes: (level, bits).
+
+    Raises OptionError for unknown levels and sizes that are no integers of at least 1.
+    """
+    workload, arch = question_of(workload, arch)
+    for axis in (across, up):
+        if len(expected_kind(axis, tuple, "an axis")) != 2:
+            raise OptionError(Mistake("PM120", f"an axis is {shown(axis)}", "Expected (level, sizes in bits)."))
+        sizes_of(arch, *axis)
+    Options(tiles="divide", time_limit_s=time_limit_s).check()
     rows: list[tuple[Winner, ...]] = []
     share = time_limit_s / max(1, len(across[1]) * len(up[1]))
     for tall in up[1]:
@@ -72,6 +85,7 @@ def winner_figure(
 
 def winner_svg(figure: WinnerFigure) -> Picture:
     """Return the map: colour and form say the dataflow; an open question mark that the winner is not proven."""
+    figure = expected_kind(figure, WinnerFigure, "the figure")
     shapes: Shapes = head("Which dataflow wins", figure.title)
     bottom = _TOP + _SIDE * len(figure.winners)
     for i, row in enumerate(figure.winners):

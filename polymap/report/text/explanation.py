@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from textwrap import fill
 
-from polymap.asked import question_of
+from polymap.asked import mapping_of, question_of
 from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import (
     OPERATIONS_PER_INSTANCE,
@@ -17,6 +17,7 @@ from polymap.costmodel.analysis import (
     reuse_counts,
     roofline,
 )
+from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Mapping, Operator, Tensor, Workload, is_plain, written_tensors
 from polymap.report.figures import traffic_figure
 from polymap.report.numbers import energy, exact, listing, percent, short, times
@@ -34,6 +35,7 @@ def explain(
     it, the compulsory traffic, the breakdown of energy and latency, and why the runner-up is worse.
     """
     workload, arch = question_of(workload, arch)
+    mapping, cost = mapping_of(mapping), expected_kind(cost, Cost, "the cost")
     paragraphs = [
         _headline(workload, arch, mapping, cost),
         *_tensors(workload, arch, mapping, cost),

@@ -15,6 +15,7 @@ from polymap.costmodel import Cost, Traffic, energies_of
 from polymap.inputs import (
     Fields,
     as_integer,
+    expected_kind,
     is_list,
     is_table,
     parse_integer,
@@ -46,8 +47,9 @@ def load_result(path: str | Path) -> SearchResult:
     It has no history, cannot be resumed and writes no certificate. Raises InputError, with every mistake, where the
     file is no such answer, was written in another format, or contradicts itself.
     """
+    path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
     refuse_yaml(path, "result")
-    where = shown(Path(path).name)
+    where = shown(path.name)
     document = parse_json(read_text(path), where)
     return result_from_document(document, where)
 

@@ -166,7 +166,10 @@ window.addEventListener("load", () => {
   svg.dispatchEvent(new PointerEvent("pointermove", { clientX: at.x, clientY: at.y, bubbles: true }));
   note("hover", document.getElementById("tip").textContent.includes("cycles"));
   const fits = each => each.getBoundingClientRect().right <= window.innerWidth;
-  note("small", [...document.querySelectorAll("svg")].every(fits));
+  note("small", [...document.querySelectorAll("figure")].every(fits));
+  const tall = each => parseFloat(each.getAttribute("font-size")) * each.getScreenCTM().a;
+  note("legible", [...document.querySelectorAll("svg text")].every(each => tall(each) >= 8.5));
+  note("told", [...document.querySelectorAll("figure")].every(each => each.querySelector("g > title, script")));
   document.title = found.join(" ");
   document.body.innerHTML = "<p>" + found.join(" ") + "</p>";
 });
@@ -175,7 +178,7 @@ window.addEventListener("load", () => {
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)")
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [320, 360, 800, 1600])
 def test_a_browser_shows_it_without_complaint(width: int, tmp_path: Path) -> None:
     assert CHROMIUM is not None
     path = tmp_path / "report.html"
@@ -201,4 +204,12 @@ def test_a_browser_shows_it_without_complaint(width: int, tmp_path: Path) -> Non
     )
     assert "CONSOLE" not in done.stderr, done.stderr
     assert int(found.pop("overflow")) <= 0
-    assert found == {"rising": "true", "falling": "true", "key": "traffic", "hover": "true", "small": "true"}
+    assert found == {
+        "rising": "true",
+        "falling": "true",
+        "key": "traffic",
+        "hover": "true",
+        "small": "true",
+        "legible": "true",
+        "told": "true",
+    }

@@ -12,8 +12,9 @@ from polymap.arch.presets import load_arch
 from polymap.comparison import compare
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
+from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
+from polymap.report.figures.chart import round_axis, ticks_of
 from polymap.report.figures.svg import text_width
-from polymap.report.space.axes import round_axis, ticks_of
 from polymap.report.space.capacity import capacity_figure, capacity_svg
 from polymap.report.space.cloud import cloud_figure, cloud_svg, undominated
 from polymap.report.space.course import course_figure, course_svg, fate_figure, fate_svg
@@ -21,11 +22,13 @@ from polymap.report.space.order_classes import order_figure, order_svg
 from polymap.report.space.rarity import rarity_figure, rarity_svg
 from polymap.report.space.sensitivity import sensitivity_figure, sensitivity_svg
 from polymap.report.space.smoothness import smooth_figure, smooth_svg
+from polymap.report.space.tile_map import tile_map_figure, tile_map_svg
 from polymap.report.space.two_mappings import side_by_side, side_by_side_svg, side_by_side_text
 from polymap.report.space.winners import winner_figure, winner_svg
 from polymap.sampling.sample import sample_mappings
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
+from polymap.workload.networks import builtin_workload
 
 _LAYER, _ARCH = matmul(m=16, n=8, k=12), load_arch("flat3")
 
@@ -142,6 +145,39 @@ def test_winners_are_the_optima() -> None:
     assert [len(row) for row in figure.winners] == [2]
     assert figure.winners[0][1].energy_pj <= figure.winners[0][0].energy_pj
     assert_inside(winner_svg(figure))
+
+
+def test_the_tile_map_holds_what_evaluate_says_of_each_pair() -> None:
+    mapping = Mapping((Temporal("m", 8), Temporal("k", 6), Storage("GLB", ("A", "B", "C")), Temporal("m", 2),
+                       Temporal("k", 2), Storage("RF", ("C",)), Temporal("n", 1), Temporal("m", 1), Temporal("k", 1),
+                       Compute("S")))  # fmt: skip
+    small = arch_from_document(
+        {"name": "s", "nodes": [{"level": "DRAM", "read_pj": 9}, {"level": "GLB", "capacity_bits": 700, "read_pj": 2},
+                                {"level": "RF"}, {"compute": "MAC", "pj": 1}]}
+    )  # fmt: skip
+    figure = tile_map_figure(_LAYER, small, mapping, 0, 1)
+    assert (figure.across[1], figure.up[1], figure.own) == ((2, 4, 8, 16), (2, 4, 6, 12), (8, 6))
+    seen = set[bool]()
+    for up, row in enumerate(figure.up[1]):
+        for across, column in enumerate(figure.across[1]):
+            nodes = (Temporal("m", column), Temporal("k", row), *mapping.nodes[2:])
+            cost = evaluate(_LAYER, small, Mapping(nodes))
+            assert figure.energy_pj[up][across] == pytest.approx(cost.energy_pj)
+            assert figure.fits[up][across] == cost.legal
+            seen.add(cost.legal)
+    assert seen == {True, False}
+    drawn = tile_map_svg(figure)
+    assert "does not fit" in drawn
+    assert_inside(drawn)
+
+
+def test_figures_take_names() -> None:
+    layer, arch = builtin_workload("alexnet.fc8"), load_arch("flat3")
+    one, other = sample_mappings(layer, arch, 2, seed=1)
+    assert side_by_side("alexnet.fc8", "flat3", one, other) == side_by_side(layer, arch, one, other)
+    assert order_figure("alexnet.fc8", "flat3") == order_figure(layer, arch)
+    sizes = [1 << 14]
+    assert capacity_figure("alexnet.fc8", "flat3", "GLB", sizes) == capacity_figure(layer, arch, "GLB", sizes)
 
 
 def test_side_by_side_rows_are_the_costs() -> None:

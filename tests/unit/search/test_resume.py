@@ -13,7 +13,7 @@ from polymap.cli.command_line import main
 from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
-from polymap.report.figures.history import history_figure, history_svg
+from polymap.report.space.course import course_figure, history_svg
 from polymap.search import sibling_bounds
 from polymap.search.product_bounds.search import ProductSearch
 from polymap.search.resources.memory import Memory, resident_mb
@@ -186,7 +186,7 @@ def test_the_history_ends_at_the_answer_and_its_picture_shows_it() -> None:
         assert after.seconds >= before.seconds
         assert after.bound >= before.bound
         assert before.value is None or (after.value or 0) <= before.value
-    figure = history_figure(found)
+    figure = course_figure(found)
     assert figure.values[-1][1] == found.value
     assert figure.bounds[-1][1] == found.bound
     picture = history_svg(found)

@@ -1,0 +1,199 @@
+"""Which compute unit works when: statement instances per unit, and how many units work in how many steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from polymap.asked import mapping_of, question_of
+from polymap.inputs import expected_kind
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Spatial, Temporal, Workload, is_box
+from polymap.report.figures.chart import Frame, head
+from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
+from polymap.report.numbers import exact, percent, plural
+from polymap.schedules import check_mapping
+
+_BUSY = "#2f6fde"
+_MOST = 10**6  # indices of one dim that are looked at
+_UNITS = 1 << 16
+_SHOWN = 8
+_SIDE = 320.0
+
+Loops = list[Temporal | Spatial]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFigure:
+    """What is drawn. rows, columns: the fan-outs whose coordinates count there, outermost first. work: [row][column]
+    statement instances that the unit executes. phases: (units that work, steps), most units first: in so many steps of
+    the array so many of them have work."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    work: tuple[tuple[int, ...], ...]
+    phases: tuple[tuple[int, int], ...]
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        return sum(map(len, self.work))
+
+    @property
+    def steps(self) -> int:
+        """How many steps the array takes."""
+        return sum(steps for _, steps in self.phases)
+
+
+def array_figure(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> ArrayFigure:
+    """Return the work of each compute unit in the lockstep model: all units run the temporal loops together, and one
+    whose spatial tiles lie beyond the end of a dim waits (docs/counting.md, "A mapping is a loop tree").
+
+    The last fan-out counts the columns, all others together the rows. Raises OptionError for programs of several
+    statements, domains that are no box, dims of more than 10^6 indices and arrays of more than 65,536 units;
+    MappingError for a tree that cannot be read as a program.
+    """
+    workload, arch = question_of(workload, arch)
+    mapping = mapping_of(mapping)
+    check_mapping(workload, arch, mapping)
+    shape = {fanout.name: fanout.size for fanout in arch.fanouts}
+    _check(workload, prod(shape.values()))
+    loops: Loops = [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
+    work = np.ones((1,) * len(shape), dtype=object)
+    phases = Counter({1: 1})
+    for dim, extent in workload.extents().items():
+        places, counts, active = _of_dim(loops, dim, extent, tuple(shape), workload.extents())
+        work = _spread(work, places, counts)
+        merged: Counter[int] = Counter()
+        for (units, steps), (more, times) in product(phases.items(), active.items()):
+            merged[units * more] += steps * times
+        phases = merged
+    full = np.zeros(tuple(shape.values()), dtype=object)
+    full[tuple(slice(0, size) for size in work.shape)] = work
+    table = full.reshape((-1, full.shape[-1])) if shape else full.reshape((1, 1))
+    names = tuple(shape)
+    return ArrayFigure(
+        f"{workload.name} on {arch.name}",
+        names[:-1],
+        names[-1:],
+        tuple(tuple(int(each) for each in row) for row in table),
+        tuple(sorted(phases.items(), reverse=True)),
+    )
+
+
+def _check(workload: Workload, units: int) -> None:
+    what = ""
+    if len(workload.statements) != 1 or not is_box(workload.statements[0]):
+        what = f"'{workload.name}' is not one statement over a box"
+    elif max(workload.extents().values(), default=1) > _MOST:
+        what = f"a dim of '{workload.name}' has more than {_MOST:,} indices"
+    elif units > _UNITS:
+        what = f"the array has {exact(units)} units"
+    if what:
+        raise OptionError(Mistake("PM575", what, f"The map is drawn of a box, for up to {_UNITS:,} units."))
+
+
+def _of_dim(
+    loops: Loops, dim: str, extent: int, fanouts: Sequence[str], extents: dict[str, int]
+) -> tuple[list[tuple[int, ...]], list[int], Counter[int]]:
+    """Return of one dim: the places along all fan-outs that its spatial loops reach, how many indices fall to each, and
+    how many steps of its temporal loops have how many places active."""
+    index = np.arange(extent, dtype=np.int64)
+    place = np.zeros((extent, len(fanouts)), dtype=np.int64)
+    step = np.zeros(extent, dtype=np.int64)
+    for loop, enclosing, stride in _strides(loops, extents):
+        if loop.dim != dim:
+            continue
+        digit, index = np.divmod(index, loop.tile)
+        if isinstance(loop, Spatial):
+            place[:, fanouts.index(loop.fanout)] += stride * digit
+        else:
+            step = step * (-(-enclosing // loop.tile)) + digit
+    places, counts = np.unique(place, axis=0, return_counts=True)
+    active = Counter(np.unique(step, return_counts=True)[1].tolist())
+    return [tuple(each) for each in places.tolist()], counts.tolist(), active
+
+
+def _strides(loops: Loops, extents: dict[str, int]) -> Iterator[tuple[Temporal | Spatial, int, int]]:
+    """Return each loop with the tile that encloses it and, of a spatial one, how many instances of its fan-out one of
+    its iterations covers."""
+    tiles = dict(extents)
+    enclosing: list[int] = []
+    for loop in loops:
+        enclosing.append(tiles[loop.dim])
+        tiles[loop.dim] = min(loop.tile, tiles[loop.dim])
+    for number, loop in enumerate(loops):
+        inner = [
+            -(-around // each.tile)
+            for each, around in zip(loops[number + 1 :], enclosing[number + 1 :], strict=True)
+            if isinstance(loop, Spatial) and isinstance(each, Spatial) and each.fanout == loop.fanout
+        ]
+        yield loop, enclosing[number], prod(inner)
+
+
+def _spread(work: np.ndarray, places: list[tuple[int, ...]], counts: list[int]) -> np.ndarray:
+    """Return the work per unit with the loops of one more dim: every unit so far, moved by each place."""
+    most = [max(place[axis] for place in places) for axis in range(work.ndim)]
+    found = np.zeros([size + more for size, more in zip(work.shape, most, strict=True)], dtype=object)
+    for place, count in zip(places, counts, strict=True):
+        where = tuple(slice(start, start + size) for start, size in zip(place, work.shape, strict=True))
+        found[where] += work * count
+    return found
+
+
+def array_svg(figure: ArrayFigure) -> Picture:
+    """Return the array, a unit darker the more it works, hollow where it never does; and the steps by units at work."""
+    figure = expected_kind(figure, ArrayFigure, "the figure")
+    busy = sum(map(sum, figure.work)) / (figure.units * figure.steps)
+    told = f"{figure.title}: {percent(busy)} of the units busy over {plural(figure.steps, 'step')}"
+    rows, columns = len(figure.work), len(figure.work[0])
+    side = min(40.0, _SIDE / max(rows, columns))
+    frame = Frame(left=96, right=96 + max(side * columns, 120.0), top=104, bottom=104 + side * rows)
+    most = max(map(max, figure.work)) or 1
+    shapes = head("Which compute unit works", told)
+    for value in sorted({each for row in figure.work for each in row}):
+        cells = [(i, j) for i, row in enumerate(figure.work) for j, each in enumerate(row) if each == value]
+        shapes.append(_cells(frame, side, cells, value, most))
+    shapes.append(
+        text(frame.left, frame.top - 12, f"columns: {' x '.join(figure.columns) or 'one unit'}", size=11.5, fill=GREY)
+    )
+    shapes.append(
+        text(frame.left, frame.bottom + 20, f"rows: {' x '.join(figure.rows) or 'one'}", size=11.5, fill=GREY)
+    )
+    shapes += _phases(figure, frame.right + 40)
+    height = max(frame.bottom + 40, 140 + 30 * min(len(figure.phases), _SHOWN + 1) + 40)
+    return picture(frame.right + 40 + 400, height, f"Which compute unit works: {told}", shapes)
+
+
+def _cells(frame: Frame, side: float, cells: list[tuple[int, int]], value: int, most: int) -> str:
+    """Return the units of one amount of work, as one shape that says so under the pointer."""
+    gap = 2.0 if side > 8 else 0.4
+    long = side - gap
+    path = "".join(
+        f"M{frame.left + side * j:.1f},{frame.top + side * i:.1f}h{long:.1f}v{long:.1f}h-{long:.1f}z" for i, j in cells
+    )
+    fill = tint(_BUSY, 0.25 + 0.75 * value / most) if value else PAPER
+    shape = f'<path d="{path}" fill="{fill}" stroke="{RULE if value else FAINT}" stroke-width="0.6"/>'
+    what = f"{plural(value, 'statement instance')} each" if value else "never works"
+    return hint([shape], f"{plural(len(cells), 'unit')}: {what}")
+
+
+def _phases(figure: ArrayFigure, left: float) -> list[str]:
+    shapes = [text(left, 96, "steps by units at work", size=12, fill=GREY)]
+    shown, rest = figure.phases[:_SHOWN], figure.phases[_SHOWN:]
+    rows = [(f"{exact(units)} of {exact(figure.units)}", units, steps) for units, steps in shown]
+    rows += [("fewer", rest[0][0], sum(steps for _, steps in rest))] if rest else []
+    for number, (name, units, steps) in enumerate(rows):
+        base, width = 110.0 + 30 * number, 130 * steps / figure.steps
+        fill = tint(_BUSY, 0.25 + 0.75 * units / figure.units)
+        told = f"{exact(steps)}, {percent(steps / figure.steps)}"
+        bar = rect(left + 112, base, max(width, 1.0), 18, fill=fill, round_by=2)
+        shapes.append(text(left + 102, base + 13.5, name, size=11.5, anchor="end"))
+        shapes.append(hint([bar], f"{name} units work in {plural(steps, 'step')}"))
+        shapes.append(text(left + 120 + width, base + 13.5, told, size=11.5, fill=INK))
+    return shapes

@@ -1,0 +1,321 @@
+"""What a level holds over time: the tiles of one instance, and with double buffering the ones that arrive meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+import numpy as np
+
+from polymap.asked import mapping_of, question_of
+from polymap.inputs import expected_kind
+from polymap.ir import (
+    Access,
+    Architecture,
+    Mapping,
+    Mistake,
+    OptionError,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    is_box,
+)
+from polymap.report.figures.chart import Frame, head, round_axis, ticks_of
+from polymap.report.figures.svg import (
+    GREY,
+    INK,
+    PAPER,
+    Picture,
+    hint,
+    line,
+    picture,
+    rect,
+    tensor_colours,
+    text,
+    tint,
+)
+from polymap.report.numbers import exact, plural, short, size
+from polymap.schedules import check_mapping
+
+_PERIODS = 5  # tiles of the tensor that changes most often, per level
+_MOST = 60  # tiles drawn of one tensor
+
+Loops = tuple[Temporal | Spatial, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A tile in use: from a step until another, so many bits; arriving: those of the next tile, which come meanwhile
+    where the level has several buffers (else 0)."""
+
+    start: int
+    end: int
+    bits: int
+    arriving_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelResidency:
+    """Of the first instance of a level: (tensor, its tiles) until step `until`, of `steps` in all. capacity_bits: None
+    where unlimited; buffering: how many buffers share it."""
+
+    level: str
+    capacity_bits: int | None
+    buffering: int
+    until: int
+    steps: int
+    tensors: tuple[tuple[str, tuple[Stay, ...]], ...]
+
+    def bits_at(self, step: int) -> int:
+        """Return the bits of the tiles in use in a step."""
+        return sum(stay.bits for _, stays in self.tensors for stay in stays if stay.start <= step < stay.end)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidencyFigure:
+    """The levels below the outermost that hold something; colours of the tensors."""
+
+    title: str
+    levels: tuple[LevelResidency, ...]
+    colours: tuple[tuple[str, str], ...]
+
+
+def residency_figure(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> ResidencyFigure:
+    """Return what the first instance of each level holds while the first five tiles of its most restless tensor are in
+    use (steps of the array; docs/counting.md, "Capacity"). A tensor's next tile arrives while the present one is used.
+
+    Raises OptionError for programs of several statements, domains that are no box, and tensors whose tiles are no
+    product of their axes; MappingError for a tree that cannot be read as a program.
+    """
+    workload, arch = question_of(workload, arch)
+    mapping = mapping_of(mapping)
+    check_mapping(workload, arch, mapping)
+    accesses = _accesses(workload)
+    held: dict[str, list[tuple[str, int]]] = {}
+    for place, node in enumerate(mapping.nodes):
+        if isinstance(node, Storage) and node.level != arch.levels[0].name:
+            held.setdefault(node.level, []).extend((tensor, place) for tensor in node.tensors)
+    times = _Times(workload, mapping)
+    levels: list[LevelResidency] = []
+    for level in arch.levels[1:]:
+        if level.name not in held:
+            continue
+        tiles = {tensor: _tiles(times, place, accesses[tensor]) for tensor, place in held[level.name]}
+        first = {tensor: _taken(each, _PERIODS) for tensor, each in tiles.items()}
+        until = min(stays[-1][1] for stays in first.values())
+        tensors: list[tuple[str, tuple[Stay, ...]]] = []
+        for tensor, place in held[level.name]:
+            bits = workload.tensor(tensor).bits
+            found = _taken(_tiles(times, place, accesses[tensor]), _MOST, until)
+            tensors.append((tensor, tuple(_stays(found, bits, until, level.buffering))))
+        shown = LevelResidency(level.name, level.capacity_bits, level.buffering, until, times.steps, tuple(tensors))
+        levels.append(shown)
+    colours = tuple(tensor_colours(workload).items())
+    return ResidencyFigure(f"{workload.name} on {arch.name}", tuple(levels), colours)
+
+
+def _accesses(workload: Workload) -> dict[str, Access]:
+    """Return the access of each tensor; raises OptionError where its tile is no product of its axes."""
+    statement = workload.statements[0]
+    if len(workload.statements) != 1 or not is_box(statement):
+        what = f"'{workload.name}' is not one statement over a box"
+        raise OptionError(Mistake("PM575", what, "The residency is drawn of a box."))
+    found: dict[str, Access] = {}
+    for access in _each(statement):
+        dims = [dim for index in access.index for dim in index.dims]
+        alone = found.setdefault(access.tensor, access) == access
+        if not alone or len(set(dims)) < len(dims) or not all(index.is_linear for index in access.index):
+            what = f"a tile of {access.tensor} is no product of its axes"
+            raise OptionError(
+                Mistake("PM575", what, "The residency is drawn of tensors read through one plain access.")
+            )
+    return found
+
+
+def _each(statement: Statement) -> tuple[Access, ...]:
+    return statement.target, *statement.reads
+
+
+Tile = tuple[tuple[int, int], ...]  # (first index, count) along each dim that the tensor has
+Period = tuple[int, int, int, Tile]  # start, end, elements
+
+
+class _Times:
+    """The steps that parts of a loop tree take where all instances run together; of the first instance."""
+
+    def __init__(self, workload: Workload, mapping: Mapping) -> None:
+        self.extents = workload.extents()
+        self.nodes = mapping.nodes
+        self.steps = self.within(0, self.extents)
+
+    def within(self, place: int, sizes: dict[str, int]) -> int:
+        """Return the steps that the nodes from `place` on take for a tile of these sizes."""
+        return prod(self._of_dim(place, dim, extent) for dim, extent in sizes.items())
+
+    def _of_dim(self, place: int, dim: str, extent: int) -> int:
+        loops = tuple(node for node in self.nodes[place:] if isinstance(node, Temporal | Spatial) and node.dim == dim)
+        return _trips(loops, extent)
+
+
+@cache
+def _trips(loops: Loops, extent: int) -> int:
+    """Return the steps of the loops over one dim, nested in each other; of parallel ones the first takes longest."""
+    if not loops:
+        return 1
+    tile = min(loops[0].tile, extent)
+    if isinstance(loops[0], Spatial):
+        return _trips(loops[1:], tile)
+    whole, rest = divmod(extent, tile)
+    return whole * _trips(loops[1:], tile) + (_trips(loops[1:], rest) if rest else 0)
+
+
+def _tiles(times: _Times, place: int, access: Access) -> Iterator[Period]:
+    """Return the tiles of a tensor held by the node at `place`, in order of time."""
+    dims = {dim for index in access.index for dim in index.dims}
+    loops = [node for node in times.nodes[:place] if isinstance(node, Temporal | Spatial)]
+    while loops and (isinstance(loops[-1], Spatial) or loops[-1].dim not in dims):
+        loops.pop()  # goes on inside the same tile, but for the size that a spatial loop leaves
+    depth = 1 + max((n for n, node in enumerate(times.nodes[:place]) if node in loops), default=-1)
+    last: Period | None = None
+    for start, end, origin, sizes in _walk(times, 0, depth, 0, dict.fromkeys(times.extents, 0), times.extents):
+        left = _first_tile(times, depth, place, sizes)
+        tile = tuple((origin[dim], left[dim]) for dim in times.extents if dim in dims)
+        if last is not None and last[3] == tile:
+            last = (last[0], end, last[2], tile)
+            continue
+        if last is not None:
+            yield last
+        last = (start, end, _elements(access, left), tile)
+    if last is not None:
+        yield last
+
+
+def _first_tile(times: _Times, depth: int, place: int, sizes: dict[str, int]) -> dict[str, int]:
+    """Return the sizes that the loops between two places leave to their first iteration."""
+    left = dict(sizes)
+    for node in times.nodes[depth:place]:
+        if isinstance(node, Temporal | Spatial):
+            left[node.dim] = min(left[node.dim], node.tile)
+    return left
+
+
+def _walk(
+    times: _Times, place: int, depth: int, start: int, origin: dict[str, int], sizes: dict[str, int]
+) -> Iterator[tuple[int, int, dict[str, int], dict[str, int]]]:
+    """Return (start, end, first indices, sizes) of each iteration of the loops down to `depth`; of parallel loops the
+    first one's."""
+    if place == depth:
+        yield start, start + times.within(depth, sizes), origin, sizes
+        return
+    node = times.nodes[place]
+    if not isinstance(node, Temporal | Spatial):
+        yield from _walk(times, place + 1, depth, start, origin, sizes)
+        return
+    extent = sizes[node.dim]
+    for offset in range(0, extent, node.tile) if isinstance(node, Temporal) else (0,):
+        inner = {**sizes, node.dim: min(node.tile, extent - offset)}
+        moved = {**origin, node.dim: origin[node.dim] + offset}
+        yield from _walk(times, place + 1, depth, start, moved, inner)
+        start += times.within(place + 1, inner)
+
+
+def _elements(access: Access, sizes: dict[str, int]) -> int:
+    """Return how many elements an access touches in a tile: along each axis the different values of its index."""
+    count = 1
+    for index in access.index:
+        values = np.zeros(1, dtype=np.int64)
+        for dim, coefficient in index.coefficients().items():
+            values = np.unique(values[:, None] + coefficient * np.arange(sizes[dim], dtype=np.int64))
+        count *= len(values)
+    return count
+
+
+def _taken(periods: Iterator[Period], count: int, until: int | None = None) -> list[Period]:
+    """Return at most so many periods and one more, for what arrives; none that begins after `until` but that one."""
+    found: list[Period] = []
+    for period in periods:
+        if len(found) >= count and until is None:
+            break
+        found.append(period)
+        if len(found) > count or (until is not None and period[0] >= until):
+            break
+    return found
+
+
+def _stays(periods: Sequence[Period], bits: int, until: int, buffering: int) -> Iterator[Stay]:
+    for period, following in zip(periods, (*periods[1:], None), strict=True):
+        if period[0] < until:
+            arriving = following[2] * bits if buffering > 1 and following is not None else 0
+            yield Stay(period[0], period[1], period[2] * bits, arriving)
+
+
+_TALL, _GAP = 110.0, 74.0
+_UNITS = (("MiB", 1 << 23), ("KiB", 1 << 13), ("B", 8))
+
+
+def residency_svg(figure: ResidencyFigure) -> Picture:
+    """Return a panel per level: tiles in use stacked, arriving tiles as hatched wedges above them, the capacity as a
+    line where it is near."""
+    figure = expected_kind(figure, ResidencyFigure, "the figure")
+    shapes = head("What each level holds over time", f"{figure.title}: the first instance of each level")
+    colours = dict(figure.colours)
+    top = 118.0
+    for level in figure.levels:
+        frame = Frame(left=110, right=650, top=top, bottom=top + _TALL)
+        shapes += _panel(level, frame, colours)
+        top += _TALL + _GAP
+    for row, (tensor, colour) in enumerate(figure.colours):
+        shapes += Frame(right=650, top=118).key(row, colour, tensor)
+    if any(level.buffering > 1 for level in figure.levels):
+        row = len(figure.colours)
+        shapes += [
+            rect(674, 119 + 24 * row, 11, 11, fill=PAPER, stroke=GREY),
+            text(692, 129 + 24 * row, "pale: the next tile arrives", size=12),
+        ]
+    return picture(890, max(top - 20, 220), f"What each level holds over time: {figure.title}", shapes)
+
+
+def _panel(level: LevelResidency, frame: Frame, colours: dict[str, str]) -> list[str]:
+    peak = sum(max(stay.bits + stay.arriving_bits for stay in stays) for _, stays in level.tensors)
+    room = level.capacity_bits
+    near = room is not None and room <= 4 * peak
+    x = round_axis([0.0, level.until], frame.left, frame.right)
+    most = max(peak, room or 0) if near else peak
+    unit, bits = next((each for each in _UNITS if most >= 4 * each[1]), ("bit", 1))
+    y = round_axis([0.0, most / bits], frame.bottom, frame.top)
+    buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
+    limit = "" if room is None else f" of {size(room)}"
+    name = f"{level.level}: {size(level.bits_at(0))} in use{limit}{buffers}"
+    shapes = [text(frame.left, frame.top - 12, name, size=12, bold=True)]
+    for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
+        shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")
+    for tick in ticks_of(x):
+        if tick <= level.until:
+            shapes += frame.upright(x.place(tick), short(tick) if tick else "0")
+    floor = 0
+    for tensor, stays in level.tensors:
+        most = max(stay.bits + stay.arriving_bits for stay in stays)
+        for stay in stays:
+            end = min(stay.end, level.until)
+            left, right = x.place(stay.start), x.place(end)
+            low, high = y.place(floor / bits), y.place((floor + stay.bits) / bits)
+            shown = [rect(left, high, max(right - left - 1, 0.5), low - high, fill=colours[tensor])]
+            if stay.arriving_bits:
+                share = (end - stay.start) / (stay.end - stay.start)
+                tip = y.place((floor + stay.bits + stay.arriving_bits * share) / bits)
+                fill = tint(colours[tensor], 0.35)
+                where = f"{left:.1f},{high:.1f} {right:.1f},{high:.1f} {right:.1f},{tip:.1f}"
+                shown.append(f'<polygon points="{where}" fill="{fill}"/>')
+            told = f"{tensor}: {size(stay.bits)} in steps {exact(stay.start)} to {exact(stay.end)}"
+            shapes.append(hint(shown, told))
+        floor += most
+    if near and room is not None:
+        base = y.place(room / bits)
+        shapes.append(line(frame.left, base, frame.right, base, stroke=INK, width=1.5, more='stroke-dasharray="5 4"'))
+    what = f"first {plural(level.until, 'step')} of {exact(level.steps)}"
+    shapes.append(text((frame.left + frame.right) / 2, frame.bottom + 36, what, size=11.5, fill=GREY, anchor="middle"))
+    return shapes

@@ -1,0 +1,155 @@
+"""Which compute unit works when, and what a level holds over time, against walks of the loop tree, index by index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+import polymap as pm
+from polymap.report.figures.array_map import ArrayFigure, array_figure, array_svg
+from polymap.report.figures.residency import residency_figure, residency_svg
+from tests.unit.report.test_space_figures import assert_inside
+
+Ranges = dict[str, tuple[int, int]]
+MACHINE = {
+    "name": "doubled",
+    "nodes": [
+        {"level": "DRAM"},
+        {"level": "GLB", "capacity_bits": 1 << 30, "buffering": 2},
+        {"fanout": "A", "size": 3},
+        {"fanout": "B", "size": 4},
+        {"level": "RF", "capacity_bits": 1 << 30},
+        {"compute": "MAC"},
+    ],
+}
+ARCH = pm.arch_from_document(MACHINE)
+LAYERS = (
+    pm.matmul(m=7, n=5, k=6),
+    pm.einsum("O[k,p] += I[c,2*p+r] * W[k,c,r]", k=4, c=3, p=5, r=3),
+    pm.einsum("O[p] += I[3*p+r] * W[r]", p=9, r=2),
+)
+
+
+def drawn(layer: pm.Workload, random: Random) -> pm.Mapping:
+    """Return a random tree, whose tiles need not divide."""
+    tiles = layer.extents()
+    nodes: list[pm.Storage | pm.Temporal | pm.Spatial | pm.Compute] = []
+    names = [tensor.name for tensor in layer.tensors]
+
+    def loops(count: int) -> None:
+        for _ in range(count):
+            dim = random.choice(list(tiles))
+            tiles[dim] = random.randint(1, tiles[dim])
+            nodes.append(pm.Temporal(dim, tiles[dim]))
+
+    loops(random.randint(0, 2))
+    nodes.append(pm.Storage("GLB", tuple(random.sample(names, random.randint(1, len(names))))))
+    loops(random.randint(0, 2))
+    for fanout, room in (("A", 3), ("B", 4)):
+        dim = random.choice(list(tiles))
+        if random.random() < 0.8:
+            tiles[dim] = random.randint(-(-tiles[dim] // room), tiles[dim])
+            nodes.append(pm.Spatial(dim, tiles[dim], fanout))
+    loops(random.randint(0, 2))
+    nodes.append(pm.Storage("RF", tuple(random.sample(names, random.randint(1, len(names))))))
+    dims = [dim for dim in tiles if tiles[dim] > 1]
+    random.shuffle(dims)
+    return pm.Mapping((*nodes, *(pm.Temporal(dim, 1) for dim in dims), pm.Compute(layer.statements[0].name)))
+
+
+def walked(layer: pm.Workload, mapping: pm.Mapping) -> Iterator[tuple[tuple[int, ...], dict[str, int], list[Ranges]]]:
+    """Return of every statement instance: its step (the numbers of all temporal iterations), its place along each
+    fan-out, and the ranges of all dims at each node of the tree."""
+
+    def go(
+        at: int, step: tuple[int, ...], place: dict[str, int], ranges: list[Ranges]
+    ) -> Iterator[tuple[tuple[int, ...], dict[str, int], list[Ranges]]]:
+        node = mapping.nodes[at]
+        here = ranges[-1]
+        if isinstance(node, pm.Compute):
+            yield step, place, ranges
+        elif isinstance(node, pm.Temporal | pm.Spatial):
+            low, high = here[node.dim]
+            for number, start in enumerate(range(low, high, node.tile)):
+                inner = {**here, node.dim: (start, min(high, start + node.tile))}
+                if isinstance(node, pm.Temporal):
+                    yield from go(at + 1, (*step, number), place, [*ranges, inner])
+                else:
+                    moved = {**place, node.fanout: number}
+                    yield from go(at + 1, step, moved, [*ranges, inner])
+        else:
+            yield from go(at + 1, step, place, [*ranges, here])
+
+    yield from go(0, (), {}, [{dim: (0, extent) for dim, extent in layer.extents().items()}])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_units_work_as_a_walk_of_the_tree_says(seed: int) -> None:
+    random = Random(seed)
+    layer = random.choice(LAYERS)
+    mapping = drawn(layer, random)
+    figure = array_figure(layer, ARCH, mapping)
+    work: Counter[tuple[int, int]] = Counter()
+    at_work: Counter[tuple[int, ...]] = Counter()
+    for step, place, _ in walked(layer, mapping):
+        work[place.get("A", 0), place.get("B", 0)] += 1
+        at_work[step] += 1
+    assert {(i, j): n for i, row in enumerate(figure.work) for j, n in enumerate(row) if n} == dict(work)
+    assert dict(figure.phases) == dict(Counter(at_work.values()))
+    cost = pm.evaluate(layer, ARCH, mapping)
+    assert (sum(map(sum, figure.work)), figure.steps) == (cost.instances, cost.compute_cycles)
+    assert_inside(array_svg(figure))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_tiles_in_use_are_those_of_a_walk_of_the_tree(seed: int) -> None:
+    random = Random(seed)
+    layer = random.choice(LAYERS)
+    mapping = drawn(layer, random)
+    figure = residency_figure(layer, ARCH, mapping)
+    occupancy = dict(pm.evaluate(layer, ARCH, mapping).occupancy_bits)
+    accesses = {each.tensor: each for each in (layer.statements[0].target, *layer.statements[0].reads)}
+    first = [(step, ranges) for step, place, ranges in walked(layer, mapping) if not any(place.values())]
+    for level in figure.levels:
+        assert level.steps == len(first)
+        assert level.bits_at(0) == occupancy[level.level]
+        for tensor, stays in level.tensors:
+            at = next(n for n, node in enumerate(mapping.nodes) if isinstance(node, pm.Storage)
+                      and node.level == level.level and tensor in node.tensors)  # fmt: skip
+            touched = [_touched(accesses[tensor], ranges[at]) for _, ranges in first]
+            for number, stay in enumerate(stays):
+                assert {len(touched[step]) for step in range(stay.start, stay.end)} == {stay.bits // 8}
+                if number + 1 < len(stays):
+                    assert stay.end == stays[number + 1].start
+                    assert stay.arriving_bits == (stays[number + 1].bits if level.buffering == 2 else 0)
+    assert_inside(residency_svg(figure))
+
+
+def _touched(access: object, ranges: Ranges) -> set[tuple[int, ...]]:
+    """Return the elements that an access touches in a tile, found by trying every point."""
+    points: list[dict[str, int]] = [{}]
+    for dim, (low, high) in ranges.items():
+        points = [{**point, dim: value} for point in points for value in range(low, high)]
+    return {tuple(index.evaluate(point) for index in access.index) for point in points}  # type: ignore[attr-defined]
+
+
+def test_arrays_and_programs_beyond_the_figures_are_refused() -> None:
+    triangle = pm.workload_from_document(
+        {"name": "t", "einsum": "C[i] += A[i,j]", "sizes": {"i": 4, "j": 4}, "constraints": ["i-j"]}
+    )
+    mapping = pm.Mapping((pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S")))
+    for figure in (array_figure, residency_figure):
+        with pytest.raises(pm.OptionError, match="PM575 't' is not one statement over a box"):
+            figure(triangle, ARCH, mapping)
+    twice = pm.einsum("C[i] += A[i,i]", i=4)
+    with pytest.raises(pm.OptionError, match="PM575 a tile of A is no product of its axes"):
+        residency_figure(twice, ARCH, pm.Mapping((pm.Temporal("i", 1), pm.Compute("S"))))
+
+
+def test_a_unit_that_never_works_is_said() -> None:
+    figure = ArrayFigure("x", ("A",), ("B",), ((3, 0), (3, 0)), ((2, 3),))
+    assert "never works" in array_svg(figure)
+    assert (figure.units, figure.steps) == (4, 3)
