@@ -84,6 +84,8 @@ def _relations(text: str) -> list[tuple[Row, list[Row]]]:
             if len(head) != 6 or any(len(row) != head[1] for row in rows):
                 raise _unreadable("a row is shorter or longer than its head says")
             found.append((head, rows))
+    except ScheduleError:
+        raise
     except (ValueError, IndexError):
         raise _unreadable("it ends too early, or holds words in place of integers") from None
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polymap.ir import Affine, Floor, Mistake, ScheduleError, Statement, Workload, affine, dim
-from polymap.schedules import LoopKind, Schedule, TimeDim
+from polymap.schedules import Fold, LoopKind, Schedule, TimeDim
 
 _LINE = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*->\s*\[([^\]]*)\]")
 _TOKEN = re.compile(r"\s*(\d+|[A-Za-z_]\w*|[-+*/(),:])")
+_FOLD = re.compile(r"^fold (\w+)((?:\[mod \d+\])*)\s*$", re.MULTILINE)
 _KINDS = {kind.value: kind for kind in LoopKind}
 
 
@@ -18,7 +19,8 @@ def schedule_from_text(workload: Workload, text: str, *, strict: bool = False) -
 
     A time is a sum of integers, the statement's loops (by position, so that any names do), `floor(e/4)` and
     `e mod 4`; `i_tile:` before it names the loop, and a word before that says how it runs (`parallel`, `vector`,
-    `unrolled(4)`). Conditions after a colon are ignored: the workload has the domains.
+    `unrolled(4)`). A line `fold T[mod 3]` keeps a tensor in a circular buffer. Conditions after a colon are ignored:
+    the workload has the domains.
 
     Raises ScheduleError for text that is none, and for unknown statements and names. `str(schedule)` is read back.
     """
@@ -28,7 +30,8 @@ def schedule_from_text(workload: Workload, text: str, *, strict: bool = False) -
         if statement is None or name in places:
             raise _unreadable(f"{name!r} is no statement, or stands twice")
         places[name] = _Reader(times, _renaming(statement, names)).places()
-    return Schedule.of(workload, places, strict=strict)
+    folds = tuple(Fold(name, tuple(map(int, re.findall(r"\d+", moduli)))) for name, moduli in _FOLD.findall(text))
+    return replace(Schedule.of(workload, places, strict=strict), folds=folds)
 
 
 def _renaming(statement: Statement, names: str) -> dict[str, str]:
