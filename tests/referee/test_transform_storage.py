@@ -18,12 +18,10 @@ from polymap.transform.advice import smallest_skews
 from polymap.transform.generator import isl_schedule
 from polymap.transform.legality import violations
 from polymap.transform.marks import parallelize
-from polymap.transform.nests import fuse
-from polymap.transform.openscop import schedule_from_openscop, to_openscop
-from polymap.transform.order import interchange, skew, split, tile
+from polymap.transform.order import fuse, interchange, skew, split, tile
 from polymap.transform.statements import inline, split_index_set
 from polymap.transform.storage import contract, expand
-from polymap.transform.text import schedule_from_text
+from polymap.transform.text import schedule_from_openscop, schedule_from_text, to_openscop
 from polymap.workload.c.reader import from_c
 from tests.c_interpreter import run_workload
 from tests.nests import instances
