@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -121,10 +122,10 @@ def is_legal(schedule: Schedule, moduli: tuple[int, ...], expected: dict[tuple[I
         return False
 
 
-@pytest.mark.slow
-def test_the_smallest_moduli_are_those_of_brute_force_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def moduli_of(seeds: range, monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Return the numbers of cells that `contract` found, each compared with all moduli by brute force."""
     sizes: set[int] = set()
-    for seed in range(24):
+    for seed in seeds:
         rng = random.Random(seed)
         schedule = mixed(rng, Schedule.original(chain(rng)))
         expected = sources(schedule, "T", None)
@@ -137,7 +138,35 @@ def test_the_smallest_moduli_are_those_of_brute_force_over_all(monkeypatch: pyte
         for moduli in rng.sample(every, min(6, len(every))):
             forced = contract(schedule, "T", moduli=moduli, unsafe=True)
             assert (not violations(forced)) == (moduli in legal), f"{seed}: {moduli}\n{schedule}"
-    assert len(sizes) > 5
+    return sizes
+
+
+@pytest.mark.slow
+def test_the_smallest_moduli_are_those_of_brute_force_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(moduli_of(range(24), monkeypatch)) > 5
+
+
+@pytest.mark.soak
+def test_the_smallest_moduli_of_many_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(moduli_of(range(100, 400), monkeypatch)) > 5
+
+
+def test_the_advised_shift_of_a_fusion_is_legal_and_the_smallest() -> None:
+    advised: list[int] = []
+    for seed in range(30):
+        schedule = Schedule.original(chain(random.Random(seed)))
+        first, *others = [loop.name for loop in schedule.loops() if loop.position == 1]
+        if not others:
+            continue
+        refused = attempt(partial(fuse, schedule, first, others[0]))
+        if isinstance(refused, ScheduleError):
+            found = re.search(r"Legal with shift=(\d+)", str(refused))
+            assert found is not None
+            advised.append(int(found.group(1)))
+            pairs = conflicts(schedule.workload, strict=False)
+            assert is_kept(fuse(schedule, first, others[0], shift=advised[-1]), pairs)
+            assert not is_kept(fuse(schedule, first, others[0], shift=advised[-1] - 1, unsafe=True), pairs)
+    assert len(set(advised)) > 2
 
 
 @pytest.mark.slow
