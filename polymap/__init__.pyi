@@ -1,3 +1,4 @@
+from polymap import transform as transform
 from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
 from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
 from polymap.asked import dependences as dependences
@@ -27,6 +28,7 @@ from polymap.ir.errors import (
     OptionError as OptionError,
     OutputError as OutputError,
     PolymapError as PolymapError,
+    ScheduleError as ScheduleError,
     SolverError as SolverError,
     WorkloadError as WorkloadError,
 )
@@ -87,6 +89,7 @@ from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
 )
+from polymap.schedules.scattering import LoopKind as LoopKind, Schedule as Schedule
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult
 from polymap.workload.c.reader import from_c as from_c

@@ -13,6 +13,7 @@ from polymap.schedules.legality import (
     dependence_violations as dependence_violations,
     instance_text as instance_text,
     point as point,
+    schedule_violations as schedule_violations,
 )
 from polymap.schedules.legality_report import Checkup as Checkup, check_readable as check_readable, checkup as checkup
 from polymap.schedules.loop_view import (
@@ -23,3 +24,10 @@ from polymap.schedules.loop_view import (
     view_of as view_of,
 )
 from polymap.schedules.relation import original_schedule as original_schedule
+from polymap.schedules.scattering import (
+    Fold as Fold,
+    Loop as Loop,
+    LoopKind as LoopKind,
+    Schedule as Schedule,
+    TimeDim as TimeDim,
+)
