@@ -1,6 +1,28 @@
-from polymap.workload.c.reader import from_c as from_c
+from polymap.workload.c.reader import CProgram as CProgram, from_c as from_c, read_program as read_program
+from polymap.workload.c.tree import (
+    Assign as Assign,
+    Binary as Binary,
+    Block as Block,
+    Call as Call,
+    Cast as Cast,
+    CExpression as CExpression,
+    Choice as Choice,
+    CStatement as CStatement,
+    Declare as Declare,
+    For as For,
+    If as If,
+    Item as Item,
+    Literal as Literal,
+    Name as Name,
+    Program as Program,
+    Unary as Unary,
+    parts as parts,
+    render as render,
+    walk as walk,
+)
 from polymap.workload.c.types import (
     FLOATS as FLOATS,
+    SPELLING as SPELLING,
     bits_of as bits_of,
     limits as limits,
     number_type as number_type,

@@ -1,0 +1,200 @@
+"""The loops that run a region at given times: isl's loop structure as our C, bodies unchanged.
+
+Loop counters and bounds are computed in `long`; only names of this package and of the program itself occur in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polymap.codegen.c import (
+    Binary,
+    Block,
+    Choice,
+    Declare,
+    Expr,
+    For,
+    If,
+    Int,
+    Invoke,
+    Name,
+    Scope,
+    Stmt,
+)
+from polymap.codegen.source.dependences import Conflict, Times, carried
+from polymap.codegen.source.region import Region, SourceStatement
+from polymap.ir import Mistake, SolverError
+
+_Op = isl.ast_expr_op_type
+_SYMBOLS = {
+    _Op.add: "+", _Op.sub: "-", _Op.mul: "*", _Op.div: "/", _Op.pdiv_q: "/", _Op.pdiv_r: "%", _Op.zdiv_r: "%",
+    _Op.eq: "==", _Op.le: "<=", _Op.lt: "<", _Op.ge: ">=", _Op.gt: ">", _Op.and_: "&&", _Op.and_then: "&&",
+    _Op.or_: "||", _Op.or_else: "||",
+}  # fmt: skip
+_ARITHMETIC = ("+", "-", "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Identifiers that occur nowhere in the text: of loop counters (a prefix), and of macros."""
+
+    counter: str
+    minimum: str
+    maximum: str
+    floor: str
+
+    def definitions(self) -> tuple[tuple[str, str], ...]:
+        """Return (name, definition) of the macros."""
+        return (
+            (self.minimum, f"{self.minimum}(a, b) ((a) < (b) ? (a) : (b))"),
+            (self.maximum, f"{self.maximum}(a, b) ((a) > (b) ? (a) : (b))"),
+            (self.floor, f"{self.floor}(n, d) ((n) / (d) - ((n) % (d) < 0))"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Which loops become parallel: the outermost ones that may, if `outermost`; those of `places` in any case."""
+
+    outermost: bool = False
+    places: frozenset[int] = frozenset()
+
+
+def loops_of(region: Region, times: Times, conflicts: Sequence[Conflict], parallel: Parallel, names: Names) -> Block:
+    """Return the loops that run every instance of the region once, in the order of its times."""
+    length = max(each.dim(isl.dim_type.out) for each in times.values())
+    whole: isl.UnionMap | None = None
+    context = isl.Set.universe(isl.Space.params_alloc(next(iter(times.values())).get_ctx(), 0))
+    for each in region.statements:
+        part = times[each.name].intersect_domain(each.domain).to_union_map()
+        whole = part if whole is None else whole.union(part)
+    assert whole is not None
+    iterators = isl.IdList.alloc(context.get_ctx(), length)
+    for place in range(length):
+        iterators = iterators.add(isl.Id.alloc(context.get_ctx(), f"{names.counter}{place}", None))
+    build = isl.AstBuild.from_context(context).set_iterators(iterators)
+    statements = {each.name: each for each in region.statements}
+    printer = _Loops(region, statements, times, conflicts, parallel, names)
+    return printer.block(build.node_from_schedule_map(whole), inside_parallel=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    region: Region
+    statements: Mapping[str, SourceStatement]
+    times: Times
+    conflicts: Sequence[Conflict]
+    parallel: Parallel
+    names: Names
+
+    def block(self, node: isl.AstNode, *, inside_parallel: bool) -> Block:
+        match node.get_type():
+            case isl.ast_node_type.block:
+                children = node.block_get_children()
+                parts = [children.get_at(place) for place in range(children.n_ast_node())]
+                return tuple(each for part in parts for each in self.block(part, inside_parallel=inside_parallel))
+            case isl.ast_node_type.for_:
+                return (self._loop(node, inside_parallel=inside_parallel),)
+            case isl.ast_node_type.if_:
+                body = self.block(node.if_get_then_node(), inside_parallel=inside_parallel)
+                other: Block = ()
+                if node.if_has_else_node():
+                    other = self.block(node.if_get_else_node(), inside_parallel=inside_parallel)
+                return (If(self._expression(node.if_get_cond()), body, other),)
+            case isl.ast_node_type.user:
+                return (self._instance(node.user_get_expr()),)
+            case kind:
+                raise SolverError(Mistake("PM511", f"isl gave a node of kind {kind}", "Please report this as a bug."))
+
+    def _loop(self, node: isl.AstNode, *, inside_parallel: bool) -> For | Scope:
+        name = str(node.for_get_iterator().get_id().get_name())
+        start = self._expression(node.for_get_init())
+        if node.for_is_degenerate():
+            body = self.block(node.for_get_body(), inside_parallel=inside_parallel)
+            return Scope((Declare("const long", name, start), *body))
+        pragma = self._pragma(int(name.removeprefix(self.names.counter)), _inside(node), inside_parallel)
+        body = self.block(node.for_get_body(), inside_parallel=inside_parallel or bool(pragma))
+        end = self._expression(node.for_get_cond())
+        assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")
+        step = self._expression(node.for_get_inc())
+        assert isinstance(step, Int)
+        return For(name, start, end.right, body, pragma, "long", end.symbol, step.value)
+
+    def _pragma(self, place: int, inside: frozenset[str], inside_parallel: bool) -> str:
+        """Return the line before a loop: empty, or that its iterations may run in parallel."""
+        if place not in self.parallel.places and (inside_parallel or not self.parallel.outermost):
+            return ""
+        private = self._private(place, inside)
+        if carried(self.conflicts, self.times, place, inside, private) is not None:
+            return ""
+        clause = f" private({', '.join(private)})" if private else ""
+        return f"#pragma omp parallel for{clause}"
+
+    def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
+        """Return the variables declared in the original's loops that these statements use."""
+        used = {each.array for name in inside for each in self.statements[name].references}
+        return tuple(sorted(used & self.region.inside))
+
+    def _instance(self, call: isl.AstExpr) -> Stmt:
+        """Return an instance of a statement: its body after the constants that it names."""
+        arguments = [call.get_op_arg(place) for place in range(call.get_op_n_arg())]
+        statement = self.statements[str(arguments[0].get_id().get_name())]
+        values = [self._expression(each) for each in arguments[1:]]
+        constants = tuple(
+            Declare(f"const {each.type}", each.name, values[each.value] if isinstance(each.value, int) else each.value)
+            for each in statement.constants
+        )
+        return Scope((*constants, statement.body)) if constants else statement.body
+
+    def _expression(self, value: isl.AstExpr) -> Expr:
+        match value.get_type():
+            case isl.ast_expr_type.id:
+                return Name(str(value.get_id().get_name()))
+            case isl.ast_expr_type.int:
+                return Int(int(value.get_val().to_str()))
+            case _:
+                return self._operation(value)
+
+    def _operation(self, value: isl.AstExpr) -> Expr:
+        operation = value.get_op_type()
+        parts = [self._expression(value.get_op_arg(place)) for place in range(value.get_op_n_arg())]
+        if operation in (_Op.min, _Op.max):
+            name = self.names.minimum if operation == _Op.min else self.names.maximum
+            whole = parts[0]
+            for each in parts[1:]:
+                whole = Invoke(name, (whole, each))
+            return whole
+        if operation == _Op.minus:
+            return Int(-parts[0].value) if isinstance(parts[0], Int) else Invoke("-", (self._wide(parts[0]),))
+        if operation == _Op.fdiv_q:
+            return Invoke(self.names.floor, (parts[0], parts[1]))
+        if operation in (_Op.cond, _Op.select):
+            return Choice(*parts)
+        symbol = _SYMBOLS[operation]
+        if symbol not in _ARITHMETIC:
+            return Binary(symbol, parts[0], parts[1])
+        return Binary(symbol, self._wide(parts[0]), self._wide(parts[1]))
+
+    def _wide(self, value: Expr) -> Expr:
+        """Return the value as a `long`: sums of parameters may exceed their own type."""
+        if isinstance(value, Int):
+            return Name(f"{value.value}L") if value.value >= 0 else Name(f"({value.value}L)")
+        if isinstance(value, Name) and value.text in self.region.parameters:
+            return value if self.region.parameters[value.text] == "long" else Invoke("(long)", (value,))
+        return value
+
+
+def _inside(node: isl.AstNode) -> frozenset[str]:
+    """Return the names of the statements below a node."""
+    found: set[str] = set()
+
+    def visit(each: isl.AstNode) -> bool:
+        if each.get_type() == isl.ast_node_type.user:
+            found.add(str(each.user_get_expr().get_op_arg(0).get_id().get_name()))
+        return True
+
+    node.foreach_descendant_top_down(visit)
+    return frozenset(found)
