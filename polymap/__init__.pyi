@@ -27,6 +27,7 @@ from polymap.ir.errors import (
     OptionError as OptionError,
     OutputError as OutputError,
     PolymapError as PolymapError,
+    ScheduleError as ScheduleError,
     SolverError as SolverError,
     WorkloadError as WorkloadError,
 )
@@ -85,6 +86,7 @@ from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
 )
+from polymap.schedules.scattering import LoopKind as LoopKind, Schedule as Schedule
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult
 from polymap.workload.c.reader import from_c as from_c

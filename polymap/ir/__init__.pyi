@@ -15,6 +15,7 @@ from polymap.ir.errors import (
     OptionError as OptionError,
     OutputError as OutputError,
     PolymapError as PolymapError,
+    ScheduleError as ScheduleError,
     SolverError as SolverError,
     WorkloadError as WorkloadError,
     did_you_mean as did_you_mean,

@@ -56,6 +56,10 @@ class MappingError(PolymapError, ValueError):
     """A loop tree that cannot be read as a program of the workload on the machine."""
 
 
+class ScheduleError(PolymapError, ValueError):
+    """A schedule that cannot be read, or a transformation that cannot be applied or would break a dependence."""
+
+
 class OptionError(PolymapError, ValueError):
     """An option or argument outside its values."""
 

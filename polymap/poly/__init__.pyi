@@ -8,12 +8,14 @@ from polymap.poly.deadlines import (
 )
 from polymap.poly.relations import (
     Clock as Clock,
+    UnionMap as UnionMap,
     at_same_time as at_same_time,
     constants_of as constants_of,
     ends_of as ends_of,
     flow_of_values as flow_of_values,
     not_in_order as not_in_order,
     signs_of as signs_of,
+    union_of as union_of,
 )
 from polymap.poly.sets import (
     Map as Map,

@@ -13,6 +13,8 @@ import islpy as isl
 from polymap.ir import Affine
 from polymap.poly.sets import dim_bounds, function, later, same_value, value
 
+UnionMap = isl.UnionMap
+
 _SET = isl.dim_type.set
 
 
@@ -56,14 +58,15 @@ def flow_of_values(
     reads, writes: { instance -> element }, times: { instance -> time tuple }, one map per statement. Times are compared
     lexicographically.
     """
-    sink, source, schedule = _union(reads), _union(writes), _union(times)
+    sink, source, schedule = union_of(reads), union_of(writes), union_of(times)
     access = isl.UnionAccessInfo.from_sink(sink).set_must_source(source).set_schedule_map(schedule)
     found: list[isl.Map] = []
     access.compute_flow().get_must_dependence().foreach_map(found.append)
     return tuple(sorted(found, key=ends_of))
 
 
-def _union(maps: Iterable[isl.Map]) -> isl.UnionMap:
+def union_of(maps: Iterable[isl.Map]) -> isl.UnionMap:
+    """Return the union of one or more maps between tuples of any names."""
     first, *others = (each.to_union_map() for each in maps)
     for other in others:
         first = first.union(other)

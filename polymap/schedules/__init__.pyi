@@ -23,3 +23,10 @@ from polymap.schedules.loop_view import (
     view_of as view_of,
 )
 from polymap.schedules.relation import original_schedule as original_schedule
+from polymap.schedules.scattering import (
+    Loop as Loop,
+    LoopKind as LoopKind,
+    Scattering as Scattering,
+    Schedule as Schedule,
+    TimeDim as TimeDim,
+)

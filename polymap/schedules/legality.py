@@ -12,7 +12,7 @@ from enum import Enum
 
 from polymap.ir import BudgetError, InstancePoint, Mapping, Mistake, Violation, Workload
 from polymap.poly import Clock, Map, at_same_time, budget, first_pair, is_exhausted, is_open, not_in_order, within
-from polymap.schedules.relation import Schedule, order_schedule, schedule_of
+from polymap.schedules.relation import Times, order_schedule, schedule_of
 from polymap.schedules.signs import (
     band,
     carried_by,
@@ -72,7 +72,7 @@ def dependence_violations(
 
 
 def schedule_violations(
-    workload: Workload, schedule: Schedule, *, strict: bool = False, seconds: float = SECONDS
+    workload: Workload, schedule: Times, *, strict: bool = False, seconds: float = SECONDS
 ) -> tuple[Violation, ...]:
     """Return one violation per dependence that the schedule breaks (see `relation` for what a schedule is).
 
@@ -91,7 +91,7 @@ def schedule_violations(
         raise BudgetError(Mistake("PM518", f"{what} takes more than {seconds:.3g} s to decide", hint)) from None
 
 
-def _schedule_violations(workload: Workload, schedule: Schedule, *, strict: bool) -> tuple[Violation, ...]:
+def _schedule_violations(workload: Workload, schedule: Times, *, strict: bool) -> tuple[Violation, ...]:
     relaxed = workload.associative and not strict
     found: list[Violation] = []
     with budget(what="the legality of a mapping"):
@@ -122,7 +122,7 @@ def parallel_loop(workload: Workload, name: str) -> Parallel:
     return answer
 
 
-def parallel_places(workload: Workload, schedule: Schedule) -> tuple[Parallel, ...]:
+def parallel_places(workload: Workload, schedule: Times) -> tuple[Parallel, ...]:
     """Return, per position of a legal schedule, whether instances that first differ there are independent."""
     length = max(len(times) for times in schedule.values())
     answers = [Parallel.YES] * length
@@ -149,7 +149,7 @@ def point(workload: Workload, statement: str, counters: Sequence[int]) -> Instan
     return InstancePoint(statement, values)
 
 
-def _clock(workload: Workload, schedule: Schedule, statement: str) -> Clock:
+def _clock(workload: Workload, schedule: Times, statement: str) -> Clock:
     return Clock(statement, workload.statement(statement).dims, schedule[statement])
 
 
@@ -164,7 +164,7 @@ def _carrying_places(relation: Map, source: Clock, sink: Clock, length: int) -> 
         relation = equal
 
 
-def _violation(workload: Workload, schedule: Schedule, dependence: Dependence, broken: Map) -> Violation:
+def _violation(workload: Workload, schedule: Times, dependence: Dependence, broken: Map) -> Violation:
     pair = first_pair(broken)
     assert pair is not None
     first, second = point(workload, dependence.source, pair[0]), point(workload, dependence.sink, pair[1])
@@ -179,7 +179,7 @@ def _violation(workload: Workload, schedule: Schedule, dependence: Dependence, b
     return Violation("dependence", message.rstrip(), (first, second))
 
 
-def _time(workload: Workload, schedule: Schedule, statement: str, counters: Sequence[int]) -> tuple[int, ...]:
+def _time(workload: Workload, schedule: Times, statement: str, counters: Sequence[int]) -> tuple[int, ...]:
     at = dict(zip(workload.statement(statement).dims, counters, strict=True))
     times = [place.evaluate(at) for place in schedule[statement]]
     while times and times[-1] == 0:

@@ -24,7 +24,7 @@ from polymap.ir import (
     dim,
 )
 
-Schedule = Table[str, tuple[Affine, ...]]
+Times = Table[str, tuple[Affine, ...]]
 
 
 def schedule_of(workload: Workload, mapping: Mapping) -> dict[str, tuple[Affine, ...]]:

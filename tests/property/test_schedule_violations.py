@@ -9,7 +9,7 @@ import pytest
 from polymap.ir.loopnest import Operator, Statement, Workload
 from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.schedules.legality import schedule_violations
-from polymap.schedules.relation import Schedule
+from polymap.schedules.relation import Times
 from tests.nests import NESTS, Pair, at, referee_pairs, statement, workload
 
 SMALL = tuple(name for name in NESTS if "depthwise" not in name)
@@ -52,14 +52,14 @@ def random_nest(rng: random.Random) -> Workload:
     return workload(extents, *statements)
 
 
-def random_schedule(rng: random.Random, work: Workload) -> Schedule:
+def random_schedule(rng: random.Random, work: Workload) -> Times:
     return {
         each.name: tuple(random_affine(rng, each.dims, 2) for _ in range(rng.randrange(1, 5)))
         for each in work.statements
     }
 
 
-def broken_by(work: Workload, schedule: Schedule, pairs: set[Pair]) -> set[Pair]:
+def broken_by(work: Workload, schedule: Times, pairs: set[Pair]) -> set[Pair]:
     """Return the pairs whose second instance does not run later than the first."""
     length = max(len(times) for times in schedule.values())
 
@@ -72,7 +72,7 @@ def broken_by(work: Workload, schedule: Schedule, pairs: set[Pair]) -> set[Pair]
     return {pair for pair in wanted if not when(pair[0], pair[4]) < when(pair[1], pair[5])}
 
 
-def assert_found(work: Workload, schedule: Schedule, pairs: set[Pair]) -> None:
+def assert_found(work: Workload, schedule: Times, pairs: set[Pair]) -> None:
     """Every dependence with a broken pair is told once, with two instances that are such a pair."""
     broken = broken_by(work, schedule, pairs)
     found = schedule_violations(work, schedule)
