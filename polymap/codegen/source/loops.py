@@ -57,10 +57,19 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Which loops become parallel: the outermost ones that may, if `outermost`; those of `places` in any case."""
+    """Which loops become parallel: the outermost ones that may, if `outermost`; `demanded`: those of a position around
+    some of these statements, in any case."""
 
     outermost: bool = False
-    places: frozenset[int] = frozenset()
+    demanded: tuple[tuple[int, frozenset[str]], ...] = ()
+
+
+class LoopConflictError(Exception):
+    """A loop that must be parallel carries a dependence; never leaves this package."""
+
+    def __init__(self, conflict: Conflict, pairs: isl.Map) -> None:
+        super().__init__(conflict.array)
+        self.conflict, self.pairs = conflict, pairs
 
 
 def loops_of(region: Region, times: Times, conflicts: Sequence[Conflict], parallel: Parallel, names: Names) -> Block:
@@ -74,7 +83,7 @@ def loops_of(region: Region, times: Times, conflicts: Sequence[Conflict], parall
     assert whole is not None
     iterators = isl.IdList.alloc(context.get_ctx(), length)
     for place in range(length):
-        iterators = iterators.add(isl.Id.alloc(context.get_ctx(), f"{names.counter}{place}", None))
+        iterators = iterators.add(isl.Id(f"{names.counter}{place}", None, context.get_ctx()))
     build = isl.AstBuild.from_context(context).set_iterators(iterators)
     statements = {each.name: each for each in region.statements}
     printer = _Loops(region, statements, times, conflicts, parallel, names)
@@ -103,7 +112,7 @@ class _Loops:
                 other: Block = ()
                 if node.if_has_else_node():
                     other = self.block(node.if_get_else_node(), inside_parallel=inside_parallel)
-                return (If(self._expression(node.if_get_cond()), body, other),)
+                return (If(self._expression(node.if_get_cond()), _opened(body), _opened(other)),)
             case isl.ast_node_type.user:
                 return (self._instance(node.user_get_expr()),)
             case kind:
@@ -114,26 +123,30 @@ class _Loops:
         start = self._expression(node.for_get_init())
         if node.for_is_degenerate():
             body = self.block(node.for_get_body(), inside_parallel=inside_parallel)
-            return Scope((Declare("const long", name, start), *body))
+            return Scope((Declare("const long", name, start), *_opened(body)))
         pragma = self._pragma(int(name.removeprefix(self.names.counter)), _inside(node), inside_parallel)
         body = self.block(node.for_get_body(), inside_parallel=inside_parallel or bool(pragma))
         end = self._expression(node.for_get_cond())
         assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")
         step = self._expression(node.for_get_inc())
         assert isinstance(step, Int)
-        return For(name, start, end.right, body, pragma, "long", end.symbol, step.value)
+        return For(name, start, end.right, _opened(body), pragma, "long", end.symbol, step.value)
 
     def _pragma(self, place: int, inside: frozenset[str], inside_parallel: bool) -> str:
         """Return the line before a loop: empty, or that its iterations may run in parallel."""
-        if place not in self.parallel.places and (inside_parallel or not self.parallel.outermost):
+        demanded = any(place == at and inside & statements for at, statements in self.parallel.demanded)
+        if not demanded and (inside_parallel or not self.parallel.outermost):
             return ""
-        private = self._private(place, inside)
-        if carried(self.conflicts, self.times, place, inside, private) is not None:
+        private = self._private(inside)
+        found = carried(self.conflicts, self.times, place, inside, private)
+        if found is not None and demanded:
+            raise LoopConflictError(*found)
+        if found is not None:
             return ""
         clause = f" private({', '.join(private)})" if private else ""
         return f"#pragma omp parallel for{clause}"
 
-    def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
+    def _private(self, inside: frozenset[str]) -> tuple[str, ...]:
         """Return the variables declared in the original's loops that these statements use."""
         used = {each.array for name in inside for each in self.statements[name].references}
         return tuple(sorted(used & self.region.inside))
@@ -168,7 +181,7 @@ class _Loops:
                 whole = Invoke(name, (whole, each))
             return whole
         if operation == _Op.minus:
-            return Int(-parts[0].value) if isinstance(parts[0], Int) else Invoke("-", (self._wide(parts[0]),))
+            return Int(-parts[0].value) if isinstance(parts[0], Int) else Binary("-", Int(0), self._wide(parts[0]))
         if operation == _Op.fdiv_q:
             return Invoke(self.names.floor, (parts[0], parts[1]))
         if operation in (_Op.cond, _Op.select):
@@ -180,11 +193,14 @@ class _Loops:
 
     def _wide(self, value: Expr) -> Expr:
         """Return the value as a `long`: sums of parameters may exceed their own type."""
-        if isinstance(value, Int):
-            return Name(f"{value.value}L") if value.value >= 0 else Name(f"({value.value}L)")
-        if isinstance(value, Name) and value.text in self.region.parameters:
-            return value if self.region.parameters[value.text] == "long" else Invoke("(long)", (value,))
+        if isinstance(value, Name) and self.region.parameters.get(value.text, "long") != "long":
+            return Name(f"(long){value.text}")
         return value
+
+
+def _opened(block: Block) -> Block:
+    """Return the statements of a block that is one scope; the braces of a loop are enough for it."""
+    return block[0].body if len(block) == 1 and isinstance(block[0], Scope) else block
 
 
 def _inside(node: isl.AstNode) -> frozenset[str]:

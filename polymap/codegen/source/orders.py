@@ -56,10 +56,11 @@ def _union(sets: Sequence[isl.Set]) -> isl.UnionSet:
 def _tiled(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
     """Return the node with all permutable bands of two or more loops below it tiled."""
     if node.get_type() == isl.schedule_node_type.band and node.band_n_member() > 1 and node.band_get_permutable():
-        sizes = isl.MultiVal.zero(node.band_get_space())
+        times = node.band_get_partial_schedule()
         for place in range(node.band_n_member()):
-            sizes = sizes.set_val(place, isl.Val(tile, node.get_ctx()))
-        return _children(node.band_tile(sizes).child(0), tile).parent()
+            time = times.get_union_pw_aff(place).scale_down_val(isl.Val(tile, node.get_ctx())).floor()
+            times = times.set_union_pw_aff(place, time)
+        return _children(node.insert_partial_schedule(times).child(0), tile).parent()
     return _children(node, tile)
 
 

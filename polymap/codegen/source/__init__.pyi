@@ -1,0 +1,1 @@
+from polymap.codegen.source.transform import ORDERS as ORDERS
