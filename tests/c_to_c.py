@@ -145,7 +145,7 @@ def compiled(text: str, path: Path, compiler: str, flags: Sequence[str]) -> str:
         [compiler, *flags, "-o", str(path), str(source), "-lm"], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise AssertionError(f"{compiler}: {done.stderr[:2000]}\n{text}")
+        raise AssertionError(f"{compiler}: {done.stderr[:2000]}\n{text[:3000]}")
     return str(path)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import islpy as isl
 
 from polymap.codegen.source.dependences import Conflict
 from polymap.codegen.source.region import Region, SourceStatement
+from polymap.ir import Mistake, ScheduleError
+from polymap.poly import has_run_out
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
 
@@ -15,12 +17,14 @@ _SET, _OUT = isl.dim_type.set, isl.dim_type.out
 def own_order(region: Region, conflicts: Sequence[Conflict], tile: int | None, *, reorder_sums: bool) -> isl.Schedule:
     """Return the program's order; nested loops that are permutable are tiled, unless `tile` is None."""
     kept = [each for each in conflicts if not (reorder_sums and each.accumulates)]
-    schedule = _tree(list(region.statements), 0, kept, tile)
-    return schedule
+    return _tree(list(region.statements), 0, kept, tile)
 
 
 def isl_order(region: Region, conflicts: Sequence[Conflict], tile: int | None, *, reorder_sums: bool) -> isl.Schedule:
-    """Return the order that isl's scheduler chooses (Pluto-like); its permutable bands of two or more loops tiled."""
+    """Return the order that isl's scheduler chooses (Pluto-like); its permutable bands of two or more loops tiled.
+
+    Raises ScheduleError where it finds none, as for some programs with divisions in subscripts.
+    """
     kept = [each.relation for each in conflicts if not (reorder_sums and each.accumulates)]
     domain = _union([each.domain for each in region.statements])
     constraints = isl.ScheduleConstraints.on_domain(domain)
@@ -29,7 +33,13 @@ def isl_order(region: Region, conflicts: Sequence[Conflict], tile: int | None, *
         for each in kept[1:]:
             relations = relations.union(each.to_union_map())
         constraints = constraints.set_validity(relations).set_proximity(relations).set_coincidence(relations)
-    schedule = constraints.compute_schedule()
+    try:
+        schedule = constraints.compute_schedule()
+    except isl.Error as error:
+        if has_run_out(error):
+            raise
+        what = "isl's scheduler finds no order of this program"
+        raise ScheduleError(Mistake("PM285", what, "The original's order can be tiled.")) from None
     return schedule if tile is None else _tiled(schedule.get_root(), tile).get_schedule()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import islpy as isl
 
@@ -21,8 +22,8 @@ from polymap.schedules import LoopKind, Schedule
 from polymap.workload.c import CProgram, from_c, read_program
 
 ORDERS = ("auto", "original", "isl")
-_OPERATIONS = 100_000_000
-_SECONDS = 120.0
+_OPERATIONS = 30_000_000
+_SECONDS = 60.0
 _WIDE = ("int", "long", "")
 
 
@@ -54,23 +55,31 @@ def transform_c(
     sizes = dict(sizes or {})
     program = read_program(source, sizes, file)
     place = placed(source, program, file)
-    with budget(_OPERATIONS, seconds=_SECONDS, what="the transformation of a C program"):
+    with _limited("the reading of a C program with symbolic sizes"):
         region = region_of(program, sizes, file)
-        if sizes or not region.parameters:
-            from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
-        else:
-            _check_types(program, region, file)
-        _check_names(program, region, place, file)
+    if sizes or not region.parameters:
+        from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
+    else:
+        _check_types(region, file)
+    _check_names(program, region, place, file)
+    with _limited("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
-        if schedule is None:
-            times, name = _chosen(region, conflicts, order, tile, reorder_sums=reorder_sums)
-            wanted = Parallel(outermost=parallel)
-        else:
+    if schedule is None:
+        times, name = _chosen(region, conflicts, order, tile, reorder_sums=reorder_sums)
+        wanted = Parallel(outermost=parallel)
+    else:
+        with _limited("a schedule as a relation"):
             times, name = _given(region, schedule), "a given one"
-            loops = [loop for loop in schedule.loops() if loop.kind is LoopKind.PARALLEL]
-            wanted = Parallel(parallel, tuple((loop.position, frozenset(loop.statements)) for loop in loops))
+        loops = [loop for loop in schedule.loops() if loop.kind is LoopKind.PARALLEL]
+        wanted = Parallel(parallel, tuple((loop.position, frozenset(loop.statements)) for loop in loops))
+    with _limited("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
+    with _limited("the loops of an order"):
         return _text(region, times, conflicts, wanted, place, program, name)
+
+
+def _limited(what: str) -> AbstractContextManager[None]:
+    return budget(_OPERATIONS, seconds=_SECONDS, what=what)
 
 
 def _check_options(order: str, tile: int | None) -> None:
@@ -80,7 +89,7 @@ def _check_options(order: str, tile: int | None) -> None:
         raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 2 to 1,048,576, or None."))
 
 
-def _check_types(program: CProgram, region: Region, file: str) -> None:
+def _check_types(region: Region, file: str) -> None:
     """Refuse, without sizes, loops and parameters of types in which values may wrap around."""
     narrow = [f"'{name}' ({kind})" for name, kind in region.parameters.items() if kind not in _WIDE]
     for statement in region.statements:
@@ -125,11 +134,13 @@ def _chosen(
     tiled = "" if tile is None else f", permutable bands tiled by {tile}"
     if order != "original":
         try:
-            return times_of(isl_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"isl's{tiled}"
-        except BudgetError:
+            with _limited("isl's order of a C program"):
+                return times_of(isl_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"isl's{tiled}"
+        except (BudgetError, ScheduleError):
             if order == "isl":
                 raise
-    return times_of(own_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"the original's{tiled}"
+    with _limited("the order of a C program"):
+        return times_of(own_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"the original's{tiled}"
 
 
 def _given(region: Region, schedule: Schedule) -> Times:
