@@ -4,7 +4,8 @@ A package's `__init__.pyi` lists them as imports (which type checkers read), and
 
     __getattr__, __dir__ = face(__name__)
 
-so that no name stands twice and `import polymap` costs next to nothing.
+so that no name stands twice and `import polymap` costs next to nothing. A name imported from the package itself is a
+package inside it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def face(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
     def get(name: str) -> object:
         if name not in names():
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        value = getattr(import_module(home[name]), name)
+        module = home[name]
+        value = import_module(f"{package}.{name}") if module == package else getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from polymap.ir.violation import Violation
+
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
@@ -31,7 +33,7 @@ class PolymapError(Exception):
         self.mistakes: tuple[Mistake, ...] = (mistakes,) if isinstance(mistakes, Mistake) else tuple(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
-    def __reduce__(self) -> tuple[type[PolymapError], tuple[tuple[Mistake, ...]]]:
+    def __reduce__(self) -> tuple[type[PolymapError], tuple[object, ...]]:
         return type(self), (self.mistakes,)
 
     @property
@@ -57,7 +59,17 @@ class MappingError(PolymapError, ValueError):
 
 
 class ScheduleError(PolymapError, ValueError):
-    """A schedule that cannot be read, or a transformation that cannot be applied or would break a dependence."""
+    """A schedule that cannot be read, or a transformation that cannot be applied or would break a dependence.
+
+    violations: the broken dependences, each with two statement instances.
+    """
+
+    def __init__(self, mistakes: Mistake | Iterable[Mistake], violations: Iterable[Violation] = ()) -> None:
+        super().__init__(mistakes)
+        self.violations = tuple(violations)
+
+    def __reduce__(self) -> tuple[type[ScheduleError], tuple[object, ...]]:
+        return type(self), (self.mistakes, self.violations)
 
 
 class OptionError(PolymapError, ValueError):

@@ -1,4 +1,4 @@
-"""The mapping space: loop trees, their transforms, legality and size."""
+"""Schedules and loop trees: what they mean, legality and size."""
 
 from polymap.faces import face
 

@@ -13,6 +13,7 @@ from polymap.schedules.legality import (
     dependence_violations as dependence_violations,
     instance_text as instance_text,
     point as point,
+    schedule_violations as schedule_violations,
 )
 from polymap.schedules.legality_report import Checkup as Checkup, check_readable as check_readable, checkup as checkup
 from polymap.schedules.loop_view import (
@@ -26,7 +27,6 @@ from polymap.schedules.relation import original_schedule as original_schedule
 from polymap.schedules.scattering import (
     Loop as Loop,
     LoopKind as LoopKind,
-    Scattering as Scattering,
     Schedule as Schedule,
     TimeDim as TimeDim,
 )

@@ -29,6 +29,9 @@ class LoopKind(Enum):
     UNROLLED = "unrolled"
 
 
+ZERO = Affine()
+
+
 @dataclass(frozen=True, slots=True)
 class TimeDim:
     """One place of a statement's time tuple.
@@ -37,7 +40,7 @@ class TimeDim:
     a constant. factor: of an UNROLLED loop, how many iterations are written out (0: all of them).
     """
 
-    time: Affine = Affine()
+    time: Affine = ZERO
     loop: str = ""
     kind: LoopKind = LoopKind.SEQUENTIAL
     factor: int = 0
@@ -152,6 +155,13 @@ class Schedule:
                 for each in self.workload.statements
             )
 
+    def normal(self) -> Schedule:
+        """Return the schedule with scalars at its even places and loops at its odd ones, siblings numbered from 0."""
+        own = {each.statement: list(each.places) for each in self.scatterings}
+        found: dict[str, list[TimeDim]] = {name: [] for name in own}
+        _renumber(own, list(own), 0, found)
+        return self.with_places(found)
+
     def with_places(self, places: Mapping[str, Iterable[TimeDim]]) -> Schedule:
         """Return the schedule with other places for some statements (shorter tuples are padded)."""
         own = {each.statement: each.places for each in self.scatterings}
@@ -209,9 +219,35 @@ def _loops(places: Places, group: list[str], position: int) -> Iterator[tuple[in
         yield position, group
         yield from _loops(places, group, position + 1)
         return
-    for constant in sorted({places[name][position].time.constant for name in group}):
-        part = [name for name in group if places[name][position].time.constant == constant]
+    for part in _parts(places, group, position):
         yield from _loops(places, part, position + 1)
+
+
+def _parts(places: Places, group: list[str], position: int) -> list[list[str]]:
+    """Return the statements of each constant at a place where all of them have one, by rising constants."""
+    parts: dict[int, list[str]] = {}
+    for name in group:
+        parts.setdefault(places[name][position].time.constant, []).append(name)
+    return [parts[constant] for constant in sorted(parts)]
+
+
+def _siblings(places: Places, group: list[str], position: int) -> Iterator[tuple[list[str], int]]:
+    """Yield (statements, place of their loop or the end) of what runs one after the other from `position` on."""
+    if position == len(places[group[0]]) or any(places[name][position].time.terms for name in group):
+        yield group, position
+        return
+    for part in _parts(places, group, position):
+        yield from _siblings(places, part, position + 1)
+
+
+def _renumber(places: Places, group: list[str], position: int, found: dict[str, list[TimeDim]]) -> None:
+    for number, (members, place) in enumerate(_siblings(places, group, position)):
+        for name in members:
+            found[name].append(TimeDim(Affine((), number)))
+        if place < len(places[group[0]]):
+            for name in members:
+                found[name].append(places[name][place])
+            _renumber(places, members, place + 1, found)
 
 
 def _give_names(places: Places, group: list[str], position: int, taken: set[str]) -> None:

@@ -12,7 +12,7 @@ from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping
-from polymap.schedules.transforms import (
+from polymap.transform.trees import (
     bypass,
     interchange,
     move_storage,
@@ -20,7 +20,7 @@ from polymap.schedules.transforms import (
     places,
     serialize,
     split,
-    store,
+    stage,
     without_trivial_loops,
 )
 from tests.cases import Case, random_case, random_general_case
@@ -108,7 +108,7 @@ def test_storing_is_undone_by_bypassing(seed: int) -> None:
         )
         if not held:
             for place, _ in places(case.mapping):
-                added = store(case.mapping, place, level=level, tensor=tensor.name)
+                added = stage(case.mapping, place, level=level, tensor=tensor.name)
                 assert bypass(added, level=level, tensor=tensor.name) == case.mapping
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from polymap.ir.errors import MappingError
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.schedules import transforms
+from polymap.transform import trees as transforms
 from polymap.workload.einsums import einsum
 
 A, M, N, S = Storage("RF", ("A", "B")), Temporal("m", 1), Temporal("n", 1), Compute("S")
@@ -37,7 +37,7 @@ def test_move_storage() -> None:
 
 
 def test_store_and_bypass() -> None:
-    assert transforms.store(TREE, 1, level="L", tensor="A") == Mapping((M, Storage("L", ("A",)), N, A, S))
+    assert transforms.stage(TREE, 1, level="L", tensor="A") == Mapping((M, Storage("L", ("A",)), N, A, S))
     assert transforms.bypass(TREE, level="RF", tensor="A") == Mapping((M, N, Storage("RF", ("B",)), S))
     assert transforms.bypass(Mapping((Storage("RF", ("A",)), S)), level="RF", tensor="A") == Mapping((S,))
 
@@ -64,7 +64,7 @@ def test_without_trivial_loops() -> None:
         (lambda: transforms.interchange(Mapping((Temporal("m", 2), M, S)), 0), "PM420 at 0 both loops are over m"),
         (lambda: transforms.move_storage(TREE, 0, by=1), "PM420 the node at 0 stores nothing"),
         (lambda: transforms.move_storage(TREE, 2, by=1), "PM420 the node at 2 cannot be moved by 1"),
-        (lambda: transforms.store(TREE, 0, level="RF", tensor="A"), "PM420 A is stored in 'RF' already"),
+        (lambda: transforms.stage(TREE, 0, level="RF", tensor="A"), "PM420 A is stored in 'RF' already"),
         (lambda: transforms.bypass(TREE, level="RF", tensor="C"), "PM420 C is not stored in 'RF'"),
         (lambda: transforms.parallelize(TREE, 2, fanout="X"), "PM420 the node at 2 is no temporal loop"),
         (lambda: transforms.serialize(TREE, 0), "PM420 the node at 0 is no spatial loop"),

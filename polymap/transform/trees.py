@@ -91,11 +91,11 @@ def move_storage(mapping: Mapping, at: Place, *, by: int) -> Mapping:
     return _edited(mapping, at, moved)
 
 
-def store(mapping: Mapping, at: Place, *, level: str, tensor: str) -> Mapping:
-    """Return the mapping with a new Storage node before the node at `at`.
+def stage(mapping: Mapping, at: Place, *, level: str, tensor: str) -> Mapping:
+    """Return the mapping with a tile of a tensor copied into a level: a new Storage node before the node at `at`.
 
     Rewrite:
-        for m {body}   ->   store A in RF { for m {body} }
+        for m {body}   ->   store A in RF { for m {body} }        # the tile of A that `for m` touches
 
     Raises MappingError where a node holds the tensor in that level already.
     """

@@ -1,0 +1,12 @@
+from polymap.transform.joined import (
+    interchange as interchange,
+    parallelize as parallelize,
+    serialize as serialize,
+    split as split,
+)
+from polymap.transform.legality import violations as violations
+from polymap.transform.marks import unroll as unroll, unroll_and_jam as unroll_and_jam, vectorize as vectorize
+from polymap.transform.nests import distribute as distribute, fuse as fuse
+from polymap.transform.order import reverse as reverse, shift as shift, skew as skew, tile as tile
+from polymap.transform.text import matrices as matrices, schedule_from_text as schedule_from_text
+from polymap.transform.trees import bypass as bypass, move_storage as move_storage, places as places, stage as stage
