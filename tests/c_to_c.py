@@ -155,7 +155,11 @@ def run_jobs(jobs: Sequence[Job], compiler: str = "", *, sanitized: bool = False
     if sanitized:
         name = "libasan.so" if compiler == "gcc" else "libclang_rt.asan-x86_64.so"
         library = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
-        environment |= {"LD_PRELOAD": library.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+        environment |= {
+            "LD_PRELOAD": library.stdout.strip(),
+            "ASAN_OPTIONS": "detect_leaks=0",
+            "PYTHONMALLOC": "malloc",
+        }
     text = json.dumps([{name: getattr(job, name) for name in Job.__slots__} for job in jobs])
     done = subprocess.run(
         [sys.executable, "-m", "tests.c_to_c", "--jobs"],
@@ -175,8 +179,8 @@ FREE_OF_DIVISION = (
     "gemm", "gemver", "gesummv", "symm", "syr2k", "syrk", "trmm", "2mm", "3mm", "atax", "bicg", "doitgen", "mvt",
 )  # fmt: skip
 TRANSFORMATIONS: dict[str, dict[str, object]] = {
-    "original": {"order": "original", "tile": None},
-    "original, parallel": {"order": "original", "tile": None, "parallel": True},
+    "original": {"order": "original", "tile": 1},
+    "original, parallel": {"order": "original", "tile": 1, "parallel": True},
     "original, tiled": {"order": "original", "tile": 4},
     "isl, tiled": {"order": "isl", "tile": 5},
     "isl, tiled, parallel": {"order": "isl", "tile": 4, "parallel": True},

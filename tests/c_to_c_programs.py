@@ -20,11 +20,11 @@ from polymap.codegen.execute.run import random_data
 from polymap.codegen.lower.elements import element_types
 from polymap.ir import PolymapError, ScheduleError
 from tests.c_programs import EXTENT, random_program
-from tests.c_to_c import PLAIN, Parameter, compiled, compilers, parameters_of
+from tests.c_to_c import CTYPES, Parameter, compiled, compilers, flags_of, parameters_of
 
 BATCH = 25
 VARIANTS = (
-    {"order": "original", "tile": None},
+    {"order": "original", "tile": 1},
     {"order": "auto", "tile": 3, "parallel": True},
     {"order": "original", "tile": 2, "parallel": True},
 )
@@ -77,7 +77,7 @@ def values_of(case: Case, number: int, library: ctypes.CDLL) -> dict[str, bytes]
     text = case.texts[0]
     listed = parameters_of(text, "f")
     outside = [
-        Parameter(name, _dtype(kind), tuple(re.findall(r"\d+", sizes))) for kind, name, sizes in _GLOBAL.findall(text)
+        Parameter(name, CTYPES[kind], tuple(re.findall(r"\d+", sizes))) for kind, name, sizes in _GLOBAL.findall(text)
     ]
     arrays = {each.name: _filled(each, case) for each in (*listed, *outside)}
     for each in outside:
@@ -98,12 +98,6 @@ def values_of(case: Case, number: int, library: ctypes.CDLL) -> dict[str, bytes]
     return {name: array.tobytes() for name, array in arrays.items()}
 
 
-def _dtype(kind: str) -> str:
-    from tests.c_to_c import CTYPES
-
-    return CTYPES[kind]
-
-
 def _filled(each: Parameter, case: Case) -> NDArray[np.generic]:
     shape = tuple(EXTENT for _ in each.shape)
     array = np.zeros(shape, each.dtype)
@@ -121,10 +115,14 @@ def run_batch(cases: list[Case], compiler: str, level: str, outcome: Outcome) ->
         found: list[list[dict[str, bytes]]] = []
         for variant in range(len(VARIANTS) + 1):
             parts = [
-                re.sub(r"\bstatic (?=[^\n]*;)", "", re.sub(r"(?<![\w.])([A-F]|f)\b(?!\.)", rf"\1__{number}", case.texts[variant]))
+                re.sub(
+                    r"\bstatic (?=[^\n]*;)",
+                    "",
+                    re.sub(r"(?<![\w.])([A-F]|f)\b(?!\.)", rf"\1__{number}", case.texts[variant]),
+                )
                 for number, case in enumerate(cases)
             ]
-            flags = (*(each for each in PLAIN if each != "-O1"), level)
+            flags = (*(each for each in flags_of(compiler, sanitized=False) if each != "-O1"), level)
             path = compiled("\n".join(parts), Path(directory, f"variant{variant}.so"), compiler, flags)
             library = ctypes.CDLL(path)
             found.append([values_of(case, number, library) for number, case in enumerate(cases)])

@@ -110,9 +110,7 @@ def _same_variable(relation: isl.Map, one: Reference, other: Reference) -> isl.M
     return relation
 
 
-def broken(
-    conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool
-) -> tuple[Conflict, isl.Map] | None:
+def broken(conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool) -> tuple[Conflict, isl.Map] | None:
     """Return the first conflict whose sink does not run after its source, with these pairs; None for a legal schedule."""
     for each in conflicts:
         if reorder_sums and each.accumulates:
@@ -136,14 +134,20 @@ def carried(
     None: the iterations of that loop are independent. Variables in `private` have one copy per iteration.
     """
     for each in conflicts:
-        if each.source in inside and each.sink in inside:
-            relation = each.relation if each.array not in private else each.living
-            assert relation is not None
+        if each.source in inside and each.sink in inside and each.array not in private:
             source, sink = times[each.source], times[each.sink]
-            pairs = relation.intersect(_together(source, sink, place)).subtract(_together(source, sink, place + 1))
+            pairs = each.relation.intersect(_together(source, sink, place))
+            pairs = pairs.subtract(_together(source, sink, place + 1))
             if not pairs.is_empty():
                 return each, pairs
     return None
+
+
+def stays_within(conflict: Conflict, times: Times, place: int) -> bool:
+    """Return whether instances that see one and the same variable agree in all times up to a position."""
+    assert conflict.living is not None
+    together = _together(times[conflict.source], times[conflict.sink], place + 1)
+    return conflict.living.is_subset(together)
 
 
 def _together(source: isl.Map, sink: isl.Map, length: int) -> isl.Map:

@@ -24,7 +24,7 @@ from polymap.codegen.c import (
     Scope,
     Stmt,
 )
-from polymap.codegen.source.dependences import Conflict, Times, carried
+from polymap.codegen.source.dependences import Conflict, Times, carried, stays_within
 from polymap.codegen.source.region import Region, SourceStatement
 from polymap.ir import Mistake, SolverError
 
@@ -34,6 +34,7 @@ _SYMBOLS = {
     _Op.eq: "==", _Op.le: "<=", _Op.lt: "<", _Op.ge: ">=", _Op.gt: ">", _Op.and_: "&&", _Op.and_then: "&&",
     _Op.or_: "||", _Op.or_else: "||",
 }  # fmt: skip
+OPENMP = "#pragma omp parallel for"
 _ARITHMETIC = ("+", "-", "*")
 
 
@@ -56,12 +57,20 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
+class Demanded:
+    """A loop whose iterations must be independent: its position in the times, its statements, the pragma before it."""
+
+    position: int
+    statements: frozenset[str]
+    pragma: str
+
+
+@dataclass(frozen=True, slots=True)
 class Parallel:
-    """Which loops become parallel: the outermost ones that may, if `outermost`; `demanded`: those of a position around
-    some of these statements, in any case."""
+    """Which loops become parallel: the outermost ones that may, if `outermost`; `demanded`: these in any case."""
 
     outermost: bool = False
-    demanded: tuple[tuple[int, frozenset[str]], ...] = ()
+    demanded: tuple[Demanded, ...] = ()
 
 
 class LoopConflictError(Exception):
@@ -134,22 +143,34 @@ class _Loops:
 
     def _pragma(self, place: int, inside: frozenset[str], inside_parallel: bool) -> str:
         """Return the line before a loop: empty, or that its iterations may run in parallel."""
-        demanded = any(place == at and inside & statements for at, statements in self.parallel.demanded)
+        demanded = [each for each in self.parallel.demanded if each.position == place and each.statements & inside]
         if not demanded and (inside_parallel or not self.parallel.outermost):
             return ""
-        private = self._private(inside)
+        private = self._private(place, inside)
         found = carried(self.conflicts, self.times, place, inside, private)
         if found is not None and demanded:
             raise LoopConflictError(*found)
         if found is not None:
             return ""
         clause = f" private({', '.join(private)})" if private else ""
-        return f"#pragma omp parallel for{clause}"
+        return f"{demanded[0].pragma if demanded else OPENMP}{clause}"
 
-    def _private(self, inside: frozenset[str]) -> tuple[str, ...]:
-        """Return the variables declared in the original's loops that these statements use."""
-        used = {each.array for name in inside for each in self.statements[name].references}
-        return tuple(sorted(used & self.region.inside))
+    def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
+        """Return the variables of the original's loops of which each iteration of this loop may have its own.
+
+        They are written in the loop, and what it writes is read in the same iteration and nowhere else.
+        """
+        references = [each for name in inside for each in self.statements[name].references]
+        written = {each.array for each in references if each.writes} & self.region.inside
+        return tuple(
+            name
+            for name in sorted(written)
+            if all(
+                {each.source, each.sink} <= inside and stays_within(each, self.times, place)
+                for each in self.conflicts
+                if each.array == name and {each.source, each.sink} & inside and not _is_dead(each)
+            )
+        )
 
     def _instance(self, call: isl.AstExpr) -> Stmt:
         """Return an instance of a statement: its body after the constants that it names."""
@@ -201,6 +222,11 @@ class _Loops:
 def _opened(block: Block) -> Block:
     """Return the statements of a block that is one scope; the braces of a loop are enough for it."""
     return block[0].body if len(block) == 1 and isinstance(block[0], Scope) else block
+
+
+def _is_dead(conflict: Conflict) -> bool:
+    """Return whether the instances never see the same variable."""
+    return conflict.living is not None and conflict.living.is_empty()
 
 
 def _inside(node: isl.AstNode) -> frozenset[str]:

@@ -14,13 +14,13 @@ from polymap.poly import has_run_out
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
 
 
-def own_order(region: Region, conflicts: Sequence[Conflict], tile: int | None, *, reorder_sums: bool) -> isl.Schedule:
-    """Return the program's order; nested loops that are permutable are tiled, unless `tile` is None."""
+def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> isl.Schedule:
+    """Return the program's order; nested loops that are permutable are tiled (1: not)."""
     kept = [each for each in conflicts if not (reorder_sums and each.accumulates)]
     return _tree(list(region.statements), 0, kept, tile)
 
 
-def isl_order(region: Region, conflicts: Sequence[Conflict], tile: int | None, *, reorder_sums: bool) -> isl.Schedule:
+def isl_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> isl.Schedule:
     """Return the order that isl's scheduler chooses (Pluto-like); its permutable bands of two or more loops tiled.
 
     Raises ScheduleError where it finds none, as for some programs with divisions in subscripts.
@@ -40,7 +40,7 @@ def isl_order(region: Region, conflicts: Sequence[Conflict], tile: int | None, *
             raise
         what = "isl's scheduler finds no order of this program"
         raise ScheduleError(Mistake("PM285", what, "The original's order can be tiled.")) from None
-    return schedule if tile is None else _tiled(schedule.get_root(), tile).get_schedule()
+    return schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
 
 
 def times_of(schedule: isl.Schedule, region: Region) -> dict[str, isl.Map]:
@@ -83,9 +83,7 @@ def _children(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
 # --- the program's own order ---
 
 
-def _tree(
-    statements: Sequence[SourceStatement], depth: int, conflicts: Sequence[Conflict], tile: int | None
-) -> isl.Schedule:
+def _tree(statements: Sequence[SourceStatement], depth: int, conflicts: Sequence[Conflict], tile: int) -> isl.Schedule:
     """Return the schedule of statements that share `depth` loops."""
     groups: dict[int, list[SourceStatement]] = {}
     for each in statements:
@@ -97,9 +95,7 @@ def _tree(
     return whole
 
 
-def _child(
-    group: Sequence[SourceStatement], depth: int, conflicts: Sequence[Conflict], tile: int | None
-) -> isl.Schedule:
+def _child(group: Sequence[SourceStatement], depth: int, conflicts: Sequence[Conflict], tile: int) -> isl.Schedule:
     if len(group[0].dims) == depth:
         return isl.Schedule.from_domain(isl.UnionSet.from_set(group[0].domain))
     names = {each.name for each in group}
@@ -107,12 +103,12 @@ def _child(
     for number in range(depth):
         own = [each.equate(isl.dim_type.in_, number, _OUT, number) for each in own]
     end = depth + 1
-    while tile is not None and _nested(group, end) and _permutable(own, group, depth, end + 1):
+    while tile > 1 and _nested(group, end) and _permutable(own, group, depth, end + 1):
         end += 1
     inner = _tree(group, end, conflicts, tile)
     for place in reversed(range(depth, end)):
         inner = inner.insert_partial_schedule(_loop(group, place, 1))
-    if tile is not None and end - depth > 1:
+    if tile > 1 and end - depth > 1:
         for place in reversed(range(depth, end)):
             inner = inner.insert_partial_schedule(_loop(group, place, tile))
     return inner

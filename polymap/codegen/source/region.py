@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import islpy as isl
 
 from polymap.codegen import c as ast
-from polymap.codegen.source.values import Alias, NotAffineError, Scope, condition, constant, known_size, value, variable
+from polymap.codegen.source.values import Alias, NotAffineError, Scope, condition, constant, value, variable
 from polymap.ir import Mistake, WorkloadError
 from polymap.workload.c import (
     FLOATS,
@@ -51,7 +51,7 @@ class Declared:
 class Reference:
     """The elements of an array (or variable) that the instances of a statement touch: { S[i, ...] -> A[...] }.
 
-    declared: of a variable that the region declares inside loops, where.
+    declared: of a variable that the region declares, where.
     """
 
     array: str
@@ -163,6 +163,9 @@ class _Walker:
         data = frozenset(arrays | targets | floats) - self.counters
         scope = Scope(0, {}, data, self.sizes)
         universe = isl.Set.universe(constant(0, 0).get_domain_space())
+        for each in program.outside:  # `from_c` counts the data that they set as statements
+            if each.value is not None and each.name not in self.counters and not self._is_constant(each, scope):
+                self.found += 1
         self._body(program.body, _Place(scope, (), (), (), universe, self.outer_types, (), {}, [0]))
 
     def region(self) -> Region:
@@ -204,16 +207,12 @@ class _Walker:
     def _declaration(self, each: Declare, place: _Place) -> _Place:
         """Return the place with a new variable in scope; an integer that never changes is a constant of the bodies."""
         kind = each.element_type or "int32"
-        if each.value is not None and not each.shape and each.name not in self.changed and "int" in kind:
-            if self._is_affine(each.value, place):
-                alias = Alias(each.value, place.scope, kind)
-                scope = replace(
-                    place.scope,
-                    names={**place.scope.names, each.name: alias},
-                    data=place.scope.data - {each.name},
-                )
-                own = Constant(each.name, SPELLING[kind], c_expression(each.value))
-                return replace(place, scope=scope, constants=(*place.constants, own), types={**place.types, each.name: kind})
+        if each.value is not None and self._is_constant(each, place.scope):
+            names = {**place.scope.names, each.name: Alias(each.value, place.scope, kind)}
+            scope = replace(place.scope, names=names, data=place.scope.data - {each.name})
+            own = Constant(each.name, SPELLING[kind], c_expression(each.value))
+            types = {**place.types, each.name: kind}
+            return replace(place, scope=scope, constants=(*place.constants, own), types=types)
         if each.name in self.counters:
             return replace(place, types={**place.types, each.name: kind})
         self._store(each, place)
@@ -228,7 +227,9 @@ class _Walker:
     def _store(self, each: Declare, place: _Place) -> None:
         """Note the declaration of a variable, which comes to stand in front of all loops."""
         text = self.program.declarations[each.name, each.line]
-        sizes = {part.name for size in each.shape if size is not None for part in _parts(size) if isinstance(part, Name)}
+        sizes = {
+            part.name for size in each.shape if size is not None for part in _parts(size) if isinstance(part, Name)
+        }
         if sizes & (self.counters | set(place.scope.names)):
             self._refuse(each, f"the size of '{each.name}' depends on a loop", "Declare it outside the loop.")
         other = self.storage.setdefault(each.name, text)
@@ -241,9 +242,13 @@ class _Walker:
         line = 0 if isinstance(each, Block) else each.line
         raise WorkloadError(Mistake("PM281", f"{what} ({self.file}:{line})", hint))
 
-    def _is_affine(self, expression: CExpression, place: _Place) -> bool:
+    def _is_constant(self, each: Declare, scope: Scope) -> bool:
+        """Return whether a declaration is an integer that never changes, computed from loop variables alone."""
+        kind = each.element_type or "int32"
+        if each.value is None or each.shape or each.name in self.changed or "int" not in kind:
+            return False
         try:
-            value(expression, place.scope)
+            value(each.value, scope)
         except NotAffineError:
             return False
         return True
@@ -352,8 +357,7 @@ class _Walker:
             axis = isl.Map.from_pw_aff(value(each, place.scope)).set_tuple_name(isl.dim_type.in_, name)
             elements = elements.flat_range_product(axis)
         elements = elements.set_tuple_name(_OUT, array).intersect_domain(domain)
-        declared = place.declared.get(array)
-        return Reference(array, elements, reads, writes, declared if declared and declared.depth else None)
+        return Reference(array, elements, reads, writes, place.declared.get(array))
 
     def _needed(self, each: Assign, shown: Sequence[CExpression], place: _Place) -> tuple[Constant, ...]:
         """Return the integers that a body names, in the order of their declaration."""

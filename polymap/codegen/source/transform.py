@@ -10,7 +10,7 @@ import islpy as isl
 
 from polymap.codegen.c import lines_of
 from polymap.codegen.source.dependences import Conflict, Times, broken, conflicts_of, instances, time_map
-from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, loops_of
+from polymap.codegen.source.loops import OPENMP, Demanded, LoopConflictError, Names, Parallel, loops_of
 from polymap.codegen.source.orders import isl_order, own_order, times_of
 from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
@@ -24,6 +24,7 @@ from polymap.workload.c import CProgram, from_c, read_program
 ORDERS = ("auto", "original", "isl")
 _OPERATIONS = 30_000_000
 _SECONDS = 60.0
+_PRAGMAS = {LoopKind.PARALLEL: OPENMP, LoopKind.VECTOR: "#pragma omp simd"}
 _WIDE = ("int", "long", "")
 
 
@@ -33,7 +34,7 @@ def transform_c(
     *,
     order: str = "auto",
     schedule: Schedule | None = None,
-    tile: int | None = 32,
+    tile: int = 32,
     parallel: bool = False,
     reorder_sums: bool = False,
     file: str = "C source",
@@ -43,8 +44,8 @@ def transform_c(
     sizes: values of parameters. The new loops then run where the parameters have these values, and the original ones
     elsewhere. Without sizes the new loops hold for all values. order: "isl" (chosen by isl's scheduler), "original",
     or "auto" (isl's where it finds one in time). schedule: an order of one's own, for the workload that
-    `from_c(source, sizes)` returns; its parallel loops become OpenMP loops. tile: the tile size of permutable bands of
-    two or more loops, None for no tiling. parallel: the outermost loops whose iterations are independent become OpenMP
+    `from_c(source, sizes)` returns; its parallel and vector loops become OpenMP loops. tile: the tile size of
+    permutable bands of two or more loops (1: no tiling). parallel: the outermost loops whose iterations are independent become OpenMP
     loops. reorder_sums: accumulations may change their order, so that floats are rounded differently; otherwise every
     result is the original's, bit for bit. file: what messages call the text.
 
@@ -70,8 +71,9 @@ def transform_c(
     else:
         with _limited("a schedule as a relation"):
             times, name = _given(region, schedule), "a given one"
-        loops = [loop for loop in schedule.loops() if loop.kind is LoopKind.PARALLEL]
-        wanted = Parallel(parallel, tuple((loop.position, frozenset(loop.statements)) for loop in loops))
+        marked = ((loop, _PRAGMAS[loop.kind]) for loop in schedule.loops() if loop.kind in _PRAGMAS)
+        demanded = tuple(Demanded(loop.position, frozenset(loop.statements), text) for loop, text in marked)
+        wanted = Parallel(parallel, demanded)
     with _limited("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
     with _limited("the loops of an order"):
@@ -82,11 +84,11 @@ def _limited(what: str) -> AbstractContextManager[None]:
     return budget(_OPERATIONS, seconds=_SECONDS, what=what)
 
 
-def _check_options(order: str, tile: int | None) -> None:
+def _check_options(order: str, tile: int) -> None:
     if order not in ORDERS:
         raise OptionError(Mistake("PM284", f"the order {shown(order)} is not known", f"One of: {', '.join(ORDERS)}."))
-    if tile is not None and (isinstance(tile, bool) or not 2 <= tile <= 2**20):
-        raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 2 to 1,048,576, or None."))
+    if isinstance(tile, bool) or not isinstance(tile, int) or not 1 <= tile <= 2**20:  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers in Python may give
+        raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 1 to 1,048,576."))
 
 
 def _check_types(region: Region, file: str) -> None:
@@ -128,10 +130,10 @@ def _is_set_first(name: str, rest: Sequence[str]) -> bool:
 
 
 def _chosen(
-    region: Region, conflicts: Sequence[Conflict], order: str, tile: int | None, *, reorder_sums: bool
+    region: Region, conflicts: Sequence[Conflict], order: str, tile: int, *, reorder_sums: bool
 ) -> tuple[Times, str]:
     """Return the times of an order that polymap chooses, and what it is called."""
-    tiled = "" if tile is None else f", permutable bands tiled by {tile}"
+    tiled = "" if tile == 1 else f", permutable bands tiled by {tile}"
     if order != "original":
         try:
             with _limited("isl's order of a C program"):
@@ -147,8 +149,8 @@ def _given(region: Region, schedule: Schedule) -> Times:
     """Return the times of a schedule over loop counters from 0."""
     dims = {each.name: each for each in schedule.workload.dims}
     own = {each.name: each for each in schedule.workload.statements}
-    if set(own) != {each.name for each in region.statements}:
-        what = "the schedule's statements are not those of the program"
+    if any(each.name not in own or len(each.dims) != len(own[each.name].dims) for each in region.statements):
+        what = "the schedule is one of other statements"
         raise ScheduleError(Mistake("PM283", what, "Make it for from_c(source, sizes)."))
     times: dict[str, isl.Map] = {}
     for each in region.statements:
@@ -195,6 +197,8 @@ def _violated(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> S
     where = f" (for {where})" if where else ""
     what = f"both touch an element of '{conflict.array}': {second} must come after {first}{where}, {but}"
     hint = "Sums may change their order with reorder_sums." if conflict.accumulates else ""
+    if conflict.array in region.inside:
+        hint = "It is one variable for all iterations: an array with an element for each would free the order."
     return ScheduleError(Mistake("PM280", what, hint))
 
 
