@@ -1,4 +1,4 @@
-"""Functions that `transform_c` wrote against their originals: compiled apart, called through ctypes, every element compared.
+"""Functions that `transform_c` wrote against their originals: compiled apart, called through ctypes, compared.
 
 `python -m tests.c_to_c` takes every PolyBench kernel through every transformation, gcc and clang, plain and with
 sanitizers, at sizes that no tile divides, and prints the tally; `--programs N` random programs of `c_programs` instead.
@@ -10,7 +10,6 @@ import argparse
 import ctypes
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,9 +105,9 @@ def called(library: str, function: str, listed: Sequence[Parameter], values: Map
     return {name: array.tobytes() for name, array in arrays.items()}
 
 
-def differences(job: Mapping[str, object]) -> list[str]:
+def differences(job: Mapping[str, Any]) -> list[str]:
     """Return what differs between two libraries: one text per array. See `Job`."""
-    given = Job(**job)  # pyright: ignore[reportArgumentType]  # it was one
+    given = Job(**job)
     listed = [Parameter(name, dtype, tuple(shape)) for name, dtype, shape in given.parameters]
     wrong: list[str] = []
     for seed, sizes in enumerate(given.sizes):
@@ -116,7 +116,7 @@ def differences(job: Mapping[str, object]) -> list[str]:
         for each in listed:
             if each.name in expected and expected[each.name] != found[each.name]:
                 one, two = (np.frombuffer(raw[each.name], each.dtype) for raw in (expected, found))
-                same = (one == two) | ((one != one) & (two != two))
+                same: NDArray[np.bool_] = (one == two) | ((one != one) & (two != two))
                 if given.slack and each.dtype.startswith("float"):
                     same |= np.abs(one - two) <= given.slack * np.maximum(np.abs(one), np.abs(two))
                 if not same.all():
@@ -178,7 +178,7 @@ def run_jobs(jobs: Sequence[Job], compiler: str = "", *, sanitized: bool = False
 FREE_OF_DIVISION = (
     "gemm", "gemver", "gesummv", "symm", "syr2k", "syrk", "trmm", "2mm", "3mm", "atax", "bicg", "doitgen", "mvt",
 )  # fmt: skip
-TRANSFORMATIONS: dict[str, dict[str, object]] = {
+TRANSFORMATIONS: dict[str, dict[str, Any]] = {
     "original": {"order": "original", "tile": 1},
     "original, parallel": {"order": "original", "tile": 1, "parallel": True},
     "original, tiled": {"order": "original", "tile": 4},
@@ -196,11 +196,11 @@ def kernel_sizes(names: Sequence[str]) -> tuple[dict[str, int], ...]:
     return own, dict.fromkeys(names, 3), dict.fromkeys(names, 1)
 
 
-def transformed(source: str, options: Mapping[str, object], sizes: Mapping[str, int] | None = None) -> str:
+def transformed(source: str, options: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> str:
     """Return the text that `transform_c` writes."""
     from polymap import transform_c
 
-    return transform_c(source, sizes, **options)  # pyright: ignore[reportArgumentType]
+    return transform_c(source, sizes, **options)
 
 
 def compilers() -> tuple[str, ...]:

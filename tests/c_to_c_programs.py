@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from tests.c_programs import EXTENT, random_program
 from tests.c_to_c import CTYPES, Parameter, compiled, compilers, flags_of, parameters_of
 
 BATCH = 25
-VARIANTS = (
+VARIANTS: tuple[dict[str, Any], ...] = (
     {"order": "original", "tile": 1},
     {"order": "auto", "tile": 3, "parallel": True},
     {"order": "original", "tile": 2, "parallel": True},

@@ -111,7 +111,7 @@ def _same_variable(relation: isl.Map, one: Reference, other: Reference) -> isl.M
 
 
 def broken(conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool) -> tuple[Conflict, isl.Map] | None:
-    """Return the first conflict whose sink does not run after its source, with these pairs; None for a legal schedule."""
+    """Return the first conflict whose sink does not run after its source, with these pairs; None for legal times."""
     for each in conflicts:
         if reorder_sums and each.accumulates:
             continue

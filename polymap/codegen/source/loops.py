@@ -28,11 +28,9 @@ from polymap.codegen.source.dependences import Conflict, Times, carried, stays_w
 from polymap.codegen.source.region import Region, SourceStatement
 from polymap.ir import Mistake, SolverError
 
-_Op = isl.ast_expr_op_type
 _SYMBOLS = {
-    _Op.add: "+", _Op.sub: "-", _Op.mul: "*", _Op.div: "/", _Op.pdiv_q: "/", _Op.pdiv_r: "%", _Op.zdiv_r: "%",
-    _Op.eq: "==", _Op.le: "<=", _Op.lt: "<", _Op.ge: ">=", _Op.gt: ">", _Op.and_: "&&", _Op.and_then: "&&",
-    _Op.or_: "||", _Op.or_else: "||",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "pdiv_q": "/", "pdiv_r": "%", "zdiv_r": "%", "eq": "==", "le": "<=",
+    "lt": "<", "ge": ">=", "gt": ">", "and_": "&&", "and_then": "&&", "or_": "||", "or_else": "||",
 }  # fmt: skip
 OPENMP = "#pragma omp parallel for"
 _ARITHMETIC = ("+", "-", "*")
@@ -109,20 +107,20 @@ class _Loops:
     names: Names
 
     def block(self, node: isl.AstNode, *, inside_parallel: bool) -> Block:
-        match node.get_type():
-            case isl.ast_node_type.block:
+        match _word(node.get_type()):
+            case "block":
                 children = node.block_get_children()
                 parts = [children.get_at(place) for place in range(children.n_ast_node())]
                 return tuple(each for part in parts for each in self.block(part, inside_parallel=inside_parallel))
-            case isl.ast_node_type.for_:
+            case "for_":
                 return (self._loop(node, inside_parallel=inside_parallel),)
-            case isl.ast_node_type.if_:
+            case "if_":
                 body = self.block(node.if_get_then_node(), inside_parallel=inside_parallel)
                 other: Block = ()
                 if node.if_has_else_node():
                     other = self.block(node.if_get_else_node(), inside_parallel=inside_parallel)
                 return (If(self._expression(node.if_get_cond()), _opened(body), _opened(other)),)
-            case isl.ast_node_type.user:
+            case "user":
                 return (self._instance(node.user_get_expr()),)
             case kind:
                 raise SolverError(Mistake("PM511", f"isl gave a node of kind {kind}", "Please report this as a bug."))
@@ -133,7 +131,9 @@ class _Loops:
         if node.for_is_degenerate():
             body = self.block(node.for_get_body(), inside_parallel=inside_parallel)
             return Scope((Declare("const long", name, start), *_opened(body)))
-        pragma = self._pragma(int(name.removeprefix(self.names.counter)), _inside(node), inside_parallel)
+        pragma = self._pragma(
+            int(name.removeprefix(self.names.counter)), _inside(node), inside_parallel=inside_parallel
+        )
         body = self.block(node.for_get_body(), inside_parallel=inside_parallel or bool(pragma))
         end = self._expression(node.for_get_cond())
         assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")
@@ -141,9 +141,10 @@ class _Loops:
         assert isinstance(step, Int)
         return For(name, start, end.right, _opened(body), pragma, "long", end.symbol, step.value)
 
-    def _pragma(self, place: int, inside: frozenset[str], inside_parallel: bool) -> str:
+    def _pragma(self, place: int, inside: frozenset[str], *, inside_parallel: bool) -> str:
         """Return the line before a loop: empty, or that its iterations may run in parallel."""
-        demanded = [each for each in self.parallel.demanded if each.position == place and each.statements & inside]
+        asked = self.parallel.demanded
+        demanded = [each for each in asked if each.position == place and each.statements & inside]
         if not demanded and (inside_parallel or not self.parallel.outermost):
             return ""
         private = self._private(place, inside)
@@ -184,28 +185,28 @@ class _Loops:
         return Scope((*constants, statement.body)) if constants else statement.body
 
     def _expression(self, value: isl.AstExpr) -> Expr:
-        match value.get_type():
-            case isl.ast_expr_type.id:
+        match _word(value.get_type()):
+            case "id":
                 return Name(str(value.get_id().get_name()))
-            case isl.ast_expr_type.int:
+            case "int":
                 return Int(int(value.get_val().to_str()))
             case _:
                 return self._operation(value)
 
     def _operation(self, value: isl.AstExpr) -> Expr:
-        operation = value.get_op_type()
+        operation = _word(value.get_op_type())
         parts = [self._expression(value.get_op_arg(place)) for place in range(value.get_op_n_arg())]
-        if operation in (_Op.min, _Op.max):
-            name = self.names.minimum if operation == _Op.min else self.names.maximum
+        if operation in ("min", "max"):
+            name = self.names.minimum if operation == "min" else self.names.maximum
             whole = parts[0]
             for each in parts[1:]:
                 whole = Invoke(name, (whole, each))
             return whole
-        if operation == _Op.minus:
+        if operation == "minus":
             return Int(-parts[0].value) if isinstance(parts[0], Int) else Binary("-", Int(0), self._wide(parts[0]))
-        if operation == _Op.fdiv_q:
+        if operation == "fdiv_q":
             return Invoke(self.names.floor, (parts[0], parts[1]))
-        if operation in (_Op.cond, _Op.select):
+        if operation in ("cond", "select"):
             return Choice(*parts)
         symbol = _SYMBOLS[operation]
         if symbol not in _ARITHMETIC:
@@ -224,6 +225,11 @@ def _opened(block: Block) -> Block:
     return block[0].body if len(block) == 1 and isinstance(block[0], Scope) else block
 
 
+def _word(kind: object) -> str:
+    """Return the name of a member of one of isl's enumerations."""
+    return str(kind).rpartition(".")[2]
+
+
 def _is_dead(conflict: Conflict) -> bool:
     """Return whether the instances never see the same variable."""
     return conflict.living is not None and conflict.living.is_empty()
@@ -234,7 +240,7 @@ def _inside(node: isl.AstNode) -> frozenset[str]:
     found: set[str] = set()
 
     def visit(each: isl.AstNode) -> bool:
-        if each.get_type() == isl.ast_node_type.user:
+        if _word(each.get_type()) == "user":
             found.add(str(each.user_get_expr().get_op_arg(0).get_id().get_name()))
         return True
 

@@ -50,9 +50,10 @@ def times_of(schedule: isl.Schedule, region: Region) -> dict[str, isl.Map]:
     length = max(each.dim(_OUT) for each in found)
     times: dict[str, isl.Map] = {}
     for each in found:
+        longer = each.add_dims(_OUT, length - each.dim(_OUT))
         for place in range(each.dim(_OUT), length):
-            each = each.add_dims(_OUT, 1).fix_si(_OUT, place, 0)
-        times[str(each.get_tuple_name(isl.dim_type.in_))] = each.coalesce()
+            longer = longer.fix_val(_OUT, place, isl.Val(0, each.get_ctx()))
+        times[str(each.get_tuple_name(isl.dim_type.in_))] = longer.coalesce()
     return times
 
 

@@ -39,6 +39,7 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
         starts.append(starts[-1] + len(line) + 1)
     plain = _aligned(program.text.split("\n"), lines)
     blank = _DIRECTIVE.sub(lambda found: " " * len(found.group()), plain)
+    first = last = 0
     if program.prepared.has_region:
         marks = [number for number, line in enumerate(plain.split("\n")) if _MARK.match(line)]
         if len(marks) != 2:

@@ -72,10 +72,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceStatement:
-    """One assignment. dims: its loop variables, outermost first, made unique. signs: 1 for loops that count up, else -1.
+    """One assignment.
 
-    position: as in `ir.Statement`. accumulates: "+" or "*" for an update that may change its order if rounding may
-    change, else "".
+    dims: its loop variables, outermost first, made unique. signs: 1 for loops that count up, else -1. position: as in
+    `ir.Statement`. constants: the integers that its body names. references: what it touches, its target last.
+    accumulates: "+" or "*" for an update that may change its order if rounding may change, else "".
     """
 
     name: str
@@ -92,9 +93,13 @@ class SourceStatement:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What is transformed. variables: declarations of the region, without initial values; inside: the names of those
-    declared in loops. counters: all loop variables. parameters: name -> C type of each symbolic parameter, "" where the
-    text does not tell it. values: parameters that are fixed."""
+    """What is transformed.
+
+    variables: declarations of the region, without initial values; names: theirs; inside: those declared in loops.
+    counters: all loop variables. parameters: name -> C type of each symbolic parameter, "" where the text does not tell
+    it. values: parameters that are fixed. integers: (what, C type) of every integer that loops, conditions and
+    subscripts are computed with.
+    """
 
     statements: tuple[SourceStatement, ...]
     variables: tuple[str, ...]
@@ -103,6 +108,7 @@ class Region:
     counters: frozenset[str]
     parameters: Mapping[str, str]
     values: Mapping[str, int]
+    integers: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,7 @@ class _Walker:
     counters: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
     outer_types: dict[str, str] = field(default_factory=dict[str, str])
+    integers: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def run(self) -> None:
         program = self.program.program
@@ -161,6 +168,7 @@ class _Walker:
         arrays = {part.array for part in _expressions(every) if isinstance(part, Item)}
         floats = {name for name, each in outside.items() if each.shape or each.element_type in FLOATS}
         data = frozenset(arrays | targets | floats) - self.counters
+        self.integers |= set(_typed_parts(every))
         scope = Scope(0, {}, data, self.sizes)
         universe = isl.Set.universe(constant(0, 0).get_domain_space())
         for each in program.outside:  # `from_c` counts the data that they set as statements
@@ -186,6 +194,7 @@ class _Walker:
             self.counters,
             parameters,
             dict(self.sizes),
+            (*parameters.items(), *sorted(self.integers)),
         )
 
     # --- statements ---
@@ -211,6 +220,7 @@ class _Walker:
             names = {**place.scope.names, each.name: Alias(each.value, place.scope, kind)}
             scope = replace(place.scope, names=names, data=place.scope.data - {each.name})
             own = Constant(each.name, SPELLING[kind], c_expression(each.value))
+            self.integers.add((each.name, own.type))
             types = {**place.types, each.name: kind}
             return replace(place, scope=scope, constants=(*place.constants, own), types=types)
         if each.name in self.counters:
@@ -233,7 +243,7 @@ class _Walker:
         if sizes & (self.counters | set(place.scope.names)):
             self._refuse(each, f"the size of '{each.name}' depends on a loop", "Declare it outside the loop.")
         other = self.storage.setdefault(each.name, text)
-        if other != text or each.name in self.outer_types or each.name in self.counters:
+        if not text or other != text or each.name in self.outer_types or each.name in self.counters:
             self._refuse(each, f"'{each.name}' is declared more than once", "Give each variable a name of its own.")
         if place.dims:
             self.inside.add(each.name)
@@ -260,6 +270,7 @@ class _Walker:
         if not size.is_int() or size.is_zero():
             self._refuse(loop, f"the step of the loop over '{loop.variable}' is no constant", "i++ or i -= 2 are.")
         kind = loop.element_type or place.types.get(loop.variable, "int32")
+        self.integers.add((loop.variable, SPELLING[kind]))
         names = {**place.scope.names, loop.variable: depth}
         scope = replace(place.scope, depth=depth + 1, names=names, data=place.scope.data - {loop.variable})
         first = value(loop.start, place.scope).insert_dims(isl.dim_type.in_, depth, 1)
@@ -434,6 +445,25 @@ def _expressions(statements: Sequence[CStatement]) -> Iterator[CExpression]:
         for part in whole:
             if part is not None:
                 yield from _parts(part)
+
+
+def _typed_parts(statements: Sequence[CStatement]) -> Iterator[tuple[str, str]]:
+    """Yield (text, C type) of the literals and casts in loops, conditions and subscripts."""
+    for each in statements:
+        whole: list[CExpression] = []
+        match each:
+            case For():
+                whole = [each.start, each.condition, each.step]
+            case If():
+                whole = [each.condition]
+            case Assign() | Declare():
+                found = [part for part in _expressions([each]) if isinstance(part, Item)]
+                whole = [index for item in found for index in item.index]
+            case Block():
+                pass
+        for part in (inner for one in whole for inner in _parts(one)):
+            if isinstance(part, Literal | Cast) and part.element_type not in FLOATS:
+                yield render(part), SPELLING[part.element_type]
 
 
 def _parts(expression: CExpression) -> Iterator[CExpression]:

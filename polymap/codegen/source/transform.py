@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 import islpy as isl
 
 from polymap.codegen.c import lines_of
+from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.dependences import Conflict, Times, broken, conflicts_of, instances, time_map
 from polymap.codegen.source.loops import OPENMP, Demanded, LoopConflictError, Names, Parallel, loops_of
 from polymap.codegen.source.orders import isl_order, own_order, times_of
@@ -21,7 +22,6 @@ from polymap.poly import CONTEXT, budget
 from polymap.schedules import LoopKind, Schedule
 from polymap.workload.c import CProgram, from_c, read_program
 
-ORDERS = ("auto", "original", "isl")
 _OPERATIONS = 30_000_000
 _SECONDS = 60.0
 _PRAGMAS = {LoopKind.PARALLEL: OPENMP, LoopKind.VECTOR: "#pragma omp simd"}
@@ -42,10 +42,12 @@ def transform_c(
     """Return the C text with the loops of its region in another order; the function's signature and the rest stay.
 
     sizes: values of parameters. The new loops then run where the parameters have these values, and the original ones
-    elsewhere. Without sizes the new loops hold for all values. order: "isl" (chosen by isl's scheduler), "original",
+    elsewhere. Without sizes the new loops hold for all values.
+
+    order: "isl" (chosen by isl's scheduler), "original",
     or "auto" (isl's where it finds one in time). schedule: an order of one's own, for the workload that
     `from_c(source, sizes)` returns; its parallel and vector loops become OpenMP loops. tile: the tile size of
-    permutable bands of two or more loops (1: no tiling). parallel: the outermost loops whose iterations are independent become OpenMP
+    permutable bands of two or more loops (1: no tiling). parallel: the outermost independent loops become OpenMP
     loops. reorder_sums: accumulations may change their order, so that floats are rounded differently; otherwise every
     result is the original's, bit for bit. file: what messages call the text.
 
@@ -87,15 +89,14 @@ def _limited(what: str) -> AbstractContextManager[None]:
 def _check_options(order: str, tile: int) -> None:
     if order not in ORDERS:
         raise OptionError(Mistake("PM284", f"the order {shown(order)} is not known", f"One of: {', '.join(ORDERS)}."))
-    if isinstance(tile, bool) or not isinstance(tile, int) or not 1 <= tile <= 2**20:  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers in Python may give
+    whole = isinstance(tile, int) and not isinstance(tile, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not whole or not 1 <= tile <= 2**20:
         raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 1 to 1,048,576."))
 
 
 def _check_types(region: Region, file: str) -> None:
     """Refuse, without sizes, loops and parameters of types in which values may wrap around."""
-    narrow = [f"'{name}' ({kind})" for name, kind in region.parameters.items() if kind not in _WIDE]
-    for statement in region.statements:
-        narrow += [f"'{each.name}' ({each.type})" for each in statement.constants if each.type not in _WIDE]
+    narrow = [f"'{what}' ({kind})" for what, kind in region.integers if kind not in _WIDE]
     if narrow:
         what = f"whether {narrow[0]} wraps around depends on the sizes ({file})"
         raise WorkloadError(Mistake("PM282", what, "Give the sizes (N=8), or count in int or long."))
