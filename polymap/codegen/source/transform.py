@@ -265,6 +265,8 @@ def _remark(region: Region, times: Times, name: str) -> list[str]:
 
 def _time_text(times: isl.Map, statement: SourceStatement) -> str:
     plain = times.gist_domain(statement.domain).coalesce()
+    if not plain.is_single_valued():  # the domain may be what makes it one, where it has divisions
+        plain = times
     for number, name in enumerate(statement.dims):
         plain = plain.set_dim_name(isl.dim_type.in_, number, name)
     return str(isl.PwMultiAff.from_map(plain).to_str()).replace("*/", "* /")
