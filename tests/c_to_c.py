@@ -60,10 +60,10 @@ def parameters_of(source: str, function: str) -> list[Parameter]:
     return listed
 
 
-def arguments(listed: Sequence[Parameter], sizes: Mapping[str, int], seed: int, *, whole: bool) -> dict[str, object]:
+def arguments(listed: Sequence[Parameter], sizes: Mapping[str, int], seed: int, *, whole: bool) -> dict[str, Any]:
     """Return values of the parameters: well-conditioned random ones; whole: small integers, exact in every type."""
     rng = np.random.default_rng(seed)
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     for each in listed:
         if not each.shape and each.name in sizes:
             values[each.name] = sizes[each.name]
@@ -88,7 +88,7 @@ def _array(each: Parameter, sizes: Mapping[str, int], rng: np.random.Generator, 
     return rng.integers(0, 4, shape).astype(each.dtype)
 
 
-def called(library: str, function: str, listed: Sequence[Parameter], values: Mapping[str, object]) -> dict[str, bytes]:
+def called(library: str, function: str, listed: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the bytes of every array after a call of a function on copies of the values."""
     code = getattr(ctypes.CDLL(library), function)
     passed: list[object] = []
@@ -262,6 +262,7 @@ def builds() -> list[tuple[str, bool]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Functions of transform_c against their originals.")
     parser.add_argument("--jobs", action="store_true", help="answer the jobs on standard input")
+    parser.add_argument("--type", default="double", help="the kernels' data type; int: those free of division")
     parser.add_argument("--kernels", nargs="*", help="only these")
     parser.add_argument("--programs", type=int, default=0, help="so many random programs instead of kernels")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -277,8 +278,9 @@ def main() -> int:
 
     tally: Counter[tuple[str, str]] = Counter()
     failures: list[str] = []
-    names = options.kernels or list(KERNELS)
-    for name, each, label, wrong in kernel_tally(KERNELS, names, list(TRANSFORMATIONS), builds()):
+    names = options.kernels or list(KERNELS if "int" not in options.type else FREE_OF_DIVISION)
+    kernels = {name: (re.sub(r"\bdouble\b", options.type, text), sizes) for name, (text, sizes) in KERNELS.items()}
+    for name, each, label, wrong in kernel_tally(kernels, names, list(TRANSFORMATIONS), builds()):
         tally[each, label] += not wrong
         if wrong:
             failures.append(f"{name}, {each}, {label}: {'; '.join(wrong)}")

@@ -1,4 +1,4 @@
-"""What `transform_c` writes computes what the original computes: compiled apart, called through ctypes, all elements."""
+"""What `transform_c` writes computes what the original computes: compiled apart, called through ctypes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def kernels() -> Mapping[str, tuple[str, Mapping[str, int]]]:
     """Return the PolyBench kernels that the benchmarks hold."""
     path = Path(__file__).parents[2] / "benchmarks" / "polybench_kernels.py"
     spec = importlib.util.spec_from_file_location("polybench_kernels", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.KERNELS
@@ -78,12 +79,16 @@ def test_variables_of_loops_and_divisions_of_negatives(transformation: str, tmp_
     paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((LOCALS, text))]
     listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(LOCALS, "f"))
     whole = "sums" in transformation
-    job = Job(paths[0], paths[1], "f", listed, ({"n": 13, "m": 11}, {"n": 3, "m": 4}, {"n": 1, "m": 1}), whole)
-    assert run_jobs([job]) == [[]]
+    sizes = ({"n": 13, "m": 11}, {"n": 3, "m": 4}, {"n": 1, "m": 1})
+    fixed = pm.transform_c(LOCALS, sizes[0], **TRANSFORMATIONS[transformation])
+    paths.append(compiled(fixed, tmp_path / "fixed.so", "gcc", flags))
+    jobs = [Job(paths[0], path, "f", listed, sizes, whole) for path in paths[1:]]
+    assert run_jobs(jobs) == [[], []]
 
 
 def test_the_referee_sees_an_order_that_breaks_a_dependence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    source = "void f(int n, double A[n][n]) { for (int i = 1; i < n; i++) for (int j = 0; j < n; j++) A[i][j] += A[i-1][j]; }"
+    loops = "for (int i = 1; i < n; i++) for (int j = 0; j < n; j++) A[i][j] += A[i-1][j];"
+    source = f"void f(int n, double A[n][n]) {{ {loops} }}"
     workload = pm.from_c(source, {"n": 9})
     backwards = pm.transform.schedule_from_text(workload, "S0[i,j] -> [-i, j]")
     monkeypatch.setattr("polymap.codegen.source.transform.broken", lambda *_, **__: None)

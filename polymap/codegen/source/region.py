@@ -20,6 +20,7 @@ from polymap.workload.c import (
     Assign,
     Binary,
     Block,
+    Call,
     Cast,
     CExpression,
     Choice,
@@ -32,6 +33,7 @@ from polymap.workload.c import (
     Literal,
     Name,
     Unary,
+    is_pure,
     parts,
     render,
 )
@@ -168,6 +170,7 @@ class _Walker:
         arrays = {part.array for part in _expressions(every) if isinstance(part, Item)}
         floats = {name for name, each in outside.items() if each.shape or each.element_type in FLOATS}
         data = frozenset(arrays | targets | floats) - self.counters
+        self._check_calls(every)
         self.integers |= set(_typed_parts(every))
         scope = Scope(0, {}, data, self.sizes)
         universe = isl.Set.universe(constant(0, 0).get_domain_space())
@@ -175,6 +178,12 @@ class _Walker:
             if each.value is not None and each.name not in self.counters and not self._is_constant(each, scope):
                 self.found += 1
         self._body(program.body, _Place(scope, (), (), (), universe, self.outer_types, (), {}, [0]))
+
+    def _check_calls(self, statements: Sequence[CStatement]) -> None:
+        for part in _expressions(statements):
+            if isinstance(part, Call) and part.function not in ("floord", "ceild") and not is_pure(part.function):
+                what = f"the function '{part.function}' is not known to be pure ({self.file}:{part.line})"
+                raise WorkloadError(Mistake("PM266", what, "sqrt, exp, pow, fmax and the like are."))
 
     def region(self) -> Region:
         names: set[str] = set()
@@ -244,7 +253,8 @@ class _Walker:
             self._refuse(each, f"the size of '{each.name}' depends on a loop", "Declare it outside the loop.")
         other = self.storage.setdefault(each.name, text)
         if not text or other != text or each.name in self.outer_types or each.name in self.counters:
-            self._refuse(each, f"'{each.name}' is declared more than once", "Give each variable a name of its own.")
+            what = f"'{each.name}' is declared more than once, or static"
+            self._refuse(each, what, "Give each variable a name of its own.")
         if place.dims:
             self.inside.add(each.name)
 

@@ -17,7 +17,7 @@ from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.values import known_size
 from polymap.inputs import shown
-from polymap.ir import Affine, BudgetError, Floor, Mistake, OptionError, ScheduleError, WorkloadError
+from polymap.ir import Affine, BudgetError, Dim, Floor, Mistake, OptionError, ScheduleError, WorkloadError
 from polymap.poly import CONTEXT, budget
 from polymap.schedules import LoopKind, Schedule
 from polymap.workload.c import CProgram, from_c, read_program
@@ -69,13 +69,9 @@ def transform_c(
         conflicts = conflicts_of(region)
     if schedule is None:
         times, name = _chosen(region, conflicts, order, tile, reorder_sums=reorder_sums)
-        wanted = Parallel(outermost=parallel)
     else:
-        with _limited("a schedule as a relation"):
-            times, name = _given(region, schedule), "a given one"
-        marked = ((loop, _PRAGMAS[loop.kind]) for loop in schedule.loops() if loop.kind in _PRAGMAS)
-        demanded = tuple(Demanded(loop.position, frozenset(loop.statements), text) for loop, text in marked)
-        wanted = Parallel(parallel, demanded)
+        times, name = _given(region, schedule), "a given one"
+    wanted = Parallel(parallel, () if schedule is None else _demanded(schedule))
     with _limited("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
     with _limited("the loops of an order"):
@@ -146,6 +142,12 @@ def _chosen(
         return times_of(own_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"the original's{tiled}"
 
 
+def _demanded(schedule: Schedule) -> tuple[Demanded, ...]:
+    """Return the loops of a schedule that must be parallel or vector loops."""
+    marked = ((loop, _PRAGMAS[loop.kind]) for loop in schedule.loops() if loop.kind in _PRAGMAS)
+    return tuple(Demanded(loop.position, frozenset(loop.statements), text) for loop, text in marked)
+
+
 def _given(region: Region, schedule: Schedule) -> Times:
     """Return the times of a schedule over loop counters from 0."""
     dims = {each.name: each for each in schedule.workload.dims}
@@ -153,20 +155,23 @@ def _given(region: Region, schedule: Schedule) -> Times:
     if any(each.name not in own or len(each.dims) != len(own[each.name].dims) for each in region.statements):
         what = "the schedule is one of other statements"
         raise ScheduleError(Mistake("PM283", what, "Make it for from_c(source, sizes)."))
-    times: dict[str, isl.Map] = {}
-    for each in region.statements:
-        space = each.domain.get_space()
-        local = isl.LocalSpace.from_space(space)
-        counters: dict[str, isl.Aff] = {}
-        for position, name in enumerate(own[each.name].dims):
-            value = isl.Aff.var_on_domain(local, isl.dim_type.set, position)
-            offset = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin)))
-            counters[name] = offset.scale_down_val(_number(dims[name].step))
-            if abs(dims[name].step) != 1:
-                counters[name] = counters[name].floor()
-        entries = [_function(time, counters, local) for time in schedule.times[each.name]]
-        times[each.name] = time_map(space, entries).intersect_domain(each.domain)
-    return times
+    with _limited("a schedule as a relation"):
+        return {each.name: _given_time(each, own[each.name].dims, dims, schedule) for each in region.statements}
+
+
+def _given_time(each: SourceStatement, names: Sequence[str], dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
+    """Return the times of a statement: its loop variables as counters, put into the schedule's functions."""
+    space = each.domain.get_space()
+    local = isl.LocalSpace.from_space(space)
+    counters: dict[str, isl.Aff] = {}
+    for position, name in enumerate(names):
+        value = isl.Aff.var_on_domain(local, isl.dim_type.set, position)
+        offset = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin)))
+        counters[name] = offset.scale_down_val(_number(dims[name].step))
+        if abs(dims[name].step) != 1:
+            counters[name] = counters[name].floor()
+    entries = [_function(time, counters, local) for time in schedule.times[each.name]]
+    return time_map(space, entries).intersect_domain(each.domain)
 
 
 def _number(value: int) -> isl.Val:

@@ -14,11 +14,9 @@ from polymap.workload.c.tree import (
     Item as Item,
     Literal as Literal,
     Name as Name,
-    Program as Program,
     Unary as Unary,
     parts as parts,
     render as render,
-    walk as walk,
 )
 from polymap.workload.c.types import (
     FLOATS as FLOATS,
@@ -28,3 +26,4 @@ from polymap.workload.c.types import (
     number_type as number_type,
     type_of as type_of,
 )
+from polymap.workload.c.values import is_pure as is_pure

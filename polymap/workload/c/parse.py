@@ -490,7 +490,7 @@ def _negative(step: CExpression, line: int) -> CExpression:
 
 def declaration_texts(syntax: Syntax) -> dict[tuple[str, int], str]:
     """Return (name, line) -> `type name[sizes]` of every variable declared in the region, without its initial value,
-    storage class and `const`; types are spelled as in the text. "" for two of one name and line that differ."""
+    and `const`; types are spelled as in the text. "" for static ones, and for two of one name and line that differ."""
     found: dict[tuple[str, int], str] = {}
     waiting = list(syntax.body)
     while waiting:
@@ -504,7 +504,10 @@ def declaration_texts(syntax: Syntax) -> dict[tuple[str, int], str]:
                 line: object = getattr(getattr(node, "coord", None), "line", 0)
                 assert isinstance(line, int)
                 text = _plain_declaration(name, node_at(node, "type"))
-                found[name, line] = text if found.get((name, line), text) == text else ""
+                kept = cast(
+                    "list[str]", getattr(node, "storage", None) or []
+                )  # a static variable would not be set anew
+                found[name, line] = text if found.get((name, line), text) == text and not kept else ""
     return found
 
 

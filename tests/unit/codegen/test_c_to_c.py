@@ -49,10 +49,12 @@ def test_only_the_region_changes() -> None:
 
 
 def test_a_function_without_marks_keeps_its_signature_and_its_return() -> None:
-    source = "static int f(int n, const int x[n])\n{\n  int s = 0;\n  for (int i = 0; i < n; i++) s += x[i];\n  return 3;\n}\n"
+    loop = "  int s = 0;\n  for (int i = 0; i < n; i++) s += x[i];\n"
+    source = f"static int f(int n, const int x[n])\n{{\n{loop}  return 3;\n}}\n"
     text = pm.transform_c(source, order="original", tile=1)
     head, tail = "static int f(int n, const int x[n])\n{\n", "return 3;\n}\n"
-    assert text.startswith(head) and text.endswith(tail)
+    assert text.startswith(head)
+    assert text.endswith(tail)
 
 
 def test_sizes_keep_the_original_beside_the_new_loops() -> None:
@@ -70,7 +72,8 @@ def test_tiles_of_sizes_that_they_do_not_divide() -> None:
 
 
 def test_a_variable_of_each_iteration_is_private_and_one_from_outside_is_shared() -> None:
-    body = "for (int i = 0; i < n; i++) {\n double t = 0.0;\n for (int j = 0; j < m; j++) t += A[i][j];\n B[i][0] = t;\n}"
+    sums = "double t = 0.0;\n for (int j = 0; j < m; j++) t += A[i][j];\n B[i][0] = t;"
+    body = f"for (int i = 0; i < n; i++) {{ {sums} }}"
     assert "#pragma omp parallel for private(t)\n    for (long c0" in pm.transform_c(
         COPY % body, order="original", tile=1, parallel=True
     )
@@ -79,9 +82,11 @@ def test_a_variable_of_each_iteration_is_private_and_one_from_outside_is_shared(
 
 
 def test_names_of_the_program_are_not_taken() -> None:
-    body = "for (int c0 = 0; c0 < n; c0++)\n for (int pm_min = 0; pm_min < m; pm_min++) B[c0][pm_min] = A[c0][pm_min];"
+    inner = "for (int pm_min = 0; pm_min < m; pm_min++) B[c0][pm_min] = A[c0][pm_min];"
+    body = f"for (int c0 = 0; c0 < n; c0++) {inner}"
     text = pm.transform_c(COPY % body, tile=4)
-    assert "const int c0 = t2;" in text and "#define pm___min(" in text
+    assert "const int c0 = t2;" in text
+    assert "#define pm___min(" in text
 
 
 def test_schedules_of_ones_own_and_their_parallel_loops() -> None:
@@ -114,7 +119,11 @@ def test_sums_keep_their_order_unless_told() -> None:
         ("void f(int n, int a[n]) { for (int i = 0; i < n - 1u; i++) a[i] += 1; }", WorkloadError, "PM282.*'1u'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n] = 1; }", WorkloadError, "PM262.*loop variables"),
         ("int i; void f(int n, int a[n])\n{ for (i = 0; i < n; i++) a[i] = 1; }", WorkloadError, "PM281.*lives on"),
-        ("int f(int n, int a[n]) { int i; for (i = 0; i < n; i++) a[i] = 1; return i; }", WorkloadError, "PM281.*last value"),
+        ("int f(int n, int a[n]) { int i; for (i = 0; i < n; i++) a[i] = 1; return i; }", WorkloadError,
+         "PM281.*last value"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i] = rand(); }", WorkloadError, "PM266.*'rand'"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) { static int t; t = i; a[i] = t; } }",
+         WorkloadError, "PM281.*static"),
         ("void f(int n, int a[n]) { for (int i = 0; ; i++) a[i] = 1; }", WorkloadError, "PM263"),
         ("void f(int n, int a[n]) { for (int i = 0; i > -1; i++) a[i] = 1; }", WorkloadError, "PM281.*unbounded"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) { int t = a[i]; a[i] = t; } for (int i = 0; i < n; i++)"
