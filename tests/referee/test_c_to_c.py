@@ -49,8 +49,9 @@ def kernels() -> Mapping[str, tuple[str, Mapping[str, int]]]:
     return module.KERNELS
 
 
+@pytest.mark.slow
 def test_kernels_in_other_orders_equal_their_originals() -> None:
-    names, chosen = ("gemm", "lu", "seidel-2d", "nussinov", "durbin"), ("original, tiled", "isl, tiled, parallel")
+    names, chosen = ("lu", "seidel-2d", "nussinov"), ("original, tiled", "isl, tiled, parallel")
     found = list(kernel_tally(kernels(), names, chosen, builds()[:2]))
     assert len(found) == len(names) * len(chosen) * len(builds()[:2])
     assert not [each for each in found if each[3]]
@@ -102,9 +103,9 @@ def test_the_referee_sees_an_order_that_breaks_a_dependence(monkeypatch: pytest.
 @pytest.mark.slow
 def test_random_programs_equal_their_originals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "OMP_NUM_THREADS", "3")
-    outcome = run(1000, 12)
+    outcome = run(1000, 8)
     assert not outcome.wrong
-    assert outcome.compared >= 9
+    assert outcome.compared >= 6
 
 
 @pytest.mark.soak

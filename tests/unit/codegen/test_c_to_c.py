@@ -117,7 +117,7 @@ def test_sums_keep_their_order_unless_told() -> None:
         ("for (i = 0; i < 9; i++) a[i] = 1;", InputError, "PM281.*no function"),
         ("void f(int n, int a[n]) { for (unsigned char i = 0; i < n; i++) a[0] += 1; }", WorkloadError, "PM282.*'i'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n - 1u; i++) a[i] += 1; }", WorkloadError, "PM282.*'1u'"),
-        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n] = 1; }", WorkloadError, "PM262.*loop variables"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n] = 1; }", WorkloadError, "PM262.*loop var"),
         ("int i; void f(int n, int a[n])\n{ for (i = 0; i < n; i++) a[i] = 1; }", WorkloadError, "PM281.*lives on"),
         ("int f(int n, int a[n]) { int i; for (i = 0; i < n; i++) a[i] = 1; return i; }", WorkloadError,
          "PM281.*last value"),
