@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 KERNELS: dict[str, tuple[str, dict[str, int]]] = {
-    "correlation": ("""
+    "correlation": (
+        """
 void f(int m, int n, double fn, double data[n][m], double corr[m][m]) {
   double mean[m], dev[m];
   for (int j = 0; j < m; j++) {
@@ -32,8 +33,11 @@ void f(int m, int n, double fn, double data[n][m], double corr[m][m]) {
     }
   }
   corr[m - 1][m - 1] = 1.0;
-}""", {"m": 80, "n": 100}),
-    "covariance": ("""
+}""",
+        {"m": 80, "n": 100},
+    ),
+    "covariance": (
+        """
 void f(int m, int n, double fn, double data[n][m], double cov[m][m]) {
   double mean[m];
   for (int j = 0; j < m; j++) {
@@ -50,16 +54,22 @@ void f(int m, int n, double fn, double data[n][m], double cov[m][m]) {
       cov[i][j] /= fn - 1.0;
       cov[j][i] = cov[i][j];
     }
-}""", {"m": 80, "n": 100}),
-    "gemm": ("""
+}""",
+        {"m": 80, "n": 100},
+    ),
+    "gemm": (
+        """
 void f(int ni, int nj, int nk, double alpha, double beta, double C[ni][nj], double A[ni][nk], double B[nk][nj]) {
   for (int i = 0; i < ni; i++) {
     for (int j = 0; j < nj; j++) C[i][j] *= beta;
     for (int k = 0; k < nk; k++)
       for (int j = 0; j < nj; j++) C[i][j] += alpha * A[i][k] * B[k][j];
   }
-}""", {"ni": 60, "nj": 70, "nk": 80}),
-    "gemver": ("""
+}""",
+        {"ni": 60, "nj": 70, "nk": 80},
+    ),
+    "gemver": (
+        """
 void f(int n, double alpha, double beta, double A[n][n], double u1[n], double v1[n], double u2[n], double v2[n],
        double w[n], double x[n], double y[n], double z[n]) {
   for (int i = 0; i < n; i++)
@@ -69,8 +79,11 @@ void f(int n, double alpha, double beta, double A[n][n], double u1[n], double v1
   for (int i = 0; i < n; i++) x[i] = x[i] + z[i];
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) w[i] = w[i] + alpha * A[i][j] * x[j];
-}""", {"n": 120}),
-    "gesummv": ("""
+}""",
+        {"n": 120},
+    ),
+    "gesummv": (
+        """
 void f(int n, double alpha, double beta, double A[n][n], double B[n][n], double x[n], double y[n]) {
   double tmp[n];
   for (int i = 0; i < n; i++) {
@@ -82,8 +95,11 @@ void f(int n, double alpha, double beta, double A[n][n], double B[n][n], double 
     }
     y[i] = alpha * tmp[i] + beta * y[i];
   }
-}""", {"n": 90}),
-    "symm": ("""
+}""",
+        {"n": 90},
+    ),
+    "symm": (
+        """
 void f(int m, int n, double alpha, double beta, double C[m][n], double A[m][m], double B[m][n]) {
   double t;
   for (int i = 0; i < m; i++)
@@ -95,32 +111,44 @@ void f(int m, int n, double alpha, double beta, double C[m][n], double A[m][m], 
       }
       C[i][j] = beta * C[i][j] + alpha * B[i][j] * A[i][i] + alpha * t;
     }
-}""", {"m": 60, "n": 80}),
-    "syr2k": ("""
+}""",
+        {"m": 60, "n": 80},
+    ),
+    "syr2k": (
+        """
 void f(int n, int m, double alpha, double beta, double C[n][n], double A[n][m], double B[n][m]) {
   for (int i = 0; i < n; i++) {
     for (int j = 0; j <= i; j++) C[i][j] *= beta;
     for (int k = 0; k < m; k++)
       for (int j = 0; j <= i; j++) C[i][j] += A[j][k] * alpha * B[i][k] + B[j][k] * alpha * A[i][k];
   }
-}""", {"m": 60, "n": 80}),
-    "syrk": ("""
+}""",
+        {"m": 60, "n": 80},
+    ),
+    "syrk": (
+        """
 void f(int n, int m, double alpha, double beta, double C[n][n], double A[n][m]) {
   for (int i = 0; i < n; i++) {
     for (int j = 0; j <= i; j++) C[i][j] *= beta;
     for (int k = 0; k < m; k++)
       for (int j = 0; j <= i; j++) C[i][j] += alpha * A[i][k] * A[j][k];
   }
-}""", {"m": 60, "n": 80}),
-    "trmm": ("""
+}""",
+        {"m": 60, "n": 80},
+    ),
+    "trmm": (
+        """
 void f(int m, int n, double alpha, double A[m][m], double B[m][n]) {
   for (int i = 0; i < m; i++)
     for (int j = 0; j < n; j++) {
       for (int k = i + 1; k < m; k++) B[i][j] += A[k][i] * B[k][j];
       B[i][j] = alpha * B[i][j];
     }
-}""", {"m": 60, "n": 80}),
-    "2mm": ("""
+}""",
+        {"m": 60, "n": 80},
+    ),
+    "2mm": (
+        """
 void f(int ni, int nj, int nk, int nl, double alpha, double beta, double A[ni][nk], double B[nk][nj], double C[nj][nl],
        double D[ni][nl]) {
   double tmp[ni][nj];
@@ -134,8 +162,11 @@ void f(int ni, int nj, int nk, int nl, double alpha, double beta, double A[ni][n
       D[i][j] *= beta;
       for (int k = 0; k < nj; ++k) D[i][j] += tmp[i][k] * C[k][j];
     }
-}""", {"ni": 40, "nj": 50, "nk": 70, "nl": 80}),
-    "3mm": ("""
+}""",
+        {"ni": 40, "nj": 50, "nk": 70, "nl": 80},
+    ),
+    "3mm": (
+        """
 void f(int ni, int nj, int nk, int nl, int nm, double A[ni][nk], double B[nk][nj], double C[nj][nm], double D[nm][nl],
        double G[ni][nl]) {
   double E[ni][nj], F[nj][nl];
@@ -154,8 +185,11 @@ void f(int ni, int nj, int nk, int nl, int nm, double A[ni][nk], double B[nk][nj
       G[i][j] = 0.0;
       for (int k = 0; k < nj; ++k) G[i][j] += E[i][k] * F[k][j];
     }
-}""", {"ni": 40, "nj": 50, "nk": 60, "nl": 70, "nm": 80}),
-    "atax": ("""
+}""",
+        {"ni": 40, "nj": 50, "nk": 60, "nl": 70, "nm": 80},
+    ),
+    "atax": (
+        """
 void f(int m, int n, double A[m][n], double x[n], double y[n]) {
   double tmp[m];
   for (int i = 0; i < n; i++) y[i] = 0.0;
@@ -164,8 +198,11 @@ void f(int m, int n, double A[m][n], double x[n], double y[n]) {
     for (int j = 0; j < n; j++) tmp[i] = tmp[i] + A[i][j] * x[j];
     for (int j = 0; j < n; j++) y[j] = y[j] + A[i][j] * tmp[i];
   }
-}""", {"m": 116, "n": 124}),
-    "bicg": ("""
+}""",
+        {"m": 116, "n": 124},
+    ),
+    "bicg": (
+        """
 void f(int m, int n, double A[n][m], double s[m], double q[n], double p[m], double r[n]) {
   for (int i = 0; i < m; i++) s[i] = 0.0;
   for (int i = 0; i < n; i++) {
@@ -175,8 +212,11 @@ void f(int m, int n, double A[n][m], double s[m], double q[n], double p[m], doub
       q[i] = q[i] + A[i][j] * p[j];
     }
   }
-}""", {"m": 116, "n": 124}),
-    "doitgen": ("""
+}""",
+        {"m": 116, "n": 124},
+    ),
+    "doitgen": (
+        """
 void f(int nr, int nq, int np, double A[nr][nq][np], double C4[np][np]) {
   double sum[np];
   for (int r = 0; r < nr; r++)
@@ -187,15 +227,21 @@ void f(int nr, int nq, int np, double A[nr][nq][np], double C4[np][np]) {
       }
       for (int p = 0; p < np; p++) A[r][q][p] = sum[p];
     }
-}""", {"nq": 20, "nr": 25, "np": 30}),
-    "mvt": ("""
+}""",
+        {"nq": 20, "nr": 25, "np": 30},
+    ),
+    "mvt": (
+        """
 void f(int n, double x1[n], double x2[n], double y1[n], double y2[n], double A[n][n]) {
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) x1[i] = x1[i] + A[i][j] * y1[j];
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j++) x2[i] = x2[i] + A[j][i] * y2[j];
-}""", {"n": 120}),
-    "cholesky": ("""
+}""",
+        {"n": 120},
+    ),
+    "cholesky": (
+        """
 void f(int n, double A[n][n]) {
   for (int i = 0; i < n; i++) {
     for (int j = 0; j < i; j++) {
@@ -205,8 +251,11 @@ void f(int n, double A[n][n]) {
     for (int k = 0; k < i; k++) A[i][i] -= A[i][k] * A[i][k];
     A[i][i] = sqrt(A[i][i]);
   }
-}""", {"n": 120}),
-    "durbin": ("""
+}""",
+        {"n": 120},
+    ),
+    "durbin": (
+        """
 void f(int n, double r[n], double y[n]) {
   double z[n], alpha, beta, sum;
   y[0] = -r[0];
@@ -221,8 +270,11 @@ void f(int n, double r[n], double y[n]) {
     for (int i = 0; i < k; i++) y[i] = z[i];
     y[k] = alpha;
   }
-}""", {"n": 120}),
-    "gramschmidt": ("""
+}""",
+        {"n": 120},
+    ),
+    "gramschmidt": (
+        """
 void f(int m, int n, double A[m][n], double R[n][n], double Q[m][n]) {
   double nrm;
   for (int k = 0; k < n; k++) {
@@ -236,8 +288,11 @@ void f(int m, int n, double A[m][n], double R[n][n], double Q[m][n]) {
       for (int i = 0; i < m; i++) A[i][j] = A[i][j] - Q[i][k] * R[k][j];
     }
   }
-}""", {"m": 60, "n": 80}),
-    "lu": ("""
+}""",
+        {"m": 60, "n": 80},
+    ),
+    "lu": (
+        """
 void f(int n, double A[n][n]) {
   for (int i = 0; i < n; i++) {
     for (int j = 0; j < i; j++) {
@@ -247,8 +302,11 @@ void f(int n, double A[n][n]) {
     for (int j = i; j < n; j++)
       for (int k = 0; k < i; k++) A[i][j] -= A[i][k] * A[k][j];
   }
-}""", {"n": 120}),
-    "ludcmp": ("""
+}""",
+        {"n": 120},
+    ),
+    "ludcmp": (
+        """
 void f(int n, double A[n][n], double b[n], double x[n], double y[n]) {
   double w;
   for (int i = 0; i < n; i++) {
@@ -273,16 +331,22 @@ void f(int n, double A[n][n], double b[n], double x[n], double y[n]) {
     for (int j = i + 1; j < n; j++) w -= A[i][j] * x[j];
     x[i] = w / A[i][i];
   }
-}""", {"n": 120}),
-    "trisolv": ("""
+}""",
+        {"n": 120},
+    ),
+    "trisolv": (
+        """
 void f(int n, double L[n][n], double x[n], double b[n]) {
   for (int i = 0; i < n; i++) {
     x[i] = b[i];
     for (int j = 0; j < i; j++) x[i] -= L[i][j] * x[j];
     x[i] = x[i] / L[i][i];
   }
-}""", {"n": 120}),
-    "deriche": ("""
+}""",
+        {"n": 120},
+    ),
+    "deriche": (
+        """
 void f(int w, int h, double a1, double a2, double a3, double a4, double a5, double a6, double a7, double a8, double b1,
        double b2, double c1, double c2, double in[w][h], double out[w][h]) {
   double y1[w][h], y2[w][h], xm1, tm1, ym1, ym2, xp1, xp2, tp1, tp2, yp1, yp2;
@@ -338,15 +402,21 @@ void f(int w, int h, double a1, double a2, double a3, double a4, double a5, doub
   }
   for (int i = 0; i < w; i++)
     for (int j = 0; j < h; j++) out[i][j] = c2 * (y1[i][j] + y2[i][j]);
-}""", {"w": 192, "h": 128}),
-    "floyd-warshall": ("""
+}""",
+        {"w": 192, "h": 128},
+    ),
+    "floyd-warshall": (
+        """
 void f(int n, double path[n][n]) {
   for (int k = 0; k < n; k++)
     for (int i = 0; i < n; i++)
       for (int j = 0; j < n; j++)
         path[i][j] = path[i][j] < path[i][k] + path[k][j] ? path[i][j] : path[i][k] + path[k][j];
-}""", {"n": 180}),
-    "nussinov": ("""
+}""",
+        {"n": 180},
+    ),
+    "nussinov": (
+        """
 void f(int n, double seq[n], double table[n][n]) {
   for (int i = n - 1; i >= 0; i--)
     for (int j = i + 1; j < n; j++) {
@@ -364,8 +434,11 @@ void f(int n, double seq[n], double table[n][n]) {
         table[i][j] =
             table[i][j] >= table[i][k] + table[k + 1][j] ? table[i][j] : table[i][k] + table[k + 1][j];
     }
-}""", {"n": 180}),
-    "adi": ("""
+}""",
+        {"n": 180},
+    ),
+    "adi": (
+        """
 void f(int tsteps, int n, double a, double b, double c, double d, double e, double g, double u[n][n]) {
   double v[n][n], p[n][n], q[n][n];
   for (int t = 1; t <= tsteps; t++) {
@@ -394,8 +467,11 @@ void f(int tsteps, int n, double a, double b, double c, double d, double e, doub
       for (int j = n - 2; j >= 1; j--) u[i][j] = p[i][j] * u[i][j + 1] + q[i][j];
     }
   }
-}""", {"tsteps": 40, "n": 60}),
-    "fdtd-2d": ("""
+}""",
+        {"tsteps": 40, "n": 60},
+    ),
+    "fdtd-2d": (
+        """
 void f(int tmax, int nx, int ny, double ex[nx][ny], double ey[nx][ny], double hz[nx][ny], double fict[tmax]) {
   for (int t = 0; t < tmax; t++) {
     for (int j = 0; j < ny; j++) ey[0][j] = fict[t];
@@ -407,8 +483,11 @@ void f(int tmax, int nx, int ny, double ex[nx][ny], double ey[nx][ny], double hz
       for (int j = 0; j < ny - 1; j++)
         hz[i][j] = hz[i][j] - 0.7 * (ex[i][j + 1] - ex[i][j] + ey[i + 1][j] - ey[i][j]);
   }
-}""", {"tmax": 40, "nx": 60, "ny": 80}),
-    "heat-3d": ("""
+}""",
+        {"tmax": 40, "nx": 60, "ny": 80},
+    ),
+    "heat-3d": (
+        """
 void f(int tsteps, int n, double A[n][n][n], double B[n][n][n]) {
   for (int t = 1; t <= tsteps; t++) {
     for (int i = 1; i < n - 1; i++)
@@ -424,15 +503,21 @@ void f(int tsteps, int n, double A[n][n][n], double B[n][n][n]) {
                        0.125 * (B[i][j + 1][k] - 2.0 * B[i][j][k] + B[i][j - 1][k]) +
                        0.125 * (B[i][j][k + 1] - 2.0 * B[i][j][k] + B[i][j][k - 1]) + B[i][j][k];
   }
-}""", {"tsteps": 40, "n": 20}),
-    "jacobi-1d": ("""
+}""",
+        {"tsteps": 40, "n": 20},
+    ),
+    "jacobi-1d": (
+        """
 void f(int tsteps, int n, double A[n], double B[n]) {
   for (int t = 0; t < tsteps; t++) {
     for (int i = 1; i < n - 1; i++) B[i] = 0.33333 * (A[i - 1] + A[i] + A[i + 1]);
     for (int i = 1; i < n - 1; i++) A[i] = 0.33333 * (B[i - 1] + B[i] + B[i + 1]);
   }
-}""", {"tsteps": 40, "n": 120}),
-    "jacobi-2d": ("""
+}""",
+        {"tsteps": 40, "n": 120},
+    ),
+    "jacobi-2d": (
+        """
 void f(int tsteps, int n, double A[n][n], double B[n][n]) {
   for (int t = 0; t < tsteps; t++) {
     for (int i = 1; i < n - 1; i++)
@@ -442,13 +527,18 @@ void f(int tsteps, int n, double A[n][n], double B[n][n]) {
       for (int j = 1; j < n - 1; j++)
         A[i][j] = 0.2 * (B[i][j] + B[i][j - 1] + B[i][1 + j] + B[1 + i][j] + B[i - 1][j]);
   }
-}""", {"tsteps": 40, "n": 90}),
-    "seidel-2d": ("""
+}""",
+        {"tsteps": 40, "n": 90},
+    ),
+    "seidel-2d": (
+        """
 void f(int tsteps, int n, double A[n][n]) {
   for (int t = 0; t <= tsteps - 1; t++)
     for (int i = 1; i <= n - 2; i++)
       for (int j = 1; j <= n - 2; j++)
         A[i][j] = (A[i - 1][j - 1] + A[i - 1][j] + A[i - 1][j + 1] + A[i][j - 1] + A[i][j] + A[i][j + 1] +
                    A[i + 1][j - 1] + A[i + 1][j] + A[i + 1][j + 1]) / 9.0;
-}""", {"tsteps": 40, "n": 120}),
+}""",
+        {"tsteps": 40, "n": 120},
+    ),
 }
