@@ -19,6 +19,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         *("mapping_from_document", "mapping_to_document", "Mapping", "Storage", "Temporal", "Spatial", "Compute"),
         *("Branch", "violations", "Violation", "InstancePoint"),
     )),
+    ("Schedules", "In which order it runs.", ("Schedule", "LoopKind", "transform")),
     ("Costs", "What a mapping does.", (
         *("evaluate", "simulate", "evaluate_many", "Cost", "Traffic", "CostArrays", "formula", "Formula", "explain"),
     )),
@@ -40,7 +41,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     )),
     ("Errors", "Codes, causes and cures: [errors](errors.md).", (
         *("PolymapError", "Mistake", "InputError", "WorkloadError", "ArchError", "MappingError", "OptionError"),
-        *("BudgetError", "CompilerError", "MissingPackageError", "OutputError", "SolverError"),
+        *("BudgetError", "CompilerError", "MissingPackageError", "OutputError", "ScheduleError"),
+        "SolverError",
     )),
 )  # fmt: skip
 OTHERS = ("Further names", "Public, and not in a group yet.")
@@ -54,14 +56,20 @@ def groups() -> list[tuple[str, str, tuple[str, ...]]]:
     return [*known, *([(*OTHERS, left)] if left else [])]
 
 
+def _documented(name: str) -> list[str]:
+    """Return the name, or the names in it where it is a package."""
+    value = getattr(pm, name)
+    return [f"{name}.{inner}" for inner in dir(value)] if inspect.ismodule(value) else [name]
+
+
 def api_page() -> str:
     """Return the reStructuredText of the page: a directive for each name."""
     parts = ["Python interface", "================", "", "Built from the docstrings of ``import polymap as pm``.", ""]
     for title, told, names in groups():
         plain = told.split(": [")[0].replace("`", "``")
         parts += [title, "-" * len(title), "", plain if plain.endswith(".") else f"{plain}: :doc:`errors`.", ""]
-        for name in names:
-            kind = "autoclass" if inspect.isclass(getattr(pm, name)) else "autofunction"
+        for name in (inner for each in names for inner in _documented(each)):
+            kind = "autoclass" if inspect.isclass(getattr(pm, name, None)) else "autofunction"
             parts.append(f".. {kind}:: polymap.{name}")
             parts.append("   :members:\n   :undoc-members:\n" if kind == "autoclass" else "")
     return "\n".join(parts) + "\n"

@@ -19,10 +19,13 @@ from polymap.poly.relations import (
     constants_of as constants_of,
     ends_of as ends_of,
     flow_of_values as flow_of_values,
+    may_precede as may_precede,
     not_in_order as not_in_order,
+    points_of as points_of,
     signs_of as signs_of,
     union_of as union_of,
 )
+from polymap.poly.scheduler import computed_order as computed_order
 from polymap.poly.sets import (
     Map as Map,
     Set as Set,

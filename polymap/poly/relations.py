@@ -5,13 +5,14 @@ Call these functions inside `with budget():`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 
 from polymap.ir import Affine
-from polymap.poly.sets import dim_bounds, function, later, same_value, value
+from polymap.poly.budgets import integer
+from polymap.poly.sets import coalesced, dim_bounds, function, later, same_value, sooner, value
 
 UnionMap = isl.UnionMap
 
@@ -99,6 +100,31 @@ def not_in_order(relation: isl.Map, source: Clock, sink: Clock) -> isl.Map | Non
         if relation.is_empty():
             return None
     return relation
+
+
+def may_precede(first: Clock, second: Clock, loose: Collection[int]) -> isl.Map:
+    """Return { x -> y : x may run before y }; at the places in `loose` different times are in no order.
+
+    Both clocks have one length.
+    """
+    everything = isl.Map.universe(same_value(first.tick(0), second.tick(0)).get_space())
+    found = isl.Map.empty(everything.get_space())
+    equal = everything
+    for place in range(len(first.times)):
+        same = at_same_time(first, second, place)
+        ticks = first.tick(place), second.tick(place)
+        before = everything.subtract(same) if place in loose else sooner(*ticks)
+        found = found.union(equal.intersect(before))
+        equal = equal.intersect(same)
+    return coalesced(found)
+
+
+def points_of(points: isl.Set) -> tuple[tuple[int, ...], ...]:
+    """Return the points of a bounded set, sorted."""
+    found: list[isl.Point] = []
+    points.foreach_point(found.append)
+    size = points.dim(_SET)
+    return tuple(sorted(tuple(integer(each.get_coordinate_val(_SET, at)) for at in range(size)) for each in found))
 
 
 def at_same_time(source: Clock, sink: Clock, place: int) -> isl.Map:

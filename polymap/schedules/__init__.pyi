@@ -25,6 +25,7 @@ from polymap.schedules.loop_view import (
 )
 from polymap.schedules.relation import original_schedule as original_schedule
 from polymap.schedules.scattering import (
+    Fold as Fold,
     Loop as Loop,
     LoopKind as LoopKind,
     Schedule as Schedule,

@@ -79,16 +79,29 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """A tensor kept in a circular buffer: axis a of the access has the index `index mod moduli[a]`."""
+
+    tensor: str
+    moduli: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"fold {self.tensor}" + "".join(f"[mod {modulus}]" for modulus in self.moduli)
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """A workload and the order of its instances; build it with `original` or `of`.
 
     scatterings: one per statement, in the workload's order, all of one length. Every loop has one name, and no two
-    loops share a name. strict: accumulations keep their order even if the workload is associative.
+    loops share a name. strict: accumulations keep their order even if the workload is associative. folds: the tensors
+    kept in circular buffers, at most one per tensor.
     """
 
     workload: Workload
     scatterings: tuple[Scattering, ...]
     strict: bool = False
+    folds: tuple[Fold, ...] = ()
 
     @staticmethod
     def original(workload: Workload, *, strict: bool = False) -> Schedule:
@@ -165,14 +178,14 @@ class Schedule:
     def with_places(self, places: Mapping[str, Iterable[TimeDim]]) -> Schedule:
         """Return the schedule with other places for some statements (shorter tuples are padded)."""
         own = {each.statement: each.places for each in self.scatterings}
-        return Schedule.of(self.workload, {**own, **places}, strict=self.strict)
+        return replace(Schedule.of(self.workload, {**own, **places}, strict=self.strict), folds=self.folds)
 
     def __str__(self) -> str:
         lines: list[str] = []
         for statement, scattering in zip(self.workload.statements, self.scatterings, strict=True):
             places = ", ".join(map(str, scattering.places))
             lines.append(f"{statement.name}[{','.join(statement.dims)}] -> [{places}]")
-        return "\n".join(lines)
+        return "\n".join((*lines, *map(str, self.folds)))
 
 
 def _dims_of(times: tuple[Affine, ...]) -> tuple[TimeDim, ...]:

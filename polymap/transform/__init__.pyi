@@ -1,3 +1,4 @@
+from polymap.transform.generator import isl_schedule as isl_schedule
 from polymap.transform.joined import (
     interchange as interchange,
     parallelize as parallelize,
@@ -6,7 +7,20 @@ from polymap.transform.joined import (
 )
 from polymap.transform.legality import violations as violations
 from polymap.transform.marks import unroll as unroll, unroll_and_jam as unroll_and_jam, vectorize as vectorize
-from polymap.transform.nests import distribute as distribute, fuse as fuse
-from polymap.transform.order import reverse as reverse, shift as shift, skew as skew, tile as tile
-from polymap.transform.text import matrices as matrices, schedule_from_text as schedule_from_text
+from polymap.transform.order import (
+    distribute as distribute,
+    fuse as fuse,
+    reverse as reverse,
+    shift as shift,
+    skew as skew,
+    tile as tile,
+)
+from polymap.transform.statements import inline as inline, split_index_set as split_index_set
+from polymap.transform.storage import contract as contract, expand as expand
+from polymap.transform.text import (
+    matrices as matrices,
+    schedule_from_openscop as schedule_from_openscop,
+    schedule_from_text as schedule_from_text,
+    to_openscop as to_openscop,
+)
 from polymap.transform.trees import bypass as bypass, move_storage as move_storage, places as places, stage as stage

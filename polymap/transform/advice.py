@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
-from polymap.ir import Affine, affine
+from polymap.ir import Affine, ScheduleError, affine
 from polymap.poly import Set, budget, differences, dim_bounds, function, nonnegative
 from polymap.schedules import Loop, Schedule
 from polymap.transform.edits import blocked, bodies, distributed, exchanged, fused, reversed_loop, shifted, skewed
 from polymap.transform.legality import carried_relations, clocks_of, inside, violations
+from polymap.transform.lifetimes import is_foldable
+from polymap.transform.storage import expand
 from polymap.workload import Kind
 
 MOST_FACTOR = 8
@@ -193,14 +195,55 @@ def distribute_advice(schedule: Schedule, loop: Loop) -> str:
 
 
 def parallel_advice(schedule: Schedule, loop: Loop) -> str:
-    """Return which loops can run in parallel, and whether privatised storage would free this one."""
+    """Return which loops can run in parallel, and what would free this one: private storage, partial results, or a
+    wavefront."""
     with budget(what="the parallel loops of a schedule"):
-        free = [each.name for each in schedule.loops() if not any(True for _ in carried_relations(schedule, each))]
+        free = [each.name for each in schedule.loops() if _is_free(schedule, each)]
         blocking = [dependence for dependence, _ in carried_relations(schedule, loop)]
-    advice: list[str] = []
+    tensors = tuple(dict.fromkeys(dependence.tensor for dependence in blocking))
+    advice = [_private(schedule, loop, tensors) or _wavefront(schedule, loop)]
+    if all(dependence.kind is Kind.REDUCTION for dependence in blocking):
+        advice.append(f"The loop only accumulates into {', '.join(tensors)}: keep partial results per iteration.")
     if free:
         advice.append(f"Loops that can: {', '.join(free)}.")
-    if all(dependence.kind is Kind.REDUCTION for dependence in blocking):
-        tensors = ", ".join(dict.fromkeys(dependence.tensor for dependence in blocking))
-        advice.append(f"The loop only accumulates into {tensors}: split it and keep partial results per iteration.")
-    return " ".join(advice)
+    return " ".join(each for each in advice if each)
+
+
+def _is_free(schedule: Schedule, loop: Loop) -> bool:
+    return not any(True for _ in carried_relations(schedule, loop))
+
+
+def _private(schedule: Schedule, loop: Loop, tensors: Sequence[str]) -> str:
+    """Return that the loop is parallel once each iteration has its own copy of the tensors ("" where it is not)."""
+    counters = tuple(dict.fromkeys(name for each in loop.statements for name in _counters(schedule, each, loop)))
+    if any(is_foldable(schedule, tensor) for tensor in tensors):
+        return ""
+    try:
+        for tensor in tensors:
+            schedule = expand(schedule, tensor, loops=counters)
+    except ScheduleError:
+        return ""
+    with budget(what="the parallel loops of a schedule"):
+        if not _is_free(schedule, loop):
+            return ""
+    return " and ".join(f'expand "{tensor}" loops={list(counters)}' for tensor in tensors) + " makes it parallel."
+
+
+def _counters(schedule: Schedule, statement: str, loop: Loop) -> tuple[str, ...]:
+    return schedule.scattering(statement).places[loop.position].time.dims
+
+
+def _wavefront(schedule: Schedule, loop: Loop) -> str:
+    """Return the skew and interchange after which a loop of the nest of this one is parallel ("" where none is)."""
+    nest = [each for each in schedule.loops() if each.statements == loop.statements]
+    for outer, inner in combinations(nest, 2):
+        for factor in range(1, MOST_FACTOR // 2 + 1):
+            turned = exchanged(skewed(schedule, inner, outer, factor), outer, inner)
+            with budget(what="a wavefront"):
+                parallel = _is_free(turned, next(each for each in turned.loops() if each.name == outer.name))
+            if parallel and not violations(turned):
+                return (
+                    f'After skew "{inner.name}" by="{outer.name}" factor={factor} and interchange "{outer.name}" and '
+                    f'"{inner.name}", "{outer.name}" is parallel.'
+                )
+    return ""

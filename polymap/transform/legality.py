@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from polymap.ir import Mistake, ScheduleError, Violation
 from polymap.poly import Clock, Map, at_same_time, budget, first_pair
 from polymap.schedules import Loop, LoopKind, Schedule, instance_text, point, schedule_violations
+from polymap.transform.lifetimes import fold_violations
 from polymap.workload import Dependence, Kind, dependence_relations
 
 UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR)
@@ -20,10 +21,11 @@ def violations(schedule: Schedule) -> tuple[Violation, ...]:
     is associative and the schedule not strict.
     """
     found = schedule_violations(schedule.workload, schedule.times, strict=schedule.strict)
-    unordered = [loop for loop in schedule.loops() if loop.kind in UNORDERED]
-    if found or not unordered:
+    if found:
         return found
-    return tuple(each for loop in unordered for each in carried(schedule, loop))
+    unordered = [loop for loop in schedule.loops() if loop.kind in UNORDERED]
+    found = tuple(each for loop in unordered for each in carried(schedule, loop))
+    return found or tuple(fold_violations(schedule))
 
 
 def carried(schedule: Schedule, loop: Loop) -> Iterator[Violation]:

@@ -12,8 +12,7 @@ from polymap.ir.errors import ScheduleError, WorkloadError
 from polymap.ir.loopnest import Access, Operator, Workload
 from polymap.schedules.scattering import LoopKind, Schedule
 from polymap.transform.marks import unroll_and_jam
-from polymap.transform.nests import distribute, fuse
-from polymap.transform.order import interchange, reverse, shift, skew, split, tile
+from polymap.transform.order import distribute, fuse, interchange, reverse, shift, skew, split, tile
 from polymap.workload.c.reader import from_c
 from tests.c_interpreter import Store, _value as value_of, apply, first_value, kept
 from tests.case_programs import random_text

@@ -1,0 +1,59 @@
+"""Orders from isl's own scheduler (Pluto-like: outer parallelism and small distances), as quasi-affine functions.
+
+Call these functions inside `with budget():`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from polymap.ir import Affine, Floor, affine
+from polymap.poly.budgets import integer
+from polymap.poly.relations import union_of
+
+_IN, _OUT, _DIV = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.div
+
+
+def computed_order(domains: Sequence[isl.Set], dependences: Sequence[isl.Map]) -> dict[str, tuple[Affine, ...]]:
+    """Return tuple name -> time tuple of an order that keeps the dependences (all of them are also kept close).
+
+    The dims of the domains must have names.
+    """
+    first, *others = (each.to_union_set() for each in domains)
+    for other in others:
+        first = first.union(other)
+    asked = isl.ScheduleConstraints.on_domain(first)
+    if dependences:
+        pairs = union_of(dependences)
+        asked = asked.set_validity(pairs).set_coincidence(pairs).set_proximity(pairs)
+    maps: list[isl.Map] = []
+    asked.compute_schedule().get_map().foreach_map(maps.append)
+    names = {str(each.get_tuple_name()): _dim_names(each) for each in domains}
+    return {name: _times(each, names[name]) for each in maps for name in [str(each.get_tuple_name(_IN))]}
+
+
+def _dim_names(points: isl.Set) -> list[str]:
+    return [str(points.get_dim_name(isl.dim_type.set, at)) for at in range(points.dim(isl.dim_type.set))]
+
+
+def _times(order: isl.Map, names: Sequence[str]) -> tuple[Affine, ...]:
+    pieces: list[isl.MultiAff] = []
+    isl.PwMultiAff.from_map(order).foreach_piece(lambda _, function: pieces.append(function))
+    assert len(pieces) == 1, "isl schedules a statement by one function"
+    return tuple(affine_of(pieces[0].get_at(at), names) for at in range(order.dim(_OUT)))
+
+
+def affine_of(function: isl.Aff, names: Sequence[str]) -> Affine:
+    """Return an integer function of named dims as polymap writes it."""
+    terms: list[tuple[int, str | Floor]] = [
+        (integer(function.get_coefficient_val(_IN, at)), name) for at, name in enumerate(names)
+    ]
+    for at in range(function.dim(_DIV)):
+        factor = integer(function.get_coefficient_val(_DIV, at))
+        if factor:
+            inner = function.get_div(at)  # rational: its argument over its denominator
+            divisor = integer(inner.get_denominator_val())
+            terms.append((factor, Floor(affine_of(inner.scale_val(inner.get_denominator_val()), names), divisor)))
+    return affine(tuple(terms), integer(function.get_constant_val()))
