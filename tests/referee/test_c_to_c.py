@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import islpy as isl
@@ -17,7 +17,17 @@ from polymap.poly import budget
 from polymap.schedules.legality import Parallel, parallel_loops
 from polymap.workload.c.reader import read_program
 from polymap.workload.dependence_analysis import dependence_relations, domain_of
-from tests.c_to_c import TRANSFORMATIONS, Job, builds, compiled, flags_of, kernel_tally, parameters_of, run_jobs
+from tests.c_to_c import (
+    TRANSFORMATIONS,
+    Job,
+    builds,
+    compiled,
+    flags_of,
+    kernel_sizes,
+    kernel_tally,
+    parameters_of,
+    run_jobs,
+)
 from tests.c_to_c_programs import run
 
 LOCALS = """
@@ -146,3 +156,28 @@ def _count(points: isl.Set, values: Mapping[str, int]) -> int:
         points = points.fix_val(isl.dim_type.param, number, isl.Val(size, points.get_ctx()))
     points = points.project_out(isl.dim_type.param, 0, points.dim(isl.dim_type.param))
     return int(points.count_val().to_str())
+
+
+def _seidel(schedule: pm.Schedule) -> pm.Schedule:
+    skewed = pm.transform.skew(pm.transform.skew(schedule, "i", by="t"), "j", by="t")
+    skewed = pm.transform.skew(skewed, "j", by="i")
+    return pm.transform.tile(skewed, {"t": 2, "i": 5, "j": 4})
+
+
+def _gemm(schedule: pm.Schedule) -> pm.Schedule:
+    outer, middle, inner = [loop.name for loop in schedule.loops() if "S1" in loop.statements]
+    marked = pm.transform.parallelize(pm.transform.vectorize(schedule, inner), outer)
+    return pm.transform.unroll(marked, middle, factor=2)
+
+
+@pytest.mark.parametrize(("name", "change"), [("seidel-2d", _seidel), ("gemm", _gemm)])
+def test_transformed_schedules_are_printed_for_all_sizes(
+    name: str, change: Callable[[pm.Schedule], pm.Schedule], tmp_path: Path
+) -> None:
+    source, sizes = kernels()[name]
+    workload = pm.from_c(source, dict.fromkeys(sizes, 9))
+    text = pm.transform_c(source, schedule=change(pm.Schedule.original(workload)))
+    flags = flags_of("gcc", sanitized=False)
+    paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((source, text))]
+    listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(source, "f"))
+    assert run_jobs([Job(paths[0], paths[1], "f", listed, kernel_sizes(list(sizes)))]) == [[]]

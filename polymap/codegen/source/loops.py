@@ -56,11 +56,12 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Demanded:
-    """A loop whose iterations must be independent: its position in the times, its statements, the pragma before it."""
+    """A loop that gets a pragma: its position in the times, its statements. independent: its iterations must be."""
 
     position: int
     statements: frozenset[str]
     pragma: str
+    independent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,8 @@ class _Loops:
         """Return the line before a loop: empty, or that its iterations may run in parallel."""
         asked = self.parallel.demanded
         demanded = [each for each in asked if each.position == place and each.statements & inside]
+        if demanded and not demanded[0].independent:
+            return demanded[0].pragma
         if not demanded and (inside_parallel or not self.parallel.outermost):
             return ""
         private = self._private(place, inside)

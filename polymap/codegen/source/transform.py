@@ -24,7 +24,7 @@ from polymap.workload.c import CProgram, from_c, read_program
 
 _OPERATIONS = 30_000_000
 _SECONDS = 60.0
-_PRAGMAS = {LoopKind.PARALLEL: OPENMP, LoopKind.VECTOR: "#pragma omp simd"}
+_MOST_UNROLLED = 64
 _WIDE = ("int", "long", "")
 
 
@@ -143,9 +143,21 @@ def _chosen(
 
 
 def _demanded(schedule: Schedule) -> tuple[Demanded, ...]:
-    """Return the loops of a schedule that must be parallel or vector loops."""
-    marked = ((loop, _PRAGMAS[loop.kind]) for loop in schedule.loops() if loop.kind in _PRAGMAS)
-    return tuple(Demanded(loop.position, frozenset(loop.statements), text) for loop, text in marked)
+    """Return the loops of a schedule that do not run one iteration after the other."""
+    found: list[Demanded] = []
+    for loop in schedule.loops():
+        statements = frozenset(loop.statements)
+        match loop.kind:
+            case LoopKind.SEQUENTIAL:
+                pass
+            case LoopKind.PARALLEL:
+                found.append(Demanded(loop.position, statements, OPENMP))
+            case LoopKind.VECTOR:
+                found.append(Demanded(loop.position, statements, "#pragma omp simd"))
+            case LoopKind.UNROLLED:
+                text = f"#pragma GCC unroll {loop.factor or _MOST_UNROLLED}"
+                found.append(Demanded(loop.position, statements, text, independent=False))
+    return tuple(found)
 
 
 def _given(region: Region, schedule: Schedule) -> Times:
