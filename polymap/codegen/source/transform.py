@@ -253,9 +253,9 @@ def _text(
 
 def _guarded(lines: list[str], region: Region, place: Placed, program: CProgram) -> list[str]:
     """Return the loops in a block of their own; for given sizes with the original beside it."""
-    tests = {
-        word: size for word in sorted(program.prepared.words) if (size := known_size(word, region.values)) is not None
-    }
+    arrays = {each.array for statement in region.statements for each in statement.references}
+    words = sorted(program.prepared.words - arrays)
+    tests = {word: size for word in words if (size := known_size(word, region.values)) is not None}
     if not tests:
         return ["{", *lines, "}"]
     test = " && ".join(f"{word} == {size}" for word, size in tests.items())
