@@ -7,12 +7,12 @@ legal if and only if no forbidden difference is a multiple of them along every a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache, reduce
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial, reduce
 from itertools import product
 from math import prod
 
-from polymap.ir import Access, Affine, BudgetError, Floor, Mistake, Operator, Violation, affine
+from polymap.ir import Access, Affine, BudgetError, Floor, Mistake, Operator, Violation, affine, dim
 from polymap.poly import (
     Clock,
     Map,
@@ -27,6 +27,7 @@ from polymap.poly import (
     flow_of_values,
     function,
     may_precede,
+    nonnegative,
     points_of,
     same_value,
 )
@@ -35,6 +36,7 @@ from polymap.workload import domain_of
 
 MOST_POINTS = 50_000
 MOST_CANDIDATES = 200_000
+MOST_QUESTIONS = 500
 OPERATIONS = 5_000_000
 SECONDS = 20.0
 _LOOSE = (LoopKind.PARALLEL, LoopKind.VECTOR)
@@ -68,30 +70,43 @@ def smallest_moduli(schedule: Schedule, tensor: str) -> tuple[int, ...]:
         forbidden = forbidden_differences(schedule, tensor)
         if forbidden is None:
             return (1,) * axes
-        if count(forbidden) > MOST_POINTS:
-            text = f"{tensor} has more than {MOST_POINTS:,} pairs of distances that must not share a cell"
-            raise BudgetError(Mistake("PM435", text, "Smaller sizes, or moduli that you name, would help."))
-        points = points_of(forbidden)
         bounds = [max(abs(low), abs(high)) for low, high in dim_bounds(forbidden)]
-    return _smallest(points, bounds, tensor)
+        choices = [_alone(forbidden, axes, axis, most) for axis, most in enumerate(bounds)]
+        small = count(forbidden) <= MOST_POINTS
+        most = MOST_CANDIDATES if small else MOST_QUESTIONS
+        if prod(map(len, choices)) > most:
+            text = f"{tensor} has more than {most:,} moduli to try"
+            raise BudgetError(Mistake("PM435", text, "Smaller sizes, or moduli that you name, would help."))
+        keeps = _by_points(forbidden) if small else partial(_by_sets, forbidden)
+        for moduli in sorted(product(*choices), key=lambda each: (prod(each), each)):
+            if keeps(moduli):
+                return moduli
+    raise AssertionError("beyond the largest difference no two elements share a cell")
 
 
-def _smallest(points: tuple[tuple[int, ...], ...], bounds: list[int], tensor: str) -> tuple[int, ...]:
+def _alone(forbidden: Set, axes: int, axis: int, most: int) -> list[int]:
+    """Return the moduli of an axis of which no forbidden difference along this axis alone is a multiple."""
+    line = forbidden
+    for other in range(axes):
+        if other != axis:
+            line = nonnegative(nonnegative(line, dim(f"a{other}")), -dim(f"a{other}"))
+    values = {point[axis] for point in points_of(line)}
+    return [size for size in range(1, most + 2) if not any(value % size == 0 for value in values)]
+
+
+def _by_points(forbidden: Set) -> Callable[[tuple[int, ...]], bool]:
+    """Return a function that tells whether no forbidden difference is a multiple of the moduli, from a list of all."""
     import numpy as np
 
-    table = np.array(points, dtype=np.int64)
-    choices: list[list[int]] = []
-    for axis, most in enumerate(bounds):
-        others = [at for at in range(len(bounds)) if at != axis]
-        alone = table[~table[:, others].any(axis=1), axis]
-        choices.append([size for size in range(1, most + 2) if not (alone % size == 0).any()])
-    if prod(map(len, choices)) > MOST_CANDIDATES:
-        text = f"{tensor} has more than {MOST_CANDIDATES:,} moduli to try"
-        raise BudgetError(Mistake("PM435", text, "Smaller sizes, or moduli that you name, would help."))
-    for moduli in sorted(product(*choices), key=lambda each: (prod(each), each)):
-        if not (table % np.array(moduli) == 0).all(axis=1).any():
-            return moduli
-    raise AssertionError("beyond the largest difference no two elements share a cell")
+    table = np.array(points_of(forbidden), dtype=np.int64)
+    return lambda moduli: not bool((table % np.array(moduli) == 0).all(axis=1).any())
+
+
+def _by_sets(forbidden: Set, moduli: tuple[int, ...]) -> bool:
+    """Return whether no forbidden difference is a multiple of the moduli, by isl."""
+    for axis, modulus in enumerate(moduli):
+        forbidden = nonnegative(forbidden, -_modulo(dim(f"a{axis}"), modulus))
+    return forbidden.is_empty()
 
 
 def forbidden_differences(schedule: Schedule, tensor: str) -> Set | None:
