@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, TypeVar
 
+from polymap.codegen.source import ORDERS
 from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
 from polymap.ir import Mistake, OptionError, did_you_mean
 from polymap.report.text import SCHEMAS
@@ -47,6 +48,11 @@ class Options:
     native: bool = False
     proof: str = ""
     topic: str = ""
+    order: str = "auto"
+    schedule: str | None = None
+    tile: int = 32
+    parallel: bool = False
+    reorder_sums: bool = False
 
 
 class MisreadOptions(OptionError):
@@ -85,6 +91,13 @@ _OPTIONS = {
     "--native": _Option("", "write the program to use: cores and lanes of the machine, no counters"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
+    "--order": _Option(
+        "auto|original|isl", "the order of the loops: isl's scheduler's, or the original's (default auto)"
+    ),
+    "--schedule": _Option("FILE", "the order of the loops as a text of lines such as S0[i,j] -> [j, floor(i/8), i]"),
+    "--tile": _Option("N", "the tile size of permutable loops (default 32; 1: no tiling)"),
+    "--parallel": _Option("", "make the outermost loops whose iterations are independent OpenMP loops"),
+    "--reorder-sums": _Option("", "let sums and products change their order, so that floats are rounded differently"),
     "--certificate": _Option(
         "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
     ),
@@ -141,6 +154,11 @@ _COMMANDS = {
         "write one page of HTML about the best mapping: figures, proof, tables, program",
         "WORKLOAD --arch ARCH -o FILE.html",
         ("--arch", "--mapping", *_SEARCH, "--size", "--output"),
+    ),
+    "transform": _Command(
+        "write a C file with the loops of its function in another order, proven legal",
+        "FILE.c",
+        ("--order", "--schedule", "--tile", "--parallel", "--reorder-sums", "--size", "--output"),
     ),
     "list": _Command("print the built-in workloads and machines, or those that match", "[PATTERN]", ("--json",)),
     "schema": _Command(f"print the JSON Schema of a file: {', '.join(SCHEMAS)}", "NAME"),
@@ -248,6 +266,11 @@ def parse(words: Sequence[str]) -> Options:
         certificate=reader.text("--certificate"),
         accept_word="--accept-word" in given,
         native="--native" in given,
+        order=reader.choice("--order", ORDERS),
+        schedule=reader.text("--schedule"),
+        tile=reader.integer("--tile", 32, least=1, most=2**20),
+        parallel="--parallel" in given,
+        reorder_sums="--reorder-sums" in given,
         topic=topic,
     )
     if name == "verify":
@@ -351,6 +374,8 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
         mistakes.append(Mistake("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
     if options.command == "report" and options.output == "-":
         mistakes.append(Mistake("PM556", "-o of report writes to a file", "Give a path that ends in .html."))
+    if options.schedule is not None and {"--order", "--tile"} & set(given):
+        mistakes.append(Mistake("PM556", "--schedule excludes --order and --tile", "The schedule says all of it."))
     if options.certificate == "-":
         mistakes.append(Mistake("PM556", "--certificate writes to a file", "Give a path."))
     if options.certificate is not None and options.certificate == options.json:

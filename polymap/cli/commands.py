@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polymap.arch import load_arch, preset_names
@@ -58,6 +59,7 @@ def run_command(options: Options) -> int:
         "check": _check,
         "verify": _verify,
         "report": _report,
+        "transform": _transform,
         "list": _list,
         "schema": _schema,
         "completion": _completion,
@@ -204,6 +206,31 @@ def _report(options: Options) -> int:
     write_documents([Document(options.output, report_page(workload, arch, result, other))])
     say(f"polymap: wrote {options.output}")
     return code
+
+
+def _transform(options: Options) -> int:
+    """Write a C file with its loops in another order."""
+    source, file = read_text(options.workload), shown(Path(options.workload).name).strip("'\"")
+    with interrupts_wait():
+        from polymap.codegen.source import transform_c
+        from polymap.transform import schedule_from_text
+        from polymap.workload.c import from_c
+
+    sizes, schedule = dict(options.sizes), None
+    if options.schedule is not None:
+        schedule = schedule_from_text(from_c(source, sizes, file=file), read_text(options.schedule))
+    text = transform_c(
+        source,
+        sizes,
+        order=options.order,
+        schedule=schedule,
+        tile=options.tile,
+        parallel=options.parallel,
+        reorder_sums=options.reorder_sums,
+        file=file,
+    )
+    write_documents([Document(options.output or "-", text)])
+    return ANSWERED
 
 
 def _list(options: Options) -> int:

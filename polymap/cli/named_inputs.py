@@ -186,7 +186,7 @@ def _unnamed(document: object) -> object:
 def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:
     """Return the mistakes in the inputs that the options name."""
     inputs = Inputs(options)
-    if options.command not in ("verify", "list"):
+    if options.command not in ("verify", "list", "transform"):
         if options.workload:
             inputs.workload()
         if options.arch:

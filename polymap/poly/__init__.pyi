@@ -1,4 +1,10 @@
-from polymap.poly.budgets import budget as budget, is_exhausted as is_exhausted, is_open as is_open
+from polymap.poly.budgets import (
+    CONTEXT as CONTEXT,
+    budget as budget,
+    has_run_out as has_run_out,
+    is_exhausted as is_exhausted,
+    is_open as is_open,
+)
 from polymap.poly.counting import count as count
 from polymap.poly.deadlines import (
     FIRST_OPERATIONS as FIRST_OPERATIONS,

@@ -95,13 +95,16 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for (int name = start; name < stop; ++name)`. pragma: a line before it, or empty."""
+    """`for (int name = start; name < stop; ++name)`. pragma: a line before it, or empty. compare: `<` or `<=`."""
 
     name: str
     start: Expr
     stop: Expr
     body: Block
     pragma: str = ""
+    type: str = "int"
+    compare: str = "<"
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)

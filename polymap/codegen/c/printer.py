@@ -56,6 +56,11 @@ def _part(part: Array | Function | Text) -> str:
     assert_never(part)
 
 
+def lines_of(body: Block, depth: int) -> list[str]:
+    """Return the lines of statements, indented by `depth` levels."""
+    return _block(body, depth)
+
+
 def _block(body: Block, depth: int) -> list[str]:
     return [line for statement in body for line in _statement(statement, depth)]
 
@@ -91,7 +96,9 @@ def _statement(statement: Stmt, depth: int) -> list[str]:
 
 def _loop(loop: For, depth: int) -> list[str]:
     pad = "    " * depth
-    head = f"for (int {loop.name} = {expression(loop.start)}; {loop.name} < {expression(loop.stop)}; ++{loop.name}) {{"
+    step = f"++{loop.name}" if loop.step == 1 else f"{loop.name} += {loop.step}"
+    condition = f"{loop.name} {loop.compare} {expression(loop.stop)}"
+    head = f"for ({loop.type} {loop.name} = {expression(loop.start)}; {condition}; {step}) {{"
     pragma = [f"{pad}{loop.pragma}"] if loop.pragma else []
     return [*pragma, pad + head, *_block(loop.body, depth + 1), f"{pad}}}"]
 

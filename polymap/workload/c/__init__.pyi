@@ -1,12 +1,16 @@
 from polymap.workload.c.reader import (
+    CProgram as CProgram,
     checked_sizes as checked_sizes,
     from_c as from_c,
+    read_program as read_program,
     workload_of_program as workload_of_program,
 )
 from polymap.workload.c.tree import (
     Assign as Assign,
     Binary as Binary,
+    Block as Block,
     Call as Call,
+    Cast as Cast,
     CExpression as CExpression,
     Choice as Choice,
     Complaints as Complaints,
@@ -26,8 +30,10 @@ from polymap.workload.c.tree import (
 from polymap.workload.c.types import (
     FLOATS as FLOATS,
     INTEGERS as INTEGERS,
+    SPELLING as SPELLING,
     bits_of as bits_of,
     limits as limits,
     number_type as number_type,
     type_of as type_of,
 )
+from polymap.workload.c.values import is_pure as is_pure

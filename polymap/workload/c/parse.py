@@ -488,6 +488,38 @@ def _negative(step: CExpression, line: int) -> CExpression:
     return Unary("-", Cast("int64", step, line, written=False), line)
 
 
+def declaration_texts(syntax: Syntax) -> dict[tuple[str, int], str]:
+    """Return (name, line) -> `type name[sizes]` of every variable declared in the region, without its initial value,
+    and `const`; types are spelled as in the text. "" for static ones, and for two of one name and line that differ."""
+    found: dict[tuple[str, int], str] = {}
+    waiting = list(syntax.body)
+    while waiting:
+        node = waiting.pop()
+        waiting += [part for _, part in children(node)]
+        if isinstance(node, c_ast.Decl):
+            name, kind = text_at(node, "name"), node_at(node, "type")
+            while not isinstance(kind, c_ast.TypeDecl) and nodes_at(kind, "type"):
+                kind = node_at(kind, "type")
+            if isinstance(kind, c_ast.TypeDecl):
+                line: object = getattr(getattr(node, "coord", None), "line", 0)
+                assert isinstance(line, int)
+                text = _plain_declaration(name, node_at(node, "type"))
+                kept = cast(
+                    "list[str]", getattr(node, "storage", None) or []
+                )  # a static variable would not be set anew
+                found[name, line] = text if found.get((name, line), text) == text and not kept else ""
+    return found
+
+
+def _plain_declaration(name: str, kind: c_ast.Node) -> str:
+    sizes = ""
+    while not isinstance(kind, c_ast.TypeDecl):
+        size = nodes_at(kind, "dim")
+        sizes += f"[{c_generator.CGenerator().visit(size[0])}]" if size else "[]"
+        kind = node_at(kind, "type")
+    return f"{c_generator.CGenerator().visit(node_at(kind, 'type'))} {name}{sizes}"
+
+
 def _is_mark(node: c_ast.Node, word: str) -> bool:
     return isinstance(node, c_ast.Pragma) and text_at(node, "string").split()[:1] == [word]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from polymap.inputs import MAX_INTEGER, expected_text, is_name, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.workload.c.assign import Variables
 from polymap.workload.c.nest import Nest
 from polymap.workload.c.original import Known, original_of
-from polymap.workload.c.parse import parse
+from polymap.workload.c.parse import declaration_texts, parse
 from polymap.workload.c.source import Source, prepare
 from polymap.workload.c.tensors import Site, tensors_of, with_initial
 from polymap.workload.c.tree import Complaints, Program
@@ -82,6 +82,35 @@ def workload_of_program(
     workload = with_initial(workload, nest.variables.by_tensor, site, complaints)
     _stop_if_wrong(complaints)
     return workload, nest
+
+
+@dataclass(frozen=True, slots=True)
+class CProgram:
+    """A C text as typed data, before any size is known.
+
+    declarations: (name, line) -> declaration of each variable of the region, as it is spelled in the text. text: what
+    was read, comments blanked, every character at its place in the given text (with `\\n` as the end of lines).
+    """
+
+    program: Program
+    prepared: Source
+    declarations: Mapping[tuple[str, int], str]
+    text: str
+
+
+def read_program(source: str, sizes: Mapping[str, int], file: str) -> CProgram:
+    """Return the region of a C text as typed data; names in `sizes` are not expanded where they are macros.
+
+    Raises InputError for text that is no C, and WorkloadError, with every mistake and its line, for C that is not read.
+    """
+    source = expected_text(source, "the C text")
+    complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
+    known = _checked_sizes(sizes)
+    prepared = prepare(source, known, complaints.file)
+    program, syntax = parse(prepared, complaints)
+    _check_use(known, prepared, complaints)
+    _stop_if_wrong(complaints)
+    return CProgram(program, prepared, declaration_texts(syntax), "\n".join(prepared.lines))
 
 
 def _stop_if_wrong(complaints: Complaints) -> None:

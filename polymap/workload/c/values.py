@@ -42,6 +42,12 @@ _WITHOUT_F = ("absf",)
 EXTREMES = {"fmax": "float64", "fmaxf": "float32", "fmin": "float64", "fminf": "float32"}
 
 
+def is_pure(function: str) -> bool:
+    """Return whether a function is known to give a value of its arguments alone, and to do nothing else."""
+    known = function in FUNCTIONS or (function not in _WITHOUT_F and function.removesuffix("f") in FUNCTIONS)
+    return known or function in (*MAXIMA, *MINIMA)
+
+
 @dataclass(frozen=True, slots=True)
 class Typed:
     """A value with its C type."""
@@ -168,8 +174,7 @@ class ValueReader:
 
     def _call(self, expression: CExpression, function: str, arguments: tuple[CExpression, ...]) -> Typed:
         is_extreme = function in (*MAXIMA, *MINIMA)
-        known = function in FUNCTIONS or (function not in _WITHOUT_F and function.removesuffix("f") in FUNCTIONS)
-        if not known and not is_extreme:
+        if not is_pure(function):
             what = f"the function '{function}' is not known to be pure"
             hint = f"Known: fmax, fmin, {', '.join(sorted(FUNCTIONS))}."
             raise Refused("PM266", expression.line, what, hint)

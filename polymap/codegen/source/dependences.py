@@ -1,0 +1,175 @@
+"""Dependences of a region with symbolic parameters, and which schedules and parallel loops they allow.
+
+Memory-based: two instances depend on each other if both touch one element and one writes it. A time is a map
+{ S[i, ...] -> [t0, t1, ...] }, all of one length, compared lexicographically.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polymap.codegen.source.region import Reference, Region, SourceStatement
+from polymap.poly import first_pair
+
+_SET, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.out, isl.dim_type.param
+Times = Mapping[str, isl.Map]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conflict:
+    """Pairs { source -> sink } of instances that touch one element of an array, the source first in program order.
+
+    accumulates: both only add to (or multiply) the element, and may change places if rounding may change. living: the
+    pairs of `relation` in which both see one and the same variable, None for arrays that no loop declares.
+    """
+
+    source: str
+    sink: str
+    array: str
+    relation: isl.Map
+    accumulates: bool
+    living: isl.Map | None
+
+
+def original_times(region: Region) -> dict[str, isl.Map]:
+    """Return the program's own times: textual positions and loop variables alternate."""
+    depth = max(len(each.dims) for each in region.statements)
+    return {each.name: _original_time(each, 2 * depth + 1) for each in region.statements}
+
+
+def _original_time(statement: SourceStatement, length: int) -> isl.Map:
+    space = statement.domain.get_space()
+    local = isl.LocalSpace.from_space(space)
+    entries: list[isl.Aff] = []
+    for place in range(length):
+        number, odd = divmod(place, 2)
+        entry = isl.Aff.zero_on_domain(local)
+        if odd and number < len(statement.dims):
+            entry = isl.Aff.var_on_domain(local, _SET, number)
+            entry = entry if statement.signs[number] > 0 else entry.neg()
+        elif not odd and number < len(statement.position):
+            entry = isl.Aff.val_on_domain(local, isl.Val(statement.position[number], space.get_ctx()))
+        entries.append(entry)
+    return time_map(space, entries).intersect_domain(statement.domain)
+
+
+def time_map(space: isl.Space, entries: Sequence[isl.Aff]) -> isl.Map:
+    """Return { S[...] -> [entries] }."""
+    listed = isl.AffList.alloc(space.get_ctx(), len(entries))
+    for entry in entries:
+        listed = listed.add(entry)
+    target = isl.Space.set_alloc(space.get_ctx(), 0, len(entries)).align_params(space)
+    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(space.map_from_domain_and_range(target), listed))
+
+
+def conflicts_of(region: Region) -> tuple[Conflict, ...]:
+    """Return all pairs of instances whose order matters."""
+    times = original_times(region)
+    found: list[Conflict] = []
+    for first in region.statements:
+        for second in region.statements:
+            order = times[first.name].lex_lt_map(times[second.name])
+            for one, other in _pairs(first.references, second.references):
+                relation = one.elements.apply_range(other.elements.reverse()).intersect(order).coalesce()
+                if relation.is_empty():
+                    continue
+                both = one.reads and one.writes and other.reads and other.writes
+                updates = bool(first.accumulates) and first.accumulates == second.accumulates
+                living = None
+                if one.declared is not None or other.declared is not None:
+                    living = _same_variable(relation, one, other)
+                accumulates = updates and (both or _own(first, one, second, other))
+                found.append(Conflict(first.name, second.name, one.array, relation, accumulates, living))
+    return tuple(found)
+
+
+def _own(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:
+    """Return whether both references are to the elements that the statements accumulate onto."""
+    targets = first.references[-1], second.references[-1]
+    return all(
+        each.array == target.array and each.elements.is_equal(target.elements)
+        for each, target in zip((one, other), targets, strict=True)
+    )
+
+
+def _pairs(first: Iterable[Reference], second: Sequence[Reference]) -> Iterator[tuple[Reference, Reference]]:
+    for one in first:
+        for other in second:
+            if one.array == other.array and (one.writes or other.writes):
+                yield one, other
+
+
+def _same_variable(relation: isl.Map, one: Reference, other: Reference) -> isl.Map:
+    if one.declared != other.declared or one.declared is None:
+        return relation.subtract(relation)
+    for number in range(one.declared.depth):
+        relation = relation.equate(isl.dim_type.in_, number, _OUT, number)
+    return relation
+
+
+def broken(conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool) -> tuple[Conflict, isl.Map] | None:
+    """Return the first conflict whose sink does not run after its source, with these pairs; None for legal times."""
+    for each in conflicts:
+        if reorder_sums and each.accumulates:
+            continue
+        wrong = each.relation.intersect(times[each.source].lex_ge_map(times[each.sink]))
+        if not wrong.is_empty():
+            return each, wrong
+    return None
+
+
+def changed_sums(conflicts: Iterable[Conflict], times: Times) -> bool:
+    """Return whether some accumulations run in another order than in the program."""
+    return broken((each for each in conflicts if each.accumulates), times, reorder_sums=False) is not None
+
+
+def carried(
+    conflicts: Iterable[Conflict], times: Times, place: int, inside: Container[str], private: Container[str] = ()
+) -> tuple[Conflict, isl.Map] | None:
+    """Return a conflict between statements `inside` whose instances first differ at a position of the schedule.
+
+    None: the iterations of that loop are independent. Variables in `private` have one copy per iteration.
+    """
+    for each in conflicts:
+        if each.source in inside and each.sink in inside and each.array not in private:
+            source, sink = times[each.source], times[each.sink]
+            pairs = each.relation.intersect(_together(source, sink, place))
+            pairs = pairs.subtract(_together(source, sink, place + 1))
+            if not pairs.is_empty():
+                return each, pairs
+    return None
+
+
+def stays_within(conflict: Conflict, times: Times, place: int) -> bool:
+    """Return whether instances that see one and the same variable agree in all times up to a position."""
+    assert conflict.living is not None
+    together = _together(times[conflict.source], times[conflict.sink], place + 1)
+    return conflict.living.is_subset(together)
+
+
+def _together(source: isl.Map, sink: isl.Map, length: int) -> isl.Map:
+    """Return { x -> y : the first `length` entries of both times are equal }."""
+    rest = source.dim(_OUT) - length
+    one, two = (each.project_out(_OUT, length, rest) for each in (source, sink))
+    return one.apply_range(two.reverse())
+
+
+def instances(pairs: isl.Map, first: SourceStatement, second: SourceStatement) -> tuple[str, str, str]:
+    """Return two instances of a relation as text, and the parameters' values for which they exist ("" for none)."""
+    values: list[str] = []
+    point = pairs.params().sample_point()
+    names = [str(pairs.get_dim_name(_PARAM, number)) for number in range(pairs.dim(_PARAM))]
+    for number, name in enumerate(names):
+        found = point.get_coordinate_val(_PARAM, number)
+        values.append(f"{name}={found.to_str()}")
+        pairs = pairs.fix_val(_PARAM, number, found)
+    pair = first_pair(pairs.project_out(_PARAM, 0, len(names)))
+    assert pair is not None
+    texts = [
+        f"{each.name}[{', '.join(f'{name}={number}' for name, number in zip(each.dims, at, strict=True))}]"
+        for each, at in zip((first, second), pair, strict=True)
+    ]
+    return texts[0], texts[1], ", ".join(values)

@@ -1,0 +1,251 @@
+"""The loops that run a region at given times: isl's loop structure as our C, bodies unchanged.
+
+Loop counters and bounds are computed in `long`; only names of this package and of the program itself occur in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polymap.codegen.c import (
+    Binary,
+    Block,
+    Choice,
+    Declare,
+    Expr,
+    For,
+    If,
+    Int,
+    Invoke,
+    Name,
+    Scope,
+    Stmt,
+)
+from polymap.codegen.source.dependences import Conflict, Times, carried, stays_within
+from polymap.codegen.source.region import Region, SourceStatement
+from polymap.ir import Mistake, SolverError
+
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "pdiv_q": "/", "pdiv_r": "%", "zdiv_r": "%", "eq": "==", "le": "<=",
+    "lt": "<", "ge": ">=", "gt": ">", "and_": "&&", "and_then": "&&", "or_": "||", "or_else": "||",
+}  # fmt: skip
+OPENMP = "#pragma omp parallel for"
+_ARITHMETIC = ("+", "-", "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Identifiers that occur nowhere in the text: of loop counters (a prefix), and of macros."""
+
+    counter: str
+    minimum: str
+    maximum: str
+    floor: str
+
+    def definitions(self) -> tuple[tuple[str, str], ...]:
+        """Return (name, definition) of the macros."""
+        return (
+            (self.minimum, f"{self.minimum}(a, b) ((a) < (b) ? (a) : (b))"),
+            (self.maximum, f"{self.maximum}(a, b) ((a) > (b) ? (a) : (b))"),
+            (self.floor, f"{self.floor}(n, d) ((n) / (d) - ((n) % (d) < 0))"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Demanded:
+    """A loop that gets a pragma: its position in the times, its statements. independent: its iterations must be."""
+
+    position: int
+    statements: frozenset[str]
+    pragma: str
+    independent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Which loops become parallel: the outermost ones that may, if `outermost`; `demanded`: these in any case."""
+
+    outermost: bool = False
+    demanded: tuple[Demanded, ...] = ()
+
+
+class LoopConflictError(Exception):
+    """A loop that must be parallel carries a dependence; never leaves this package."""
+
+    def __init__(self, conflict: Conflict, pairs: isl.Map) -> None:
+        super().__init__(conflict.array)
+        self.conflict, self.pairs = conflict, pairs
+
+
+def loops_of(region: Region, times: Times, conflicts: Sequence[Conflict], parallel: Parallel, names: Names) -> Block:
+    """Return the loops that run every instance of the region once, in the order of its times."""
+    length = max(each.dim(isl.dim_type.out) for each in times.values())
+    whole: isl.UnionMap | None = None
+    context = isl.Set.universe(isl.Space.params_alloc(next(iter(times.values())).get_ctx(), 0))
+    for each in region.statements:
+        part = times[each.name].intersect_domain(each.domain).to_union_map()
+        whole = part if whole is None else whole.union(part)
+    assert whole is not None
+    iterators = isl.IdList.alloc(context.get_ctx(), length)
+    for place in range(length):
+        iterators = iterators.add(isl.Id(f"{names.counter}{place}", None, context.get_ctx()))
+    build = isl.AstBuild.from_context(context).set_iterators(iterators)
+    statements = {each.name: each for each in region.statements}
+    printer = _Loops(region, statements, times, conflicts, parallel, names)
+    return printer.block(build.node_from_schedule_map(whole), inside_parallel=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    region: Region
+    statements: Mapping[str, SourceStatement]
+    times: Times
+    conflicts: Sequence[Conflict]
+    parallel: Parallel
+    names: Names
+
+    def block(self, node: isl.AstNode, *, inside_parallel: bool) -> Block:
+        match _word(node.get_type()):
+            case "block":
+                children = node.block_get_children()
+                parts = [children.get_at(place) for place in range(children.n_ast_node())]
+                return tuple(each for part in parts for each in self.block(part, inside_parallel=inside_parallel))
+            case "for_":
+                return (self._loop(node, inside_parallel=inside_parallel),)
+            case "if_":
+                body = self.block(node.if_get_then_node(), inside_parallel=inside_parallel)
+                other: Block = ()
+                if node.if_has_else_node():
+                    other = self.block(node.if_get_else_node(), inside_parallel=inside_parallel)
+                return (If(self._expression(node.if_get_cond()), _opened(body), _opened(other)),)
+            case "user":
+                return (self._instance(node.user_get_expr()),)
+            case kind:
+                raise SolverError(Mistake("PM511", f"isl gave a node of kind {kind}", "Please report this as a bug."))
+
+    def _loop(self, node: isl.AstNode, *, inside_parallel: bool) -> For | Scope:
+        name = str(node.for_get_iterator().get_id().get_name())
+        start = self._expression(node.for_get_init())
+        if node.for_is_degenerate():
+            body = self.block(node.for_get_body(), inside_parallel=inside_parallel)
+            return Scope((Declare("const long", name, start), *_opened(body)))
+        pragma = self._pragma(
+            int(name.removeprefix(self.names.counter)), _inside(node), inside_parallel=inside_parallel
+        )
+        body = self.block(node.for_get_body(), inside_parallel=inside_parallel or bool(pragma))
+        end = self._expression(node.for_get_cond())
+        assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")
+        step = self._expression(node.for_get_inc())
+        assert isinstance(step, Int)
+        return For(name, start, end.right, _opened(body), pragma, "long", end.symbol, step.value)
+
+    def _pragma(self, place: int, inside: frozenset[str], *, inside_parallel: bool) -> str:
+        """Return the line before a loop: empty, or that its iterations may run in parallel."""
+        asked = self.parallel.demanded
+        demanded = [each for each in asked if each.position == place and each.statements & inside]
+        if demanded and not demanded[0].independent:
+            return demanded[0].pragma
+        if not demanded and (inside_parallel or not self.parallel.outermost):
+            return ""
+        private = self._private(place, inside)
+        found = carried(self.conflicts, self.times, place, inside, private)
+        if found is not None and demanded:
+            raise LoopConflictError(*found)
+        if found is not None:
+            return ""
+        clause = f" private({', '.join(private)})" if private else ""
+        return f"{demanded[0].pragma if demanded else OPENMP}{clause}"
+
+    def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
+        """Return the variables of the original's loops of which each iteration of this loop may have its own.
+
+        They are written in the loop, and what it writes is read in the same iteration and nowhere else.
+        """
+        references = [each for name in inside for each in self.statements[name].references]
+        written = {each.array for each in references if each.writes} & self.region.inside
+        return tuple(
+            name
+            for name in sorted(written)
+            if all(
+                {each.source, each.sink} <= inside and stays_within(each, self.times, place)
+                for each in self.conflicts
+                if each.array == name and {each.source, each.sink} & inside and not _is_dead(each)
+            )
+        )
+
+    def _instance(self, call: isl.AstExpr) -> Stmt:
+        """Return an instance of a statement: its body after the constants that it names."""
+        arguments = [call.get_op_arg(place) for place in range(call.get_op_n_arg())]
+        statement = self.statements[str(arguments[0].get_id().get_name())]
+        values = [self._expression(each) for each in arguments[1:]]
+        constants = tuple(
+            Declare(f"const {each.type}", each.name, values[each.value] if isinstance(each.value, int) else each.value)
+            for each in statement.constants
+        )
+        return Scope((*constants, statement.body)) if constants else statement.body
+
+    def _expression(self, value: isl.AstExpr) -> Expr:
+        match _word(value.get_type()):
+            case "id":
+                return Name(str(value.get_id().get_name()))
+            case "int":
+                return Int(int(value.get_val().to_str()))
+            case _:
+                return self._operation(value)
+
+    def _operation(self, value: isl.AstExpr) -> Expr:
+        operation = _word(value.get_op_type())
+        parts = [self._expression(value.get_op_arg(place)) for place in range(value.get_op_n_arg())]
+        if operation in ("min", "max"):
+            name = self.names.minimum if operation == "min" else self.names.maximum
+            whole = parts[0]
+            for each in parts[1:]:
+                whole = Invoke(name, (whole, each))
+            return whole
+        if operation == "minus":
+            return Int(-parts[0].value) if isinstance(parts[0], Int) else Binary("-", Int(0), self._wide(parts[0]))
+        if operation == "fdiv_q":
+            return Invoke(self.names.floor, (parts[0], parts[1]))
+        if operation in ("cond", "select"):
+            return Choice(*parts)
+        symbol = _SYMBOLS[operation]
+        if symbol not in _ARITHMETIC:
+            return Binary(symbol, parts[0], parts[1])
+        return Binary(symbol, self._wide(parts[0]), self._wide(parts[1]))
+
+    def _wide(self, value: Expr) -> Expr:
+        """Return the value as a `long`: sums of parameters may exceed their own type."""
+        if isinstance(value, Name) and self.region.parameters.get(value.text, "long") != "long":
+            return Name(f"(long){value.text}")
+        return value
+
+
+def _opened(block: Block) -> Block:
+    """Return the statements of a block that is one scope; the braces of a loop are enough for it."""
+    return block[0].body if len(block) == 1 and isinstance(block[0], Scope) else block
+
+
+def _word(kind: object) -> str:
+    """Return the name of a member of one of isl's enumerations."""
+    return str(kind).rpartition(".")[2]
+
+
+def _is_dead(conflict: Conflict) -> bool:
+    """Return whether the instances never see the same variable."""
+    return conflict.living is not None and conflict.living.is_empty()
+
+
+def _inside(node: isl.AstNode) -> frozenset[str]:
+    """Return the names of the statements below a node."""
+    found: set[str] = set()
+
+    def visit(each: isl.AstNode) -> bool:
+        if _word(each.get_type()) == "user":
+            found.add(str(each.user_get_expr().get_op_arg(0).get_id().get_name()))
+        return True
+
+    node.foreach_descendant_top_down(visit)
+    return frozenset(found)

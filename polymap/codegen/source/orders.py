@@ -1,0 +1,146 @@
+"""Orders of a region as isl schedule trees: the program's own and isl's, permutable bands tiled, and as times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import islpy as isl
+
+from polymap.codegen.source.dependences import Conflict
+from polymap.codegen.source.region import Region, SourceStatement
+from polymap.ir import Mistake, ScheduleError
+from polymap.poly import has_run_out
+
+_SET, _OUT = isl.dim_type.set, isl.dim_type.out
+
+
+def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> isl.Schedule:
+    """Return the program's order; nested loops that are permutable are tiled (1: not)."""
+    kept = [each for each in conflicts if not (reorder_sums and each.accumulates)]
+    return _tree(list(region.statements), 0, kept, tile)
+
+
+def isl_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> isl.Schedule:
+    """Return the order that isl's scheduler chooses (Pluto-like); its permutable bands of two or more loops tiled.
+
+    Raises ScheduleError where it finds none, as for some programs with divisions in subscripts.
+    """
+    kept = [each.relation for each in conflicts if not (reorder_sums and each.accumulates)]
+    domain = _union([each.domain for each in region.statements])
+    constraints = isl.ScheduleConstraints.on_domain(domain)
+    if kept:
+        relations = kept[0].to_union_map()
+        for each in kept[1:]:
+            relations = relations.union(each.to_union_map())
+        constraints = constraints.set_validity(relations).set_proximity(relations).set_coincidence(relations)
+    try:
+        schedule = constraints.compute_schedule()
+    except isl.Error as error:
+        if has_run_out(error):
+            raise
+        what = "isl's scheduler finds no order of this program"
+        raise ScheduleError(Mistake("PM285", what, "The original's order can be tiled.")) from None
+    return schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
+
+
+def times_of(schedule: isl.Schedule, region: Region) -> dict[str, isl.Map]:
+    """Return the times of a schedule tree, per statement, extended with zeros to one length."""
+    found: list[isl.Map] = []
+    schedule.get_map().intersect_domain(_union([each.domain for each in region.statements])).foreach_map(found.append)
+    length = max(each.dim(_OUT) for each in found)
+    times: dict[str, isl.Map] = {}
+    for each in found:
+        longer = each.add_dims(_OUT, length - each.dim(_OUT))
+        for place in range(each.dim(_OUT), length):
+            longer = longer.fix_val(_OUT, place, isl.Val(0, each.get_ctx()))
+        times[str(each.get_tuple_name(isl.dim_type.in_))] = longer.coalesce()
+    return times
+
+
+def _union(sets: Sequence[isl.Set]) -> isl.UnionSet:
+    whole = isl.UnionSet.from_set(sets[0])
+    for each in sets[1:]:
+        whole = whole.union(isl.UnionSet.from_set(each))
+    return whole
+
+
+def _tiled(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
+    """Return the node with all permutable bands of two or more loops below it tiled."""
+    if node.get_type() == isl.schedule_node_type.band and node.band_n_member() > 1 and node.band_get_permutable():
+        times = node.band_get_partial_schedule()
+        for place in range(node.band_n_member()):
+            time = times.get_union_pw_aff(place).scale_down_val(isl.Val(tile, node.get_ctx())).floor()
+            times = times.set_union_pw_aff(place, time)
+        return _children(node.insert_partial_schedule(times).child(0), tile).parent()
+    return _children(node, tile)
+
+
+def _children(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
+    for place in range(node.n_children()):
+        node = _tiled(node.child(place), tile).parent()
+    return node
+
+
+# --- the program's own order ---
+
+
+def _tree(statements: Sequence[SourceStatement], depth: int, conflicts: Sequence[Conflict], tile: int) -> isl.Schedule:
+    """Return the schedule of statements that share `depth` loops."""
+    groups: dict[int, list[SourceStatement]] = {}
+    for each in statements:
+        groups.setdefault(each.position[depth], []).append(each)
+    children = [_child(group, depth, conflicts, tile) for _, group in sorted(groups.items())]
+    whole = children[0]
+    for each in children[1:]:
+        whole = whole.sequence(each)
+    return whole
+
+
+def _child(group: Sequence[SourceStatement], depth: int, conflicts: Sequence[Conflict], tile: int) -> isl.Schedule:
+    if len(group[0].dims) == depth:
+        return isl.Schedule.from_domain(isl.UnionSet.from_set(group[0].domain))
+    names = {each.name for each in group}
+    own = [each.relation for each in conflicts if each.source in names and each.sink in names]
+    for number in range(depth):
+        own = [each.equate(isl.dim_type.in_, number, _OUT, number) for each in own]
+    end = depth + 1
+    while tile > 1 and _nested(group, end) and _permutable(own, group, depth, end + 1):
+        end += 1
+    inner = _tree(group, end, conflicts, tile)
+    for place in reversed(range(depth, end)):
+        inner = inner.insert_partial_schedule(_loop(group, place, 1))
+    if tile > 1 and end - depth > 1:
+        for place in reversed(range(depth, end)):
+            inner = inner.insert_partial_schedule(_loop(group, place, tile))
+    return inner
+
+
+def _nested(group: Sequence[SourceStatement], depth: int) -> bool:
+    """Return whether one loop holds all statements at a depth."""
+    return all(len(each.dims) > depth for each in group) and len({each.position[depth] for each in group}) == 1
+
+
+def _permutable(relations: Iterable[isl.Map], group: Sequence[SourceStatement], first: int, last: int) -> bool:
+    """Return whether no dependence goes backwards in any of the loops [first, last)."""
+    for relation in relations:
+        for place in range(first, last):
+            forward = group[0].signs[place] > 0
+            order = relation.order_gt if forward else relation.order_lt
+            if not order(isl.dim_type.in_, place, _OUT, place).is_empty():
+                return False
+    return True
+
+
+def _loop(group: Sequence[SourceStatement], place: int, tile: int) -> isl.MultiUnionPwAff:
+    """Return the loop variable at a depth (its tile's number) as a schedule of one member."""
+    whole: isl.UnionPwAff | None = None
+    for each in group:
+        local = isl.LocalSpace.from_space(each.domain.get_space())
+        entry = isl.Aff.var_on_domain(local, _SET, place)
+        entry = entry if each.signs[place] > 0 else entry.neg()
+        if tile > 1:
+            entry = entry.scale_down_val(isl.Val(tile, entry.get_ctx())).floor()
+        part = isl.UnionPwAff.from_pw_aff(isl.PwAff.from_aff(entry))
+        whole = part if whole is None else whole.union_add(part)
+    assert whole is not None
+    return isl.MultiUnionPwAff.from_union_pw_aff(whole)

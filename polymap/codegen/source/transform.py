@@ -1,0 +1,289 @@
+"""C to C: the loops of one function in another order, proven legal first; everything else of the text untouched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import islpy as isl
+
+from polymap.codegen.c import lines_of
+from polymap.codegen.source.choices import ORDERS
+from polymap.codegen.source.dependences import Conflict, Times, broken, conflicts_of, instances, time_map
+from polymap.codegen.source.loops import OPENMP, Demanded, LoopConflictError, Names, Parallel, loops_of
+from polymap.codegen.source.orders import isl_order, own_order, times_of
+from polymap.codegen.source.placement import Placed, placed
+from polymap.codegen.source.region import Region, SourceStatement, region_of
+from polymap.codegen.source.values import known_size
+from polymap.inputs import shown
+from polymap.ir import Affine, BudgetError, Dim, Floor, Mistake, OptionError, ScheduleError, WorkloadError
+from polymap.poly import CONTEXT, budget
+from polymap.schedules import LoopKind, Schedule
+from polymap.workload.c import CProgram, from_c, read_program
+
+_OPERATIONS = 30_000_000
+_SECONDS = 60.0
+_MOST_UNROLLED = 64
+_WIDE = ("int", "long", "")
+
+
+def transform_c(
+    source: str,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    order: str = "auto",
+    schedule: Schedule | None = None,
+    tile: int = 32,
+    parallel: bool = False,
+    reorder_sums: bool = False,
+    file: str = "C source",
+) -> str:
+    """Return the C text with the loops of its region in another order; the function's signature and the rest stay.
+
+    sizes: values of parameters. The new loops then run where the parameters have these values, and the original ones
+    elsewhere. Without sizes the new loops hold for all values.
+
+    order: "isl" (chosen by isl's scheduler), "original",
+    or "auto" (isl's where it finds one in time). schedule: an order of one's own, for the workload that
+    `from_c(source, sizes)` returns; its parallel and vector loops become OpenMP loops. tile: the tile size of
+    permutable bands of two or more loops (1: no tiling). parallel: the outermost independent loops become OpenMP
+    loops. reorder_sums: accumulations may change their order, so that floats are rounded differently; otherwise every
+    result is the original's, bit for bit. file: what messages call the text.
+
+    Arrays are taken not to overlap, and subscripts to stay inside their arrays. Raises InputError and WorkloadError for
+    C that is not read, ScheduleError for an order that breaks a dependence, with two statement instances.
+    """
+    _check_options(order, tile)
+    sizes = dict(sizes or {})
+    program = read_program(source, sizes, file)
+    place = placed(source, program, file)
+    with _limited("the reading of a C program with symbolic sizes"):
+        region = region_of(program, sizes, file)
+    if sizes or not region.parameters:
+        from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
+    else:
+        _check_types(region, file)
+    _check_names(program, region, place, file)
+    with _limited("the dependences of a C program with symbolic sizes"):
+        conflicts = conflicts_of(region)
+    if schedule is None:
+        times, name = _chosen(region, conflicts, order, tile, reorder_sums=reorder_sums)
+    else:
+        times, name = _given(region, schedule), "a given one"
+    wanted = Parallel(parallel, () if schedule is None else _demanded(schedule))
+    with _limited("the legality of an order"):
+        _check_order(region, conflicts, times, reorder_sums=reorder_sums)
+    with _limited("the loops of an order"):
+        return _text(region, times, conflicts, wanted, place, program, name)
+
+
+def _limited(what: str) -> AbstractContextManager[None]:
+    return budget(_OPERATIONS, seconds=_SECONDS, what=what)
+
+
+def _check_options(order: str, tile: int) -> None:
+    if order not in ORDERS:
+        raise OptionError(Mistake("PM284", f"the order {shown(order)} is not known", f"One of: {', '.join(ORDERS)}."))
+    whole = isinstance(tile, int) and not isinstance(tile, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not whole or not 1 <= tile <= 2**20:
+        raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 1 to 1,048,576."))
+
+
+def _check_types(region: Region, file: str) -> None:
+    """Refuse, without sizes, loops and parameters of types in which values may wrap around."""
+    narrow = [f"'{what}' ({kind})" for what, kind in region.integers if kind not in _WIDE]
+    if narrow:
+        what = f"whether {narrow[0]} wraps around depends on the sizes ({file})"
+        raise WorkloadError(Mistake("PM282", what, "Give the sizes (N=8), or count in int or long."))
+
+
+def _check_names(program: CProgram, region: Region, place: Placed, file: str) -> None:
+    """Refuse names that the new text would give another meaning."""
+    constants = {each.name for statement in region.statements for each in statement.constants}
+    twice = sorted((constants | region.names) & set(region.parameters))
+    if twice:
+        what = f"'{twice[0]}' is a parameter and a variable ({file})"
+        raise WorkloadError(Mistake("PM281", what, "Give each a name of its own."))
+    for name in sorted(region.counters | region.names):
+        if name in place.rest and not (name in region.counters and _is_set_first(name, place.rest)):
+            what = f"'{name}' is used behind the loops, where its last value would be missing ({file})"
+            raise WorkloadError(Mistake("PM281", what, "Assign the value that is needed behind the loops."))
+    top = {each.name for each in program.program.outside if each.line <= place.above + 1}
+    outer = {each.name for each in program.program.outside}
+    lasting = sorted(region.counters & (outer if place.nested else top))
+    if lasting:
+        what = f"the loop variable '{lasting[0]}' lives on behind the loops ({file})"
+        raise WorkloadError(Mistake("PM281", what, f"Declare it in the loop: for (int {lasting[0]} = ...)."))
+
+
+def _is_set_first(name: str, rest: Sequence[str]) -> bool:
+    """Return whether the first thing that happens to a variable is an assignment."""
+    at = rest.index(name)
+    return rest[at + 1 : at + 2] == ("=",) and rest[at - 1] in (";", "{", "}", "(", "int", "long", "unsigned")
+
+
+# --- the order ---
+
+
+def _chosen(
+    region: Region, conflicts: Sequence[Conflict], order: str, tile: int, *, reorder_sums: bool
+) -> tuple[Times, str]:
+    """Return the times of an order that polymap chooses, and what it is called."""
+    tiled = "" if tile == 1 else f", permutable bands tiled by {tile}"
+    if order != "original":
+        try:
+            with _limited("isl's order of a C program"):
+                return times_of(isl_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"isl's{tiled}"
+        except (BudgetError, ScheduleError):
+            if order == "isl":
+                raise
+    with _limited("the order of a C program"):
+        return times_of(own_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"the original's{tiled}"
+
+
+def _demanded(schedule: Schedule) -> tuple[Demanded, ...]:
+    """Return the loops of a schedule that do not run one iteration after the other."""
+    found: list[Demanded] = []
+    for loop in schedule.loops():
+        statements = frozenset(loop.statements)
+        match loop.kind:
+            case LoopKind.SEQUENTIAL:
+                pass
+            case LoopKind.PARALLEL:
+                found.append(Demanded(loop.position, statements, OPENMP))
+            case LoopKind.VECTOR:
+                found.append(Demanded(loop.position, statements, "#pragma omp simd"))
+            case LoopKind.UNROLLED:
+                text = f"#pragma GCC unroll {loop.factor or _MOST_UNROLLED}"
+                found.append(Demanded(loop.position, statements, text, independent=False))
+    return tuple(found)
+
+
+def _given(region: Region, schedule: Schedule) -> Times:
+    """Return the times of a schedule over loop counters from 0."""
+    dims = {each.name: each for each in schedule.workload.dims}
+    own = {each.name: each for each in schedule.workload.statements}
+    if any(each.name not in own or len(each.dims) != len(own[each.name].dims) for each in region.statements):
+        what = "the schedule is one of other statements"
+        raise ScheduleError(Mistake("PM283", what, "Make it for from_c(source, sizes)."))
+    with _limited("a schedule as a relation"):
+        return {each.name: _given_time(each, own[each.name].dims, dims, schedule) for each in region.statements}
+
+
+def _given_time(each: SourceStatement, names: Sequence[str], dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
+    """Return the times of a statement: its loop variables as counters, put into the schedule's functions."""
+    space = each.domain.get_space()
+    local = isl.LocalSpace.from_space(space)
+    counters: dict[str, isl.Aff] = {}
+    for position, name in enumerate(names):
+        value = isl.Aff.var_on_domain(local, isl.dim_type.set, position)
+        offset = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin)))
+        counters[name] = offset.scale_down_val(_number(dims[name].step))
+        if abs(dims[name].step) != 1:
+            counters[name] = counters[name].floor()
+    entries = [_function(time, counters, local) for time in schedule.times[each.name]]
+    return time_map(space, entries).intersect_domain(each.domain)
+
+
+def _number(value: int) -> isl.Val:
+    return isl.Val(str(value), CONTEXT)
+
+
+def _function(time: Affine, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
+    total = isl.Aff.val_on_domain(local, _number(time.constant))
+    for factor, atom in time.terms:
+        part = _floor(atom, counters, local) if isinstance(atom, Floor) else counters[atom]
+        total = total.add(part.scale_val(_number(factor)))
+    return total
+
+
+def _floor(atom: Floor, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
+    return _function(atom.argument, counters, local).scale_down_val(_number(atom.divisor)).floor()
+
+
+def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *, reorder_sums: bool) -> None:
+    """Refuse times that break a dependence."""
+    found = broken(conflicts, times, reorder_sums=reorder_sums)
+    if found is not None:
+        raise _violated(region, *found, "but not in this order")
+
+
+def _violated(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> ScheduleError:
+    own = {each.name: each for each in region.statements}
+    first, second, where = instances(pairs, own[conflict.source], own[conflict.sink])
+    where = f" (for {where})" if where else ""
+    what = f"both touch an element of '{conflict.array}': {second} must come after {first}{where}, {but}"
+    hint = "Sums may change their order with reorder_sums." if conflict.accumulates else ""
+    if conflict.array in region.inside:
+        hint = "It is one variable for all iterations: an array with an element for each would free the order."
+    return ScheduleError(Mistake("PM280", what, hint))
+
+
+# --- the text ---
+
+
+def _text(
+    region: Region,
+    times: Times,
+    conflicts: Sequence[Conflict],
+    parallel: Parallel,
+    place: Placed,
+    program: CProgram,
+    name: str,
+) -> str:
+    names = _free_names(place.words)
+    try:
+        block = loops_of(region, times, conflicts, parallel, names)
+    except LoopConflictError as error:
+        raise _violated(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
+    pad = "    "
+    lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
+    code = "\n".join(lines)
+    macros = [(key, text) for key, text in names.definitions() if f"{key}(" in code]
+    lines = [
+        *_remark(region, times, name),
+        *(f"#define {text}" for _, text in macros),
+        *_guarded(lines, region, place, program),
+        *(f"#undef {key}" for key, _ in macros),
+    ]
+    begin = "" if place.before.endswith("\n") else "\n"
+    return place.before + begin + "\n".join(lines) + "\n" + place.after
+
+
+def _guarded(lines: list[str], region: Region, place: Placed, program: CProgram) -> list[str]:
+    """Return the loops in a block of their own; for given sizes with the original beside it."""
+    arrays = {each.array for statement in region.statements for each in statement.references}
+    words = sorted(program.prepared.words - arrays)
+    tests = {word: size for word in words if (size := known_size(word, region.values)) is not None}
+    if not tests:
+        return ["{", *lines, "}"]
+    test = " && ".join(f"{word} == {size}" for word, size in tests.items())
+    return [f"if ({test}) {{", *lines, "} else {", place.region.strip("\n"), "}"]
+
+
+def _free_names(words: frozenset[str]) -> Names:
+    """Return names that do not occur in the text."""
+    prefix = "pm"
+    while any(word.startswith(prefix) for word in words):
+        prefix += "_"
+    counter = next(
+        each for each in ("c", "t", f"{prefix}_c") if not any(re.fullmatch(rf"{each}[0-9]+", word) for word in words)
+    )
+    return Names(counter, f"{prefix}_min", f"{prefix}_max", f"{prefix}_floor")
+
+
+def _remark(region: Region, times: Times, name: str) -> list[str]:
+    """Return the schedule as a comment, one statement a line."""
+    lines = [f"/* Written by polymap. Order: {name}. Instance -> time, compared lexicographically:"]
+    lines += [f"   {_time_text(times[each.name], each)}" for each in region.statements]
+    return [*lines[:-1], f"{lines[-1]} */"]
+
+
+def _time_text(times: isl.Map, statement: SourceStatement) -> str:
+    plain = times.gist_domain(statement.domain).coalesce()
+    if not plain.is_single_valued():  # the domain may be what makes it one, where it has divisions
+        plain = times
+    for number, name in enumerate(statement.dims):
+        plain = plain.set_dim_name(isl.dim_type.in_, number, name)
+    return str(isl.PwMultiAff.from_map(plain).to_str()).replace("*/", "* /")

@@ -1,0 +1,175 @@
+"""Integer expressions and conditions of C over loop variables and symbolic parameters, as isl functions and sets.
+
+C's `/` and `%` truncate towards zero and become isl's truncating division. Whether an operation wraps or overflows is
+not decided here: signed arithmetic does not (C leaves it undefined), and programs with other types are read with their
+sizes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polymap.poly import CONTEXT
+from polymap.workload.c import (
+    FLOATS,
+    Binary,
+    Call,
+    Cast,
+    CExpression,
+    Choice,
+    Literal,
+    Name,
+    Unary,
+    render,
+)
+
+_SET, _PARAM = isl.dim_type.set, isl.dim_type.param
+_MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")
+_MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+class NotAffineError(Exception):
+    """An expression that is no quasi-affine function of loop variables and parameters; never leaves this package."""
+
+    def __init__(self, expression: CExpression) -> None:
+        super().__init__(render(expression))
+        self.expression = expression
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An integer that the program computes from loop variables: its expression in the scope where it stands."""
+
+    expression: CExpression
+    scope: Scope
+    element_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What names mean at a place of the program.
+
+    depth: number of loops around it. names: loop variable -> its position among these, or an integer computed from
+    them. data: names that stand for variables of the program; other names are parameters. values: of parameters that
+    are fixed.
+    """
+
+    depth: int
+    names: Mapping[str, int | Alias]
+    data: frozenset[str]
+    values: Mapping[str, int]
+
+
+def constant(number: int, depth: int) -> isl.PwAff:
+    """Return the function of `depth` loop variables that is a number."""
+    local = isl.LocalSpace.from_space(isl.Space.set_alloc(CONTEXT, 0, depth))
+    return isl.PwAff.from_aff(isl.Aff.val_on_domain(local, isl.Val(str(number), CONTEXT)))
+
+
+def variable(position: int, depth: int) -> isl.PwAff:
+    """Return the function that is the loop variable at a position."""
+    local = isl.LocalSpace.from_space(isl.Space.set_alloc(CONTEXT, 0, depth))
+    return isl.PwAff.from_aff(isl.Aff.var_on_domain(local, _SET, position))
+
+
+def parameter(name: str, depth: int) -> isl.PwAff:
+    """Return the function that is a parameter."""
+    space = isl.Space.set_alloc(CONTEXT, 1, depth).set_dim_name(_PARAM, 0, name)
+    return isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, 0))
+
+
+def value(expression: CExpression, scope: Scope) -> isl.PwAff:
+    """Return an integer expression as a function of the loop variables around it; NotAffineError if it is none."""
+    match expression:
+        case Literal(_, number) if number is not None:
+            return constant(number, scope.depth)
+        case Name(name):
+            return _named(expression, name, scope)
+        case Unary("-", operand):
+            return value(operand, scope).neg()
+        case Unary("+", operand):
+            return value(operand, scope)
+        case Cast(kind, operand) if kind not in FLOATS:
+            return value(operand, scope)
+        case Binary(operator, left, right) if operator in ("+", "-", "*", "/", "%"):
+            return _operation(expression, operator, value(left, scope), value(right, scope))
+        case Binary() | Unary():
+            return condition(expression, scope).indicator_function()
+        case Choice(test, then, other):
+            holds = condition(test, scope)
+            yes = value(then, scope).intersect_domain(holds)
+            return yes.union_add(value(other, scope).intersect_domain(holds.complement())).coalesce()
+        case Call(function, arguments) if function in _MAXIMA and len(arguments) == 2:
+            return value(arguments[0], scope).max(value(arguments[1], scope))
+        case Call(function, arguments) if function in _MINIMA and len(arguments) == 2:
+            return value(arguments[0], scope).min(value(arguments[1], scope))
+        case Call("floord", (left, right)):
+            return value(left, scope).div(value(right, scope)).floor()
+        case Call("ceild", (left, right)):
+            return value(left, scope).div(value(right, scope)).ceil()
+        case _:
+            raise NotAffineError(expression)
+
+
+def _named(expression: CExpression, name: str, scope: Scope) -> isl.PwAff:
+    meaning = scope.names.get(name)
+    if isinstance(meaning, int):
+        return variable(meaning, scope.depth)
+    if meaning is not None:
+        return value(meaning.expression, Scope(scope.depth, meaning.scope.names, scope.data, scope.values))
+    if name in scope.data:
+        raise NotAffineError(expression)
+    known = known_size(name, scope.values)
+    return parameter(name, scope.depth) if known is None else constant(known, scope.depth)
+
+
+def known_size(name: str, values: Mapping[str, int]) -> int | None:
+    """Return the value of a name that is fixed, also with PolyBench's prefix: _PB_N is N or n; None for others."""
+    bare = name.removeprefix("_PB_")
+    return next((values[each] for each in (name, bare, bare.lower()) if each in values), None)
+
+
+def _operation(expression: CExpression, operator: str, left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+    if operator == "+":
+        return left.add(right)
+    if operator == "-":
+        return left.sub(right)
+    if operator == "*":
+        if not (left.is_cst() or right.is_cst()):
+            raise NotAffineError(expression)
+        return left.mul(right)
+    if not right.is_cst() or right.is_equal(constant(0, right.dim(isl.dim_type.in_))):
+        raise NotAffineError(expression)
+    return left.tdiv_q(right) if operator == "/" else left.tdiv_r(right)
+
+
+def condition(expression: CExpression, scope: Scope) -> isl.Set:
+    """Return where a condition over loop variables and parameters holds; NotAffineError if it is none."""
+    match expression:
+        case Unary("!", operand):
+            return condition(operand, scope).complement()
+        case Binary("&&", left, right):
+            return condition(left, scope).intersect(condition(right, scope))
+        case Binary("||", left, right):
+            return condition(left, scope).union(condition(right, scope)).coalesce()
+        case Binary(operator, left, right) if operator in COMPARISONS:
+            one, two = value(left, scope), value(right, scope)
+            match operator:
+                case "<":
+                    return one.lt_set(two)
+                case "<=":
+                    return one.le_set(two)
+                case ">":
+                    return one.gt_set(two)
+                case ">=":
+                    return one.ge_set(two)
+                case "==":
+                    return one.eq_set(two)
+                case _:
+                    return one.ne_set(two)
+        case _:
+            return value(expression, scope).non_zero_set()

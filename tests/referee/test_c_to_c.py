@@ -1,0 +1,183 @@
+"""What `transform_c` writes computes what the original computes: compiled apart, called through ctypes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import islpy as isl
+import pytest
+
+import polymap as pm
+from polymap.codegen.source.dependences import conflicts_of
+from polymap.codegen.source.region import region_of
+from polymap.poly import budget
+from polymap.schedules.legality import Parallel, parallel_loops
+from polymap.workload.c.reader import read_program
+from polymap.workload.dependence_analysis import dependence_relations, domain_of
+from tests.c_to_c import (
+    TRANSFORMATIONS,
+    Job,
+    builds,
+    compiled,
+    flags_of,
+    kernel_sizes,
+    kernel_tally,
+    parameters_of,
+    run_jobs,
+)
+from tests.c_to_c_programs import run
+
+LOCALS = """
+void f(int n, int m, double A[n][m], double B[n][m], double y[n]) {
+  double last = 0.0;
+  for (int i = 1; i < n; i++) {
+    double u = B[i][0], w[3];
+    for (int j = 0; j < m; j++) {
+      double q = A[i][j] * 2.0;
+      const int k = (j - 4) / 3;
+      w[1] = q;
+      y[i] += w[1] * q + k;
+      if (j > 2) B[i][j] += B[i - 1][j] + u;
+    }
+    last = u * 2.0;
+  }
+  for (int i = n - 1; i >= 0; i -= 2) { double q = last; y[i] -= q * ((i - 5) % 3); }
+}"""
+
+
+def kernels() -> Mapping[str, tuple[str, Mapping[str, int]]]:
+    """Return the PolyBench kernels that the benchmarks hold."""
+    path = Path(__file__).parents[2] / "benchmarks" / "polybench_kernels.py"
+    spec = importlib.util.spec_from_file_location("polybench_kernels", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.KERNELS
+
+
+@pytest.mark.slow
+def test_kernels_in_other_orders_equal_their_originals() -> None:
+    names, chosen = ("lu", "seidel-2d", "nussinov"), ("original, tiled", "isl, tiled, parallel")
+    found = list(kernel_tally(kernels(), names, chosen, builds()[:2]))
+    assert len(found) == len(names) * len(chosen) * len(builds()[:2])
+    assert not [each for each in found if each[3]]
+
+
+@pytest.mark.soak
+def test_all_kernels_in_all_orders_equal_their_originals() -> None:
+    found = list(kernel_tally(kernels(), list(kernels()), list(TRANSFORMATIONS), builds()))
+    assert len(found) == 30 * len(TRANSFORMATIONS) * len(builds())
+    assert not [each for each in found if each[3]]
+
+
+@pytest.mark.slow
+def test_a_kernel_has_a_parallel_loop_where_sign_vectors_find_one() -> None:
+    for name, (source, sizes) in kernels().items():
+        workload = pm.from_c(source, dict.fromkeys(sizes, 6))
+        expected = any(answer is Parallel.YES for _, answer in parallel_loops(workload))
+        text = pm.transform_c(source, order="original", tile=1, parallel=True)
+        assert ("#pragma omp parallel for" in text) == expected, name
+
+
+@pytest.mark.parametrize("transformation", list(TRANSFORMATIONS))
+def test_variables_of_loops_and_divisions_of_negatives(transformation: str, tmp_path: Path) -> None:
+    text = pm.transform_c(LOCALS, **TRANSFORMATIONS[transformation])
+    flags = flags_of("gcc", sanitized=False)
+    paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((LOCALS, text))]
+    listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(LOCALS, "f"))
+    whole = "sums" in transformation
+    sizes = ({"n": 13, "m": 11}, {"n": 3, "m": 4}, {"n": 1, "m": 1})
+    fixed = pm.transform_c(LOCALS, sizes[0], **TRANSFORMATIONS[transformation])
+    paths.append(compiled(fixed, tmp_path / "fixed.so", "gcc", flags))
+    jobs = [Job(paths[0], path, "f", listed, sizes, whole) for path in paths[1:]]
+    assert run_jobs(jobs) == [[], []]
+
+
+def test_the_referee_sees_an_order_that_breaks_a_dependence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    loops = "for (int i = 1; i < n; i++) for (int j = 0; j < n; j++) A[i][j] += A[i-1][j];"
+    source = f"void f(int n, double A[n][n]) {{ {loops} }}"
+    workload = pm.from_c(source, {"n": 9})
+    backwards = pm.transform.schedule_from_text(workload, "S0[i,j] -> [-i, j]")
+    monkeypatch.setattr("polymap.codegen.source.transform.broken", lambda *_, **__: None)
+    text = pm.transform_c(source, schedule=backwards)
+    flags = flags_of("gcc", sanitized=False)
+    paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((source, text))]
+    listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(source, "f"))
+    assert run_jobs([Job(paths[0], paths[1], "f", listed, ({"n": 9},))])[0]
+
+
+@pytest.mark.slow
+def test_random_programs_equal_their_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "OMP_NUM_THREADS", "3")
+    outcome = run(1000, 8)
+    assert not outcome.wrong
+    assert outcome.compared >= 6
+
+
+@pytest.mark.soak
+def test_many_random_programs_equal_their_originals() -> None:
+    outcome = run(2000, 200)
+    assert not outcome.wrong
+    assert outcome.compared >= 180
+
+
+@pytest.mark.slow
+def test_instances_and_dependences_at_a_size_are_those_of_the_reader_with_sizes() -> None:
+    for name, (source, sizes) in kernels().items():
+        values = dict.fromkeys(sizes, 4)
+        workload = pm.from_c(source, values)
+        program = read_program(source, {}, name)
+        with budget(100_000_000, seconds=60):
+            region = region_of(program, {}, name)
+            assert [each.name for each in region.statements] == [each.name for each in workload.statements], name
+            for each, other in zip(region.statements, workload.statements, strict=True):
+                assert _count(each.domain, values) == _count(domain_of(workload, other), values), (name, each.name)
+            found: dict[tuple[str, str, str], isl.Map] = {}
+            for each in conflicts_of(region):
+                key = (each.source, each.sink, each.array)
+                found[key] = found[key].union(each.relation) if key in found else each.relation
+            expected: dict[tuple[str, str, str], isl.Map] = {}
+            for dependence, relation in dependence_relations(workload):
+                key = (dependence.source, dependence.sink, dependence.tensor)
+                expected[key] = expected[key].union(relation) if key in expected else relation
+            own = {key: _count(each.wrap(), values) for key, each in found.items()}
+            assert {key: count for key, count in own.items() if count} == {
+                key: _count(each.wrap(), values) for key, each in expected.items()
+            }, name
+
+
+def _count(points: isl.Set, values: Mapping[str, int]) -> int:
+    for number in range(points.dim(isl.dim_type.param)):
+        size = values[str(points.get_dim_name(isl.dim_type.param, number))]
+        points = points.fix_val(isl.dim_type.param, number, isl.Val(size, points.get_ctx()))
+    points = points.project_out(isl.dim_type.param, 0, points.dim(isl.dim_type.param))
+    return int(points.count_val().to_str())
+
+
+def _seidel(schedule: pm.Schedule) -> pm.Schedule:
+    skewed = pm.transform.skew(pm.transform.skew(schedule, "i", by="t"), "j", by="t")
+    skewed = pm.transform.skew(skewed, "j", by="i")
+    return pm.transform.tile(skewed, {"t": 2, "i": 5, "j": 4})
+
+
+def _gemm(schedule: pm.Schedule) -> pm.Schedule:
+    outer, middle, inner = [loop.name for loop in schedule.loops() if "S1" in loop.statements]
+    marked = pm.transform.parallelize(pm.transform.vectorize(schedule, inner), outer)
+    return pm.transform.unroll(marked, middle, factor=2)
+
+
+@pytest.mark.parametrize(("name", "change"), [("seidel-2d", _seidel), ("gemm", _gemm)])
+def test_transformed_schedules_are_printed_for_all_sizes(
+    name: str, change: Callable[[pm.Schedule], pm.Schedule], tmp_path: Path
+) -> None:
+    source, sizes = kernels()[name]
+    workload = pm.from_c(source, dict.fromkeys(sizes, 9))
+    text = pm.transform_c(source, schedule=change(pm.Schedule.original(workload)))
+    flags = flags_of("gcc", sanitized=False)
+    paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((source, text))]
+    listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(source, "f"))
+    assert run_jobs([Job(paths[0], paths[1], "f", listed, kernel_sizes(list(sizes)))]) == [[]]

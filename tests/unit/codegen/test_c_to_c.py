@@ -1,0 +1,154 @@
+"""C to C: what is written, what is refused; that it computes the same is `tests/referee/test_c_to_c.py`'s."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import polymap as pm
+from polymap.cli import main
+from polymap.ir import InputError, OptionError, ScheduleError, WorkloadError
+
+FILE = """\
+#include <stdio.h>
+#define SIZE 20
+/* untouched { */
+static double A[SIZE][SIZE];
+
+double kernel(int n, double s, double B[n][n]) /* signature */
+{
+  int i, j;
+  double t = 0.0;
+#pragma scop
+  for (i = 1; i < n; i++) {
+    double u = B[i][0]; // comment
+    for (j = 1; j < n; j++)
+      B[i][j] += B[i-1][j] * s + u;
+  }
+#pragma endscop
+  for (i = 0; i < n; i++) t += B[i][i];
+  return t;
+}
+int main(void) { printf("%f }\\n", kernel(SIZE, 0.5, A)); }
+"""
+COPY = "void f(int n, int m, double A[n][m], double B[n][m]) {\n%s\n}\n"
+
+
+def region(text: str) -> str:
+    """Return the part of a text between the marks."""
+    return text.split("#pragma scop\n")[1].split("#pragma endscop\n")[0]
+
+
+def test_only_the_region_changes() -> None:
+    text = pm.transform_c(FILE, tile=1)
+    assert text.replace(region(text), "") == FILE.replace(region(FILE), "")
+    assert "B[i][j] += B[i - 1][j] * s + u;" in region(text)
+    assert region(text).startswith("/* Written by polymap. Order: isl's.")
+
+
+def test_a_function_without_marks_keeps_its_signature_and_its_return() -> None:
+    loop = "  int s = 0;\n  for (int i = 0; i < n; i++) s += x[i];\n"
+    source = f"static int f(int n, const int x[n])\n{{\n{loop}  return 3;\n}}\n"
+    text = pm.transform_c(source, order="original", tile=1)
+    head, tail = "static int f(int n, const int x[n])\n{\n", "return 3;\n}\n"
+    assert text.startswith(head)
+    assert text.endswith(tail)
+
+
+def test_sizes_keep_the_original_beside_the_new_loops() -> None:
+    text = region(pm.transform_c(FILE, {"n": 9}, tile=4))
+    assert "if (n == 9) {" in text
+    assert text.split("} else {\n")[1].split("\n}\n")[0] == region(FILE).rstrip("\n")
+
+
+def test_tiles_of_sizes_that_they_do_not_divide() -> None:
+    source = COPY % "  for (int i = 0; i < n; i++)\n    for (int j = 0; j < m; j++)\n      B[i][j] = A[i][j];"
+    text = pm.transform_c(source, order="original", tile=8)
+    assert "for (long c0 = 0; c0 <= pm_floor((long)n - 1, 8); ++c0) {" in text
+    assert "c2 <= pm_min((long)n - 1, 8 * c0 + 7)" in text
+    assert text.count("#define pm_") == text.count("#undef pm_") == 2
+
+
+def test_a_variable_of_each_iteration_is_private_and_one_from_outside_is_shared() -> None:
+    sums = "double t = 0.0;\n for (int j = 0; j < m; j++) t += A[i][j];\n B[i][0] = t;"
+    body = f"for (int i = 0; i < n; i++) {{ {sums} }}"
+    assert "#pragma omp parallel for private(t)\n    for (long c0" in pm.transform_c(
+        COPY % body, order="original", tile=1, parallel=True
+    )
+    text = region(pm.transform_c(FILE, parallel=True))  # u is set before the parallel loop over j
+    assert "#pragma omp parallel for\n        for (long c1" in text
+
+
+def test_names_of_the_program_are_not_taken() -> None:
+    inner = "for (int pm_min = 0; pm_min < m; pm_min++) B[c0][pm_min] = A[c0][pm_min];"
+    body = f"for (int c0 = 0; c0 < n; c0++) {inner}"
+    text = pm.transform_c(COPY % body, tile=4)
+    assert "const int c0 = t2;" in text
+    assert "#define pm___min(" in text
+
+
+def test_schedules_of_ones_own_and_their_parallel_loops() -> None:
+    source = COPY % "for (int i = 1; i < n; i++)\n for (int j = 0; j < m; j++) B[i][j] = B[i-1][j] + 1.0;"
+    workload = pm.from_c(source, {"n": 9, "m": 7})
+    exchanged = pm.transform.schedule_from_text(workload, "S0[i,j] -> [parallel j, i]")
+    text = pm.transform_c(source, schedule=exchanged)
+    assert re.search(r"#pragma omp parallel for\n    for \(long c0 = 0; c0 < m; \+\+c0\)", text)
+    wrong = pm.transform.schedule_from_text(workload, "S0[i,j] -> [parallel i, j]")
+    with pytest.raises(ScheduleError, match=r"PM280.*S0\[i=2, j=0\] must come after S0\[i=1, j=0\].*runs them at once"):
+        pm.transform_c(source, schedule=wrong)
+    backwards = pm.transform.schedule_from_text(workload, "S0[i,j] -> [-i, j]")
+    with pytest.raises(ScheduleError, match=r"PM280.*'B': S0\[i=2, j=0\] must come after S0\[i=1, j=0\]"):
+        pm.transform_c(source, {"n": 9, "m": 7}, schedule=backwards)
+
+
+def test_sums_keep_their_order_unless_told() -> None:
+    source = "void f(int n, float x[n], float s[1]) { for (int i = 0; i < n; i++) s[0] += x[i]; }"
+    backwards = pm.transform.schedule_from_text(pm.from_c(source, {"n": 5}), "S0[i] -> [-i]")
+    with pytest.raises(ScheduleError, match="(?s)PM280.*Sums may change their order"):
+        pm.transform_c(source, schedule=backwards)
+    assert "const int i = 0 - c0" in pm.transform_c(source, schedule=backwards, reorder_sums=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "match"),
+    [
+        ("for (i = 0; i < 9; i++) a[i] = 1;", InputError, "PM281.*no function"),
+        ("void f(int n, int a[n]) { for (unsigned char i = 0; i < n; i++) a[0] += 1; }", WorkloadError, "PM282.*'i'"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n - 1u; i++) a[i] += 1; }", WorkloadError, "PM282.*'1u'"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n] = 1; }", WorkloadError, "PM262.*loop var"),
+        ("int i; void f(int n, int a[n])\n{ for (i = 0; i < n; i++) a[i] = 1; }", WorkloadError, "PM281.*lives on"),
+        ("int f(int n, int a[n]) { int i; for (i = 0; i < n; i++) a[i] = 1; return i; }", WorkloadError,
+         "PM281.*last value"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i] = rand(); }", WorkloadError, "PM266.*'rand'"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) { static int t; t = i; a[i] = t; } }",
+         WorkloadError, "PM281.*static"),
+        ("void f(int n, int a[n]) { for (int i = 0; ; i++) a[i] = 1; }", WorkloadError, "PM263"),
+        ("void f(int n, int a[n]) { for (int i = 0; i > -1; i++) a[i] = 1; }", WorkloadError, "PM281.*unbounded"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) { int t = a[i]; a[i] = t; } for (int i = 0; i < n; i++)"
+         " { float t = a[i]; a[i] = t; } }", WorkloadError, "PM281.*more than once"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(source: str, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        pm.transform_c(source)
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(OptionError, match="PM284.*order"):
+        pm.transform_c(FILE, order="best")
+    with pytest.raises(OptionError, match="PM284.*tile"):
+        pm.transform_c(FILE, tile=0)
+
+
+def test_the_command_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kernel.c").write_text(FILE, encoding="utf-8")
+    (tmp_path / "order.txt").write_text("S0[] -> [0]\nS1[i] -> [i]\nS2[i,j] -> [i, 1, parallel j]\n", encoding="utf-8")
+    source, target = str(tmp_path / "kernel.c"), tmp_path / "out.c"
+    assert main(["transform", source, "-o", str(target), "--tile", "4", "--parallel"]) == 0
+    assert target.read_text(encoding="utf-8") == pm.transform_c(FILE, tile=4, parallel=True)
+    assert main(["transform", source, "--schedule", str(tmp_path / "order.txt"), "--size", "n=9"]) == 0
+    assert "#pragma omp parallel for" in capsys.readouterr().out
+    assert main(["transform", source, "--schedule", str(tmp_path / "order.txt"), "--tile", "4"]) == 2
+    assert "--schedule excludes" in capsys.readouterr().err
