@@ -95,12 +95,12 @@ def evaluated(expression: Affine, columns: dict[str, Ints], length: int) -> Ints
 def _points(workload: Workload, statement: Statement) -> Ints:
     extents = workload.extents()
     shape = tuple(extents[dim] for dim in statement.dims)
-    grid = np.indices(shape, dtype=np.int64).reshape(len(shape), -1)
+    grid = np.indices(shape, dtype=np.int64).reshape(len(shape), prod(shape))
     columns = dict(zip(statement.dims, grid, strict=True))
     inside = np.ones(prod(shape), dtype=bool)
     for constraint in statement.constraints:
         inside &= evaluated(constraint, columns, len(inside)) >= 0
-    return np.ascontiguousarray(grid[:, inside].T).reshape(-1, len(shape))
+    return np.ascontiguousarray(grid[:, inside].T)
 
 
 def _program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> Ints:

@@ -1,0 +1,228 @@
+"""A search over shapes of a program: steps that pay are taken, from several beginnings, until it is told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+
+from polymap.ir import Architecture
+from polymap.search.programs.alignments import rewritings
+from polymap.search.programs.instances import ProgramArrays
+from polymap.search.programs.moves import (
+    all_groups,
+    distributed,
+    hoisted,
+    orders,
+    resized,
+    sharings,
+    sizes_near,
+    swapped,
+    tilable_dims,
+    tiled,
+    without,
+)
+from polymap.search.programs.placement import Weights, best_nodes
+from polymap.search.programs.rewriting import Rewriting, rewritten
+from polymap.search.programs.shapes import Group, Nodes, Shape, is_legal, source_shape, timed
+from polymap.search.programs.stays import Stays
+
+TILES = (8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A shape of a rewritten program with its best nodes and what they cost."""
+
+    cost: Fraction
+    rewriting: Rewriting
+    shape: Shape
+    nodes: Nodes
+
+
+class Climber:
+    """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at."""
+
+    def __init__(
+        self, arrays: ProgramArrays, arch: Architecture, weights: Weights, floor: Fraction, seed: int, stop: Callable[[], bool]
+    ) -> None:
+        self.arch, self.weights, self.floor, self.stop = arch, weights, floor, stop
+        self.programs: dict[Rewriting, ProgramArrays] = {(): arrays}
+        self.rng = Random(seed)
+        self.scores: dict[tuple[Rewriting, Shape], Found | None] = {}
+        self.legal: dict[tuple[Rewriting, Shape], bool] = {}
+        self.best: Found | None = None
+        self.scored = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.stop() or (self.best is not None and self.best.cost <= self.floor)
+
+    def program(self, rewriting: Rewriting) -> ProgramArrays:
+        if rewriting not in self.programs:
+            self.programs[rewriting] = rewritten(self.programs[()], rewriting)
+        return self.programs[rewriting]
+
+    def score(self, rewriting: Rewriting, shape: Shape) -> Found | None:
+        """Return the shape with its best nodes, None where it is illegal or holds too much."""
+        key = rewriting, shape
+        if key not in self.scores:
+            self.scores[key] = self._scored(rewriting, shape)
+            found = self.scores[key]
+            if found is not None and (self.best is None or found.cost < self.best.cost):
+                self.best = found
+        return self.scores[key]
+
+    def _scored(self, rewriting: Rewriting, shape: Shape) -> Found | None:
+        arrays = self.program(rewriting)
+        self.scored += 1
+        when = timed(arrays, shape)
+        if when is None or not is_legal(arrays, when):
+            return None
+        chosen = best_nodes(Stays(arrays, shape, when), self.arch, self.weights)
+        return None if chosen is None else Found(chosen[0], rewriting, shape, chosen[1])
+
+    def is_legal(self, rewriting: Rewriting, shape: Shape) -> bool:
+        key = rewriting, shape
+        if key not in self.legal:
+            when = timed(self.program(rewriting), shape)
+            self.legal[key] = when is not None and is_legal(self.program(rewriting), when)
+        return self.legal[key]
+
+    def run(self) -> None:
+        """Climb from every beginning, the most promising first, then from changed copies of the best."""
+        start = self.score((), source_shape(self.programs[()].workload))
+        begun = [] if start is None else [start]
+        for rewriting, shape in self._beginnings():
+            if self.is_over:
+                return
+            found = self.score(rewriting, shape)
+            begun += [found] if found is not None else []
+        begun.sort(key=lambda found: found.cost)
+        for found in begun[:3]:
+            self.climb(found)
+        while not self.is_over and self.best is not None:
+            changed = self._changed(self.best)
+            if changed is not None:
+                self.climb(changed)
+
+    def _beginnings(self) -> Iterator[tuple[Rewriting, Shape]]:
+        """Yield shapes of every rewriting, fused and distributed as far as is legal, and these with all loops tiled."""
+        shapes: list[tuple[Rewriting, Shape]] = []
+        for rewriting in rewritings(self.programs[()].workload):
+            plain = source_shape(self.program(rewriting).workload)
+            for shape in dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain))):
+                shapes.append((rewriting, shape))
+                yield rewriting, shape
+        for tile in TILES:
+            for rewriting, shape in shapes:
+                for one in self._all_tiled(rewriting, shape, tile):
+                    yield rewriting, one
+
+    def _fused(self, rewriting: Rewriting, shape: Shape) -> Shape:
+        """Return the shape with neighbours fused as deep as is legal, first to last."""
+        for place in range(len(shape.shared)):
+            for other in sharings(shape):
+                if self.stop():
+                    return shape
+                if other.shared[place] > shape.shared[place] and self.is_legal(rewriting, other):
+                    shape = other
+                    break
+        return shape
+
+    def _distributed(self, rewriting: Rewriting, shape: Shape) -> Shape:
+        """Return the shape with statements in loops of their own wherever that is legal, outermost groups first."""
+        for _ in range(len(shape.statements)):
+            for group in all_groups(shape):
+                if group.children and group.end > group.begin:
+                    other = distributed(shape, group)
+                    if self.is_legal(rewriting, other):
+                        shape = other
+                        break
+            else:
+                break
+        return shape
+
+    def _all_tiled(self, rewriting: Rewriting, shape: Shape, tile: int) -> Iterator[Shape]:
+        """Yield the shape with every outermost group tiled over all its dims, or all but one, where that is legal."""
+        extents = self.program(rewriting).workload.extents()
+        root = all_groups(shape)[0]
+        outermost = [root] if root.end > root.begin else list(root.children)
+        for skipped in (None, 0, 1, 2):
+            one = shape
+            for group in outermost:
+                now = _same(one, group)
+                dims = [dim for dim in tilable_dims(one, now) if extents[dim] > tile]
+                if skipped is not None:
+                    dims = [dim for place, dim in enumerate(dims) if place != skipped]
+                grown = tiled(one, now, dict.fromkeys(dims, tile), extents) if dims else None
+                if grown is not None and self.is_legal(rewriting, grown):
+                    one = grown
+            if one != shape:
+                yield one
+
+    def climb(self, found: Found) -> Found:
+        """Take the first step that pays, again and again; return where none does."""
+        while True:
+            better = self._better(found)
+            if better is None:
+                return found
+            found = better
+
+    def _better(self, found: Found) -> Found | None:
+        steps = list(self._steps(found.rewriting, found.shape))
+        self.rng.shuffle(steps)
+        for shape in steps:
+            if self.is_over:
+                return None
+            other = self.score(found.rewriting, shape)
+            if other is not None and other.cost < found.cost:
+                return other
+        return None
+
+    def _steps(self, rewriting: Rewriting, shape: Shape) -> Iterator[Shape]:
+        extents = self.program(rewriting).workload.extents()
+        for group in all_groups(shape):
+            yield from orders(shape, group)
+            for place in range(group.begin, group.end):
+                dim, tile = shape.loops[group.low][place]
+                if tile > 1:
+                    yield without(shape, group, place)
+                    for size in sizes_near(tile, extents[dim]):
+                        other = resized(shape, group, place, size, extents)
+                        if other is not None:
+                            yield other
+            dims = tilable_dims(shape, group)
+            for tile in TILES:
+                wanted = [dict.fromkeys(dims, tile), *({dim: tile} for dim in dims)] if len(dims) > 1 else [
+                    {dim: tile} for dim in dims
+                ]
+                for tiles in wanted:
+                    other = tiled(shape, group, tiles, extents)
+                    if other is not None:
+                        yield other
+            if group.children:
+                yield distributed(shape, group)
+                yield from swapped(shape, group)
+                yield from hoisted(shape, group)
+        yield from sharings(shape)
+
+    def _changed(self, found: Found) -> Found | None:
+        """Return a legal shape a few random steps away."""
+        shape = found.shape
+        for _ in range(self.rng.randint(2, 4)):
+            steps = list(self._steps(found.rewriting, shape))
+            for _ in range(10):
+                if self.is_over or not steps:
+                    return None
+                other = self.rng.choice(steps)
+                if self.is_legal(found.rewriting, other):
+                    shape = other
+                    break
+        return self.score(found.rewriting, shape)
+
+
+def _same(shape: Shape, group: Group) -> Group:
+    """Return the group of the same statements in another shape."""
+    return next(each for each in all_groups(shape) if (each.low, each.high) == (group.low, group.high))

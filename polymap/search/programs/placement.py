@@ -1,0 +1,175 @@
+"""Where each array of a shape lives: the best storage nodes within the capacities, one choice per array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.ir import Architecture, MemoryLevel, Tensor
+from polymap.search.programs.counting import Holding, holdings, occupancy_bits, rows_of
+from polymap.search.programs.shapes import Nodes, Place
+from polymap.search.programs.stays import Stays
+
+STATES = 2000  # partial choices kept: beyond, those that cost most are dropped
+DEEPER = 3  # places tried below the outermost one at which a tensor fits
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What a bit read and a bit written cost per level."""
+
+    read: tuple[Fraction, ...]
+    write: tuple[Fraction, ...]
+
+    def cost(self, bits: int, rows: dict[int, tuple[int, int, int, int]]) -> Fraction:
+        total = Fraction(0)
+        for level, (reads, writes, _, _) in rows.items():
+            total += bits * (self.read[level] * reads + self.write[level] * writes)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One choice for a tensor: what it costs, its nodes, and the most bits it holds per level."""
+
+    cost: Fraction
+    holding: Holding
+    peaks: tuple[int, ...]
+
+
+def best_nodes(stays: Stays, arch: Architecture, weights: Weights, *, deeper: int = DEEPER) -> tuple[Fraction, Nodes] | None:
+    """Return the storage nodes that cost least within the capacities, and their cost; None where what must be held
+    does not fit. Among choices whose peaks fit together, then each tensor again as what is really held at a time
+    allows."""
+    workload = stays.arrays.workload
+    options = {
+        tensor.name: _options(stays, arch, weights, tensor, deeper)
+        for tensor in workload.tensors
+        if stays.arrays.accesses[tensor.name].element.size
+    }
+    if not all(options.values()):
+        return None
+    chosen = _knapsack(arch, options)
+    if chosen is None:
+        return None
+    chosen = _improved(stays, arch, options, chosen)
+    nodes = tuple(
+        (place, arch.levels[level].name, tensor)
+        for tensor, option in chosen.items()
+        for level, place in option.holding
+    )
+    ordered = tuple(sorted(nodes, key=lambda node: arch.level_index(node[1])))
+    return sum((option.cost for option in chosen.values()), Fraction(0)), ordered
+
+
+def capacity_of(level: MemoryLevel) -> int | None:
+    """Return the bits that one instance may hold at one time."""
+    return None if level.capacity_bits is None else int(level.capacity_bits // level.buffering)
+
+
+def _options(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, deeper: int) -> list[Option]:
+    """Return the choices of a tensor that no other one is as good as in all respects, cheapest first."""
+    found = [_option(stays, arch, weights, tensor, ())]
+    ways: list[Holding] = [()]
+    for number, level in enumerate(arch.levels[1:], 1):
+        longer: list[Holding] = []
+        for way in ways:
+            if level.may_hold(tensor):
+                for place in _fitting(stays, arch, tensor, number, way[-1][1] if way else None, deeper):
+                    longer.append((*way, (number, place)))
+        if level.requires(tensor):
+            ways, found = longer, []
+        else:
+            ways += longer
+        found += [_option(stays, arch, weights, tensor, way) for way in longer]
+    found.sort(key=lambda option: (option.cost, option.peaks))
+    kept: list[Option] = []
+    for option in found:
+        if not any(all(a <= b for a, b in zip(each.peaks, option.peaks, strict=True)) for each in kept):
+            kept.append(option)
+    return kept
+
+
+def _fitting(
+    stays: Stays, arch: Architecture, tensor: Tensor, level: int, inside: Place | None, deeper: int
+) -> list[Place]:
+    """Return, along every way into the tree, the outermost places at which the tensor fits and some below."""
+    capacity = capacity_of(arch.levels[level])
+    found: list[Place] = []
+    fits: dict[Place, int] = {}
+    for place in stays.places(tensor.name):
+        if inside is not None and not is_inside(place, inside):
+            continue
+        above = [count for other, count in fits.items() if is_inside(place, other)]
+        if above and max(above) >= deeper:
+            continue
+        if capacity is None or stays.count(tensor.name, place).peak * tensor.bits <= capacity:
+            fits[place] = max(above, default=-1) + 1
+            found.append(place)
+    return found
+
+
+def is_inside(place: Place, other: Place) -> bool:
+    """Return whether a place stands at another one or below it."""
+    return other.low <= place.low and place.high <= other.high and other.depth <= place.depth
+
+
+def _option(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, holding: Holding) -> Option:
+    peaks = [0] * len(arch.levels)
+    for level, place in holding:
+        peaks[level] = stays.count(tensor.name, place).peak * tensor.bits
+    return Option(weights.cost(tensor.bits, rows_of(stays, tensor.name, holding)), holding, tuple(peaks))
+
+
+def _knapsack(arch: Architecture, options: dict[str, list[Option]]) -> dict[str, Option] | None:
+    """Return the cheapest choice whose peaks fit together."""
+    capacities = tuple(capacity_of(level) for level in arch.levels)
+    states: list[tuple[Fraction, tuple[int, ...], tuple[Option, ...]]] = [(Fraction(0), (0,) * len(capacities), ())]
+    for choices in options.values():
+        grown = [
+            (cost + option.cost, used, (*taken, option))
+            for cost, before, taken in states
+            for option in choices
+            for used in (tuple(a + b for a, b in zip(before, option.peaks, strict=True)),)
+            if all(room is None or bits <= room for bits, room in zip(used, capacities, strict=True))
+        ]
+        grown.sort(key=lambda state: state[:2])
+        states = []
+        for state in grown:
+            if len(states) == STATES:
+                break
+            if not any(all(a <= b for a, b in zip(each[1], state[1], strict=True)) for each in states[-200:]):
+                states.append(state)
+    if not states:
+        return None
+    return dict(zip(options, states[0][2], strict=True))
+
+
+def _improved(
+    stays: Stays, arch: Architecture, options: dict[str, list[Option]], chosen: dict[str, Option]
+) -> dict[str, Option]:
+    """Return the choice with single tensors held better where the level has room at the time."""
+    for _ in range(2):
+        before = dict(chosen)
+        for tensor, choices in options.items():
+            for option in choices:
+                if option.cost >= chosen[tensor].cost:
+                    break
+                if _fits(stays, arch, chosen | {tensor: option}):
+                    chosen = chosen | {tensor: option}
+                    break
+        if chosen == before:
+            break
+    return chosen
+
+
+def _fits(stays: Stays, arch: Architecture, chosen: dict[str, Option]) -> bool:
+    nodes = tuple(
+        (place, arch.levels[level].name, tensor) for tensor, option in chosen.items() for level, place in option.holding
+    )
+    held = holdings(arch, nodes)
+    for number, level in enumerate(arch.levels):
+        capacity = capacity_of(level)
+        if number and capacity is not None and occupancy_bits(stays, held, number) > capacity:
+            return False
+    return True
