@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 
@@ -23,12 +23,14 @@ from polymap.search.programs.moves import (
     tiled,
     without,
 )
-from polymap.search.programs.placement import Weights, best_nodes
+from polymap.search.programs.placement import Weights, best_nodes, capacity_of
 from polymap.search.programs.rewriting import Rewriting, rewritten
 from polymap.search.programs.shapes import Group, Nodes, Shape, is_legal, source_shape, timed
 from polymap.search.programs.stays import Stays
 
-TILES = (8, 16, 32)
+TILES = (16, 8, 32)
+SMALL = 8  # levels with less than this part of the largest one's room are left out at first
+CLIMBS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,17 @@ class Climber:
     """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at."""
 
     def __init__(
-        self, arrays: ProgramArrays, arch: Architecture, weights: Weights, floor: Fraction, seed: int, stop: Callable[[], bool]
+        self,
+        arrays: ProgramArrays,
+        arch: Architecture,
+        weights: Weights,
+        floors: dict[str, Fraction],
+        seed: int,
+        stop: Callable[[], bool],
     ) -> None:
-        self.arch, self.weights, self.floor, self.stop = arch, weights, floor, stop
+        self.arch, self.weights, self.floors, self.stop = arch, weights, floors, stop
+        self.floor = sum(floors.values(), Fraction(0))
+        self.levels = self._roomy(weights)
         self.programs: dict[Rewriting, ProgramArrays] = {(): arrays}
         self.rng = Random(seed)
         self.scores: dict[tuple[Rewriting, Shape], Found | None] = {}
@@ -64,23 +74,26 @@ class Climber:
             self.programs[rewriting] = rewritten(self.programs[()], rewriting)
         return self.programs[rewriting]
 
-    def score(self, rewriting: Rewriting, shape: Shape) -> Found | None:
-        """Return the shape with its best nodes, None where it is illegal or holds too much."""
+    def score(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None = None) -> Found | None:
+        """Return the shape with its best nodes, None where it is illegal, holds too much, or does not cost less than
+        `beat`."""
         key = rewriting, shape
         if key not in self.scores:
-            self.scores[key] = self._scored(rewriting, shape)
-            found = self.scores[key]
+            found = self._scored(rewriting, shape, beat)
+            if found is None and beat is not None:
+                return None
+            self.scores[key] = found
             if found is not None and (self.best is None or found.cost < self.best.cost):
                 self.best = found
         return self.scores[key]
 
-    def _scored(self, rewriting: Rewriting, shape: Shape) -> Found | None:
+    def _scored(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None) -> Found | None:
         arrays = self.program(rewriting)
         self.scored += 1
         when = timed(arrays, shape)
         if when is None or not is_legal(arrays, when):
             return None
-        chosen = best_nodes(Stays(arrays, shape, when), self.arch, self.weights)
+        chosen = best_nodes(Stays(arrays, shape, when), self.arch, self.weights, self.floors, beat, levels=self.levels)
         return None if chosen is None else Found(chosen[0], rewriting, shape, chosen[1])
 
     def is_legal(self, rewriting: Rewriting, shape: Shape) -> bool:
@@ -90,35 +103,83 @@ class Climber:
             self.legal[key] = when is not None and is_legal(self.program(rewriting), when)
         return self.legal[key]
 
+    def _roomy(self, weights: Weights) -> tuple[int, ...]:
+        """Return the levels that a first search looks at: of traffic at the outermost one alone, those of which one has
+        a good part of the room."""
+        inner = range(1, len(self.arch.levels))
+        if any(weights.read[level] or weights.write[level] for level in inner):
+            return tuple(inner)
+        rooms = {level: capacity_of(self.arch.levels[level]) for level in inner}
+        most = max((room for room in rooms.values() if room is not None), default=0)
+        return tuple(
+            level
+            for level, room in rooms.items()
+            if room is None or room * SMALL >= most or self.arch.levels[level].must_hold
+        )
+
     def run(self) -> None:
         """Climb from every beginning, the most promising first, then from changed copies of the best."""
-        start = self.score((), source_shape(self.programs[()].workload))
-        begun = [] if start is None else [start]
+        self.score((), source_shape(self.programs[()].workload))
+        begun: list[Found] = []
         for rewriting, shape in self._beginnings():
             if self.is_over:
-                return
-            found = self.score(rewriting, shape)
+                break
+            found = self.score(rewriting, shape, None if self.best is None else 2 * self.best.cost)
             begun += [found] if found is not None else []
         begun.sort(key=lambda found: found.cost)
-        for found in begun[:3]:
+        for found in begun[:CLIMBS]:
             self.climb(found)
         while not self.is_over and self.best is not None:
             changed = self._changed(self.best)
             if changed is not None:
                 self.climb(changed)
 
+    def finish(self) -> None:
+        """Place the nodes of the best shape anew, in all levels."""
+        every = tuple(range(1, len(self.arch.levels)))
+        if self.best is None or self.levels == every:
+            return
+        arrays = self.program(self.best.rewriting)
+        when = timed(arrays, self.best.shape)
+        assert when is not None
+        stays = Stays(arrays, self.best.shape, when)
+        chosen = best_nodes(stays, self.arch, self.weights, self.floors, self.best.cost, levels=every)
+        if chosen is not None:
+            self.best = replace(self.best, cost=chosen[0], nodes=chosen[1])
+
     def _beginnings(self) -> Iterator[tuple[Rewriting, Shape]]:
-        """Yield shapes of every rewriting, fused and distributed as far as is legal, and these with all loops tiled."""
-        shapes: list[tuple[Rewriting, Shape]] = []
-        for rewriting in rewritings(self.programs[()].workload):
-            plain = source_shape(self.program(rewriting).workload)
-            for shape in dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain))):
-                shapes.append((rewriting, shape))
-                yield rewriting, shape
-        for tile in TILES:
-            for rewriting, shape in shapes:
-                for one in self._all_tiled(rewriting, shape, tile):
-                    yield rewriting, one
+        """Yield shapes of every rewriting, fused and distributed as far as is legal, and these with all loops tiled.
+
+        Skewed programs are looked at where the loops of the others cannot all be tiled.
+        """
+        every = rewritings(self.programs[()].workload)
+        plain = [each for each in every if not any(loop.skews for _, loop in each)]
+        skewed = [each for each in every if each not in plain]
+        done: set[tuple[Rewriting, Shape]] = set()
+        for some in (plain, skewed):
+            shapes = [(rewriting, shape) for rewriting in some for shape in self._bases(rewriting)]
+            if some is plain:
+                yield from shapes
+            whole = False
+            for tile in TILES:
+                for rewriting, shape in shapes:
+                    if self.is_over:
+                        return
+                    grown = list(self._all_tiled(rewriting, shape, tile))
+                    whole |= any(is_whole for is_whole, _ in grown)
+                    for _, one in grown:
+                        if (rewriting, one) not in done:
+                            done.add((rewriting, one))
+                            yield rewriting, one
+            if whole:
+                return
+
+    def _bases(self, rewriting: Rewriting) -> tuple[Shape, ...]:
+        """Return the program as written, fused as far as is legal, and distributed."""
+        if self.is_over:
+            return ()
+        plain = source_shape(self.program(rewriting).workload)
+        return tuple(dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain))))
 
     def _fused(self, rewriting: Rewriting, shape: Shape) -> Shape:
         """Return the shape with neighbours fused as deep as is legal, first to last."""
@@ -144,23 +205,25 @@ class Climber:
                 break
         return shape
 
-    def _all_tiled(self, rewriting: Rewriting, shape: Shape, tile: int) -> Iterator[Shape]:
-        """Yield the shape with every outermost group tiled over all its dims, or all but one, where that is legal."""
+    def _all_tiled(self, rewriting: Rewriting, shape: Shape, tile: int) -> Iterator[tuple[bool, Shape]]:
+        """Yield the shape with every outermost group tiled over all its dims, or all but one, where that is legal, and
+        whether all groups of several loops were tiled over all."""
         extents = self.program(rewriting).workload.extents()
         root = all_groups(shape)[0]
-        outermost = [root] if root.end > root.begin else list(root.children)
+        outermost = [root] if root.end > root.begin or not root.children else list(root.children)
         for skipped in (None, 0, 1, 2):
-            one = shape
+            one, whole = shape, True
             for group in outermost:
                 now = _same(one, group)
-                dims = [dim for dim in tilable_dims(one, now) if extents[dim] > tile]
-                if skipped is not None:
-                    dims = [dim for place, dim in enumerate(dims) if place != skipped]
+                every = tilable_dims(one, now)
+                dims = [dim for place, dim in enumerate(every) if extents[dim] > tile and place != skipped]
                 grown = tiled(one, now, dict.fromkeys(dims, tile), extents) if dims else None
                 if grown is not None and self.is_legal(rewriting, grown):
                     one = grown
+                elif len(every) > 1:
+                    whole = False
             if one != shape:
-                yield one
+                yield whole and skipped is None, one
 
     def climb(self, found: Found) -> Found:
         """Take the first step that pays, again and again; return where none does."""
@@ -176,7 +239,7 @@ class Climber:
         for shape in steps:
             if self.is_over:
                 return None
-            other = self.score(found.rewriting, shape)
+            other = self.score(found.rewriting, shape, found.cost)
             if other is not None and other.cost < found.cost:
                 return other
         return None

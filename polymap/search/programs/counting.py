@@ -58,7 +58,7 @@ def _compute(stays: Stays, tensor: str, holding: Holding, rows: dict[int, _Row])
     for number, name in enumerate(stays.shape.statements):
         statement = workload.statement(name)
         index = [each.name for each in workload.statements].index(name)
-        instances = len(stays.arrays.points[index])
+        instances = stays.arrays.points[index].shape[1]
         row = rows[_held_at(holding, number)]
         row.reads += instances * sum(access.tensor == tensor for access in statement.reads)
         if statement.target.tensor == tensor:

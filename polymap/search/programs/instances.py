@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.ir import Access, Affine, Operator, Statement, Tensor, Workload
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.signedinteger[Any]]  # int32 where counts of instances and elements suffice
 READ, ASSIGN = 0, 1  # kinds of an access; accumulations are ACCUMULATE plus the number of their operator
 ACCUMULATE = 2
 _OPERATORS = tuple(Operator)
@@ -34,18 +35,19 @@ class Runs:
     """Which accesses must keep their order. An element's accesses in the program's order fall into runs of reads, of
     accumulations that may be reordered, or of one write; each run must end before the next one of its element begins.
 
-    event: 2 * instance + (1 where it writes), run by run. start: where each run begins in `event`. follows: runs whose
-    predecessor is of the same element.
+    instance, writes: of every access, run by run (1 where it writes). start: where each run begins in them. follows:
+    runs whose predecessor is of the same element.
     """
 
-    event: Ints
+    instance: Ints
+    writes: Ints
     start: Ints
     follows: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramArrays:
-    """points: per statement an array [instances, dims], in the program's order; first: the number of its first
+    """points: per statement an array [dims, instances], in the program's order; first: the number of its first
     instance; count: of all instances. accesses, runs: per tensor (runs of written ones alone)."""
 
     workload: Workload
@@ -69,7 +71,7 @@ def program_arrays(workload: Workload) -> ProgramArrays:
     count = 0
     for each in points:
         first.append(count)
-        count += len(each)
+        count += each.shape[1]
     order = _program_order(workload, points, count)
     accesses: dict[str, Accesses] = {}
     runs: dict[str, Runs] = {}
@@ -95,12 +97,12 @@ def evaluated(expression: Affine, columns: dict[str, Ints], length: int) -> Ints
 def _points(workload: Workload, statement: Statement) -> Ints:
     extents = workload.extents()
     shape = tuple(extents[dim] for dim in statement.dims)
-    grid = np.indices(shape, dtype=np.int64).reshape(len(shape), prod(shape))
+    grid = np.indices(shape, dtype=np.int32).reshape(len(shape), prod(shape))
     columns = dict(zip(statement.dims, grid, strict=True))
     inside = np.ones(prod(shape), dtype=bool)
     for constraint in statement.constraints:
         inside &= evaluated(constraint, columns, len(inside)) >= 0
-    return np.ascontiguousarray(grid[:, inside].T)
+    return np.ascontiguousarray(grid[:, inside])
 
 
 def _program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> Ints:
@@ -111,12 +113,12 @@ def _program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> 
     columns = np.zeros((2 * depth + 1, count), dtype=np.int64)
     at = 0
     for statement, table in zip(workload.statements, points, strict=True):
-        here = slice(at, at + len(table))
+        here = slice(at, at + table.shape[1])
         for place, position in enumerate(statement.position):
             columns[2 * place, here] = position
         for place in range(len(statement.dims)):
-            columns[2 * place + 1, here] = table[:, place]
-        at += len(table)
+            columns[2 * place + 1, here] = table[place]
+        at += table.shape[1]
     key = np.zeros(count, dtype=np.int64)
     radix = 1
     for column in columns:
@@ -129,7 +131,7 @@ def _program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> 
 
 def rank_of(key: Ints) -> Ints:
     """Return the place of every entry when they are sorted; entries are distinct."""
-    rank = np.empty(len(key), dtype=np.int64)
+    rank = np.empty(len(key), dtype=np.int32)
     rank[np.argsort(key)] = np.arange(len(key))
     return rank
 
@@ -137,18 +139,19 @@ def rank_of(key: Ints) -> Ints:
 def _accesses(workload: Workload, tensor: Tensor, points: tuple[Ints, ...], first: list[int]) -> Accesses:
     instances, elements, kinds = [_none()], [_none()], [np.zeros(0, dtype=np.int8)]
     for statement, table, begin in zip(workload.statements, points, first, strict=True):
-        numbers = np.arange(begin, begin + len(table), dtype=np.int64)
-        columns = {dim: table[:, place] for place, dim in enumerate(statement.dims)}
+        length = table.shape[1]
+        numbers = np.arange(begin, begin + length, dtype=np.int64)
+        columns = {dim: table[place] for place, dim in enumerate(statement.dims)}
         for access in dict.fromkeys(statement.reads):
             if access.tensor == tensor.name:
                 instances.append(numbers)
-                elements.append(_element(tensor, access, columns, len(table)))
-                kinds.append(np.full(len(table), READ, dtype=np.int8))
+                elements.append(_element(tensor, access, columns, length))
+                kinds.append(np.full(length, READ, dtype=np.int8))
         if statement.target.tensor == tensor.name:
             kind = ASSIGN if statement.operator is Operator.ASSIGN else _accumulation(statement)
             instances.append(numbers)
-            elements.append(_element(tensor, statement.target, columns, len(table)))
-            kinds.append(np.full(len(table), kind, dtype=np.int8))
+            elements.append(_element(tensor, statement.target, columns, length))
+            kinds.append(np.full(length, kind, dtype=np.int8))
     return Accesses(np.concatenate(instances), np.concatenate(elements), np.concatenate(kinds))
 
 
@@ -168,21 +171,19 @@ def _element(tensor: Tensor, access: Access, columns: dict[str, Ints], length: i
 
 
 def _runs(accesses: Accesses, order: Ints, *, associative: bool) -> Runs:
-    count = len(order)
+    bits = len(order).bit_length()
     writes = (accesses.kind != READ).astype(np.int64)
-    key = ((accesses.element * count + order[accesses.instance]) * 2 + writes) * 8 + accesses.kind
+    key = (((accesses.element << bits) + order[accesses.instance] << 1) + writes << 3) + accesses.kind
     key.sort()  # quicker than a permutation of four arrays
-    kind = key % 8
-    key //= 8
-    writes = key % 2
-    key //= 2
-    element = key // count
-    at = np.empty(count, dtype=np.int64)
-    at[order] = np.arange(count)
+    kind = (key & 7).astype(np.int8)
+    writes = (key >> 3 & 1).astype(np.int32)
+    element = (key >> 4 + bits).astype(np.int32)
+    at = np.empty(len(order), dtype=np.int32)
+    at[order] = np.arange(len(order))
     breaks = np.ones(len(key), dtype=bool)
     breaks[1:] = (element[1:] != element[:-1]) | (kind[1:] != kind[:-1]) | (kind[1:] == ASSIGN)
     if not associative:
         breaks[1:] |= kind[1:] != READ
     start = np.flatnonzero(breaks)
     follows = np.flatnonzero(element[start][1:] == element[start][:-1]) + 1
-    return Runs(at[key % count] * 2 + writes, start, follows)
+    return Runs(at[key >> 4 & (1 << bits) - 1], writes, start, follows)

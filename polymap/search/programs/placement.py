@@ -37,19 +37,37 @@ class Option:
     peaks: tuple[int, ...]
 
 
-def best_nodes(stays: Stays, arch: Architecture, weights: Weights, *, deeper: int = DEEPER) -> tuple[Fraction, Nodes] | None:
-    """Return the storage nodes that cost least within the capacities, and their cost; None where what must be held
-    does not fit. Among choices whose peaks fit together, then each tensor again as what is really held at a time
-    allows."""
-    workload = stays.arrays.workload
-    options = {
-        tensor.name: _options(stays, arch, weights, tensor, deeper)
-        for tensor in workload.tensors
-        if stays.arrays.accesses[tensor.name].element.size
-    }
-    if not all(options.values()):
-        return None
+def best_nodes(
+    stays: Stays,
+    arch: Architecture,
+    weights: Weights,
+    floors: dict[str, Fraction],
+    beat: Fraction | None = None,
+    *,
+    levels: tuple[int, ...],
+) -> tuple[Fraction, Nodes] | None:
+    """Return the storage nodes that cost least within the capacities, and their cost.
+
+    Among choices whose peaks fit together, then each tensor again as what is really held at a time allows. floors: what
+    each tensor costs at least. levels: those that may hold something, besides the outermost. None where what must be held does not fit, or nothing costs less than `beat`.
+    """
+    accesses = stays.arrays.accesses
+    tensors = [each for each in stays.arrays.workload.tensors if accesses[each.name].element.size]
+    tensors.sort(key=lambda each: -accesses[each.name].element.size)
+    left = sum((floors[tensor.name] for tensor in tensors), Fraction(0))
+    options: dict[str, list[Option]] = {}
+    for tensor in tensors:
+        options[tensor.name] = _options(stays, arch, weights, tensor, levels, 0)
+        if not options[tensor.name]:
+            return None
+        left += options[tensor.name][0].cost - floors[tensor.name]
+        if beat is not None and left >= beat:
+            return None  # the outermost place at which a tensor fits is the best for it alone
     chosen = _knapsack(arch, options)
+    if chosen is None or sum((each.cost for each in chosen.values()), Fraction(0)) > left:
+        for tensor in tensors:
+            options[tensor.name] = _options(stays, arch, weights, tensor, levels, DEEPER)
+        chosen = _knapsack(arch, options)
     if chosen is None:
         return None
     chosen = _improved(stays, arch, options, chosen)
@@ -67,11 +85,14 @@ def capacity_of(level: MemoryLevel) -> int | None:
     return None if level.capacity_bits is None else int(level.capacity_bits // level.buffering)
 
 
-def _options(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, deeper: int) -> list[Option]:
+def _options(
+    stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, levels: tuple[int, ...], deeper: int
+) -> list[Option]:
     """Return the choices of a tensor that no other one is as good as in all respects, cheapest first."""
     found = [_option(stays, arch, weights, tensor, ())]
     ways: list[Holding] = [()]
-    for number, level in enumerate(arch.levels[1:], 1):
+    for number in levels:
+        level = arch.levels[number]
         longer: list[Holding] = []
         for way in ways:
             if level.may_hold(tensor):

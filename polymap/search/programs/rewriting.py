@@ -51,7 +51,7 @@ def rewritten(arrays: ProgramArrays, rewriting: Rewriting) -> ProgramArrays:
     workload, new = arrays.workload, dict(rewriting)
     values = {each.name: _value(each.name, new) for each in workload.dims}
     columns = {
-        (number, old): evaluated(values[old], dict(zip(each.dims, points.T, strict=True)), len(points))
+        (number, old): evaluated(values[old], dict(zip(each.dims, points, strict=True)), points.shape[1])
         for number, (each, points) in enumerate(zip(workload.statements, arrays.points, strict=True))
         for old in each.dims
     }
@@ -62,7 +62,7 @@ def rewritten(arrays: ProgramArrays, rewriting: Rewriting) -> ProgramArrays:
     extents = workload.extents()
     statements = tuple(_statement(each, names, olds, extents, extent) for each in workload.statements)
     points = tuple(
-        np.stack([columns[number, old] - low[names[old]] for old in each.dims], axis=1)
+        np.stack([columns[number, old] - low[names[old]] for old in each.dims]).astype(np.int32)
         if each.dims
         else arrays.points[number]
         for number, each in enumerate(workload.statements)

@@ -133,7 +133,7 @@ class Timed:
             beside = (self.leaf >= around.low) & (self.leaf < around.high)
             beside &= (self.leaf < inside.low) | (self.leaf >= inside.high)
             view[beside] = self.key[beside] // turn * (turn // inner)
-        return np.cumsum(np.concatenate((np.zeros(1, dtype=np.int64), view[1:] != view[:-1])))
+        return np.cumsum(np.concatenate((np.zeros(1, dtype=bool), view[1:] != view[:-1])), dtype=np.int32)
 
 
 def _way(group: Group, place: Place) -> list[Group]:
@@ -156,15 +156,16 @@ def timed(arrays: ProgramArrays, shape: Shape) -> Timed | None:
         number = [each.name for each in workload.statements].index(name)
         dims, points, tiles = workload.statements[number].dims, arrays.points[number], dict(extents)
         values = digits.setdefault(name, [])
-        rest = {dim: points[:, place] for place, dim in enumerate(dims)}  # of an index, below the loops passed
+        rest = {dim: points[place] for place, dim in enumerate(dims)}  # of an index, below the loops passed
         for place, component in enumerate(clock):
             if isinstance(component, int):
                 values.append(component)
                 size = component + 1
             else:
                 dim, tile = component
-                values.append(rest[dim] // tile if tile > 1 else rest[dim])
-                rest[dim] = rest[dim] % tile
+                digit = rest[dim] // tile if tile > 1 else rest[dim]
+                values.append(digit)
+                rest[dim] = rest[dim] - digit * tile
                 size = -(-tiles[dim] // tile)
                 tiles[dim] = tile
             radices[place] = max(radices[place], size)
@@ -173,12 +174,12 @@ def timed(arrays: ProgramArrays, shape: Shape) -> Timed | None:
         suffix.insert(0, suffix[0] * radix)
     if suffix[0] >= LARGEST_KEY:
         return None
-    keys, leaves = np.zeros(arrays.count, dtype=np.int64), np.zeros(arrays.count, dtype=np.int64)
+    keys, leaves = np.zeros(arrays.count, dtype=np.int64), np.zeros(arrays.count, dtype=np.int16)
     for number, statement in enumerate(workload.statements):
-        here = slice(arrays.first[number], arrays.first[number] + len(arrays.points[number]))
+        here = slice(arrays.first[number], arrays.first[number] + arrays.points[number].shape[1])
         leaves[here] = shape.statements.index(statement.name)
         for place, value in enumerate(digits[statement.name]):
-            keys[here] += value * suffix[place + 1]
+            keys[here] += np.int64(suffix[place + 1]) * value
     rank = rank_of(keys)
     key, leaf = np.empty_like(keys), np.empty_like(leaves)
     key[rank], leaf[rank] = keys, leaves
@@ -208,7 +209,7 @@ def _clocks(group: Group, shape: Shape, above: dict[tuple[int, int], int]) -> li
 def is_legal(arrays: ProgramArrays, when: Timed) -> bool:
     """Return whether every dependence keeps its order."""
     for runs in arrays.runs.values():
-        time = when.rank[runs.event // 2] * 2 + runs.event % 2
+        time = (when.rank[runs.instance] << 1) + runs.writes
         last = np.maximum.reduceat(time, runs.start)
         first = np.minimum.reduceat(time, runs.start)
         if (last[runs.follows - 1] >= first[runs.follows]).any():

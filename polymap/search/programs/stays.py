@@ -86,13 +86,15 @@ class Stays:
 def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> TensorTrace:
     workload, accesses = arrays.workload, arrays.accesses[tensor]
     code = np.where(accesses.kind == READ, 0, np.where(accesses.kind == ASSIGN, 2, 1))
-    key = (accesses.element * arrays.count + when.rank[accesses.instance]) * 4 + code
+    bits = arrays.count.bit_length()
+    key = ((accesses.element << bits) + when.rank[accesses.instance] << 2) + code
     key.sort()
-    code = key % 4
-    key //= 4
+    code = (key & 3).astype(np.int8)
+    rank = (key >> 2 & (1 << bits) - 1).astype(np.int32)
+    element = (key >> 2 + bits).astype(np.int32)
     users = [place for place, name in enumerate(shape.statements) if accesses_of(workload.statement(name), tensor)]
     written = tensor in written_tensors(workload)
-    about = workload.tensor(tensor), key // arrays.count, key % arrays.count, code
+    about = workload.tensor(tensor), element, rank, code
     return TensorTrace(*about, is_plain(workload, tensor), written, range(users[0], users[-1] + 1))
 
 
@@ -137,7 +139,7 @@ def _own_views(views: Ints, rank: Ints) -> Ints:
     keeps what it has, which for one instance is so until the next of its own views."""
     touched = np.zeros(int(views[-1]) + 1, dtype=bool)
     touched[views[rank]] = True
-    return (np.cumsum(touched) - 1)[views]
+    return (np.cumsum(touched, dtype=np.int32) - 1)[views]
 
 
 def _profile(view: Ints, views: Ints, *, keeps: bool) -> tuple[Ints, Ints, int]:
