@@ -9,7 +9,7 @@ from random import Random
 
 from polymap.ir import Architecture
 from polymap.search.programs.alignments import rewritings
-from polymap.search.programs.instances import ProgramArrays
+from polymap.search.programs.instances import ProgramArrays, thinned
 from polymap.search.programs.moves import (
     all_groups,
     distributed,
@@ -25,12 +25,14 @@ from polymap.search.programs.moves import (
 )
 from polymap.search.programs.placement import Weights, best_nodes, capacity_of
 from polymap.search.programs.rewriting import Rewriting, rewritten
-from polymap.search.programs.shapes import Group, Nodes, Shape, is_legal, source_shape, timed
+from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal, source_shape, timed
 from polymap.search.programs.stays import Stays
 
 TILES = (16, 8, 32)
 SMALL = 8  # levels with less than this part of the largest one's room are left out at first
 CLIMBS = 3
+THIN = 8  # one in so many elements is looked at for an estimate
+NEAR = Fraction(101, 100)  # an estimate so much above the best is looked at closely
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,9 @@ class Climber:
         self.scores: dict[tuple[Rewriting, Shape], Found | None] = {}
         self.legal: dict[tuple[Rewriting, Shape], bool] = {}
         self.best: Found | None = None
+        self.estimates: dict[tuple[Rewriting, Shape], Fraction | None] = {}
+        self.thin = thinned(arrays, THIN)
+        self.last: tuple[tuple[Rewriting, Shape], Timed | None] | None = None
         self.scored = 0
 
     @property
@@ -90,16 +95,36 @@ class Climber:
     def _scored(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None) -> Found | None:
         arrays = self.program(rewriting)
         self.scored += 1
-        when = timed(arrays, shape)
-        if when is None or not is_legal(arrays, when):
+        when = self._when(rewriting, shape)
+        if when is None or not self.is_legal(rewriting, shape, when):
             return None
         chosen = best_nodes(Stays(arrays, shape, when), self.arch, self.weights, self.floors, beat, levels=self.levels)
         return None if chosen is None else Found(chosen[0], rewriting, shape, chosen[1])
 
-    def is_legal(self, rewriting: Rewriting, shape: Shape) -> bool:
+    def estimate(self, rewriting: Rewriting, shape: Shape) -> Fraction | None:
+        """Return about what the shape costs, from a part of the elements; None where it is illegal or holds too
+        much."""
+        key = rewriting, shape
+        if key not in self.estimates:
+            self.estimates[key] = None
+            self.scored += 1
+            when = self._when(rewriting, shape)
+            if when is not None and self.is_legal(rewriting, shape, when):
+                thin = replace(self.programs[rewriting], accesses=self.thin.accesses, scales=self.thin.scales)
+                nodes = best_nodes(Stays(thin, shape, when), self.arch, self.weights, self.floors, levels=self.levels)
+                self.estimates[key] = None if nodes is None else nodes[0]
+        return self.estimates[key]
+
+    def _when(self, rewriting: Rewriting, shape: Shape) -> Timed | None:
+        key = rewriting, shape
+        if self.last is None or self.last[0] != key:
+            self.last = key, timed(self.program(rewriting), shape)
+        return self.last[1]
+
+    def is_legal(self, rewriting: Rewriting, shape: Shape, when: Timed | None = None) -> bool:
         key = rewriting, shape
         if key not in self.legal:
-            when = timed(self.program(rewriting), shape)
+            when = self._when(rewriting, shape) if when is None else when
             self.legal[key] = when is not None and is_legal(self.program(rewriting), when)
         return self.legal[key]
 
@@ -120,15 +145,20 @@ class Climber:
     def run(self) -> None:
         """Climb from every beginning, the most promising first, then from changed copies of the best."""
         self.score((), source_shape(self.programs[()].workload))
-        begun: list[Found] = []
+        begun: list[tuple[Fraction, int, Rewriting, Shape]] = []
         for rewriting, shape in self._beginnings():
             if self.is_over:
                 break
-            found = self.score(rewriting, shape, None if self.best is None else 2 * self.best.cost)
-            begun += [found] if found is not None else []
-        begun.sort(key=lambda found: found.cost)
-        for found in begun[:CLIMBS]:
-            self.climb(found)
+            about = self.estimate(rewriting, shape)
+            if about is not None:
+                begun.append((about, len(begun), rewriting, shape))
+                if self.best is None or about < self.best.cost:
+                    self.score(rewriting, shape)
+        begun.sort()
+        for _, _, rewriting, shape in begun[:CLIMBS]:
+            found = None if self.is_over else self.score(rewriting, shape)
+            if found is not None:
+                self.climb(found)
         while not self.is_over and self.best is not None:
             changed = self._changed(self.best)
             if changed is not None:
@@ -239,6 +269,9 @@ class Climber:
         for shape in steps:
             if self.is_over:
                 return None
+            about = self.estimate(found.rewriting, shape)
+            if about is None or about > found.cost * NEAR:
+                continue
             other = self.score(found.rewriting, shape, found.cost)
             if other is not None and other.cost < found.cost:
                 return other

@@ -3,7 +3,7 @@ their order. Built once per program; trees of it are then ordered and counted wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -15,6 +15,7 @@ from polymap.ir import Access, Affine, Operator, Statement, Tensor, Workload
 Ints = NDArray[np.signedinteger[Any]]  # int32 where counts of instances and elements suffice
 READ, ASSIGN = 0, 1  # kinds of an access; accumulations are ACCUMULATE plus the number of their operator
 ACCUMULATE = 2
+FEWEST = 200  # elements left of a thinned tensor
 _OPERATORS = tuple(Operator)
 
 
@@ -56,6 +57,21 @@ class ProgramArrays:
     count: int
     accesses: dict[str, Accesses]
     runs: dict[str, Runs]
+    scales: dict[str, float] = field(default_factory=dict[str, float])
+
+
+def thinned(arrays: ProgramArrays, part: int) -> ProgramArrays:
+    """Return the program with the accesses to one in `part` elements of every large tensor: for estimates. scales: how
+    many elements one of them stands for."""
+    accesses: dict[str, Accesses] = dict(arrays.accesses)
+    scales: dict[str, float] = {}
+    for name, own in arrays.accesses.items():
+        kept = (own.element * 2654435761 >> 11) % part == 0
+        elements, left = (len(np.unique(each)) for each in (own.element, own.element[kept]))
+        if left >= FEWEST:
+            accesses[name] = Accesses(own.instance[kept], own.element[kept], own.kind[kept])
+            scales[name] = elements / left
+    return replace(arrays, accesses=accesses, scales=scales)
 
 
 def instance_bound(workload: Workload) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymap.ir import Statement, Tensor, Workload, accesses_of, is_plain, written_tensors
 from polymap.search.programs.instances import ACCUMULATE, ASSIGN, READ, Ints, ProgramArrays
@@ -52,7 +53,7 @@ class Stays:
     when: Timed
     traces: dict[str, TensorTrace] = field(default_factory=dict[str, TensorTrace])
     counts: dict[tuple[str, Place], NodeCount] = field(default_factory=dict[tuple[str, Place], NodeCount])
-    views: dict[Place, Ints] = field(default_factory=dict[Place, Ints])
+    views: dict[Place, tuple[Ints, Ints]] = field(default_factory=dict[Place, "tuple[Ints, Ints]"])
 
     def trace(self, tensor: str) -> TensorTrace:
         if tensor not in self.traces:
@@ -64,8 +65,13 @@ class Stays:
         found = self.counts.get((tensor, place))
         if found is None:
             if place not in self.views:
-                self.views[place] = self.when.views(place)
-            found = _counted(self.trace(tensor), place, self.when, self.views[place])
+                views = self.when.views(place)
+                starts = np.flatnonzero(views[1:] != views[:-1]) + 1
+                self.views[place] = views, np.concatenate((np.zeros(1, dtype=np.int64), starts))
+            found = _counted(self.trace(tensor), place, self.when, *self.views[place])
+            scale = self.arrays.scales.get(tensor)
+            if scale is not None:
+                found = _scaled(found, scale)
             self.counts[tensor, place] = found
         return found
 
@@ -98,31 +104,33 @@ def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> Ten
     return TensorTrace(*about, is_plain(workload, tensor), written, range(users[0], users[-1] + 1))
 
 
-def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints) -> NodeCount:
+def _scaled(count: NodeCount, scale: float) -> NodeCount:
+    """Return an estimate for all elements from what is counted of a part of them."""
+    numbers = (round(each * scale) for each in (count.fills, count.drains, count.stays, count.dying, count.peak))
+    return NodeCount(*numbers, count.change, np.rint(count.held * scale).astype(np.int64))
+
+
+def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints, starts: Ints) -> NodeCount:
+    """views: by rank, those of the place; starts: the ranks at which they begin."""
     element, rank, code = trace.element, trace.rank, trace.code
-    below = None
+    firsts = np.ones(len(element), dtype=bool)
+    firsts[1:] = element[1:] != element[:-1]
     if not (place.low <= trace.users.start and trace.users.stop <= place.high):
         leaf = when.leaf[rank]
         below = (leaf >= place.low) & (leaf < place.high)
-    firsts = np.ones(len(element), dtype=bool)
-    firsts[1:] = element[1:] != element[:-1]
-    if below is not None:
         element, rank, code, firsts = element[below], rank[below], code[below], firsts[below]
-    if not trace.written:
-        views = _own_views(views, rank)
     view = views[rank]
-    new_view = np.ones(len(element), dtype=bool)
-    same = element[1:] == element[:-1]
-    step = view[1:] - view[:-1]
-    new_view[1:] = ~same | (step != 0)
-    new_stay = np.ones(len(element), dtype=bool)
-    new_stay[1:] = ~same | (step > 1)
-    change, held, peak = _profile(view[new_view], views, keeps=not trace.written)
-    start = np.flatnonzero(new_stay)
+    last = len(starts) - 1
+    if not trace.written:
+        view, starts = _own_views(view, starts)
+    start, new_view = _stays_and_views(element, view)
+    held = np.bincount(view[new_view], minlength=len(starts))
+    if not len(start):
+        return NodeCount(0, 0, 0, 0, 0, starts[:1], held[:1])
     fills, drains, dying = len(start), 0, 0
     if trace.written:
         last_view = view[np.append(start[1:], len(view)) - 1]
-        alive = (last_view == views[-1]) & trace.tensor.temporary
+        alive = (last_view == last) & trace.tensor.temporary
         if trace.plain:
             dirty = np.maximum.reduceat(code, start) > 0
             fills -= int((code[start] == 2).sum())
@@ -131,30 +139,27 @@ def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints) -> Node
             drains, dying = int((~alive).sum()), int(alive.sum())
             if not trace.tensor.initial:
                 fills -= int(firsts[start].sum())
-    return NodeCount(fills, drains, len(start), dying, peak, change, held)
+    moves = np.concatenate((np.ones(1, dtype=bool), held[1:] != held[:-1]))
+    return NodeCount(fills, drains, len(start), dying, int(held.max()), starts[moves], held[moves])
 
 
-def _own_views(views: Ints, rank: Ints) -> Ints:
-    """Return by rank the views in which the tensor is touched, numbered without gaps: an instance with nothing to do
-    keeps what it has, which for one instance is so until the next of its own views."""
-    touched = np.zeros(int(views[-1]) + 1, dtype=bool)
-    touched[views[rank]] = True
-    return (np.cumsum(touched, dtype=np.int32) - 1)[views]
+def _stays_and_views(element: Ints, view: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return where stays begin, and whether an access is the first of its element in its view."""
+    other = element[1:] != element[:-1]
+    step = view[1:] - view[:-1]
+    new_stay, new_view = np.ones(len(element), dtype=bool), np.ones(len(element), dtype=bool)
+    new_stay[1:] = other | (step > 1)
+    new_view[1:] = other | (step != 0)
+    return np.flatnonzero(new_stay), new_view
 
 
-def _profile(view: Ints, views: Ints, *, keeps: bool) -> tuple[Ints, Ints, int]:
-    """Return at which ranks what is held changes, and to what. view: of every element held, once per view.
-
-    keeps: the views are those of `_own_views`, -1 before the first.
-    """
-    low = int(views[0])
-    sizes = np.bincount(view - low, minlength=int(views[-1]) - low + 1)
-    starts = np.flatnonzero(np.concatenate((np.ones(1, dtype=bool), views[1:] != views[:-1])))
-    sizes = sizes[: len(starts)]
-    if keeps:
-        assert int(views[-1]) - low + 1 == len(starts)
-    moves = np.concatenate((np.ones(1, dtype=bool), sizes[1:] != sizes[:-1]))
-    return starts[moves], sizes[moves], int(sizes.max())
+def _own_views(view: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """Return the views numbered over those in which the tensor is touched, and where these begin: an instance with
+    nothing to do keeps what it has. Where nothing is touched at first, view 0 is without elements."""
+    touched = np.zeros(len(starts), dtype=bool)
+    touched[view] = True
+    touched[0] = True
+    return (np.cumsum(touched, dtype=np.int32) - 1)[view], starts[touched]
 
 
 def most_held(profiles: list[tuple[Ints, Ints, int]]) -> int:
