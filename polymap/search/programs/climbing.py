@@ -23,7 +23,7 @@ from polymap.search.programs.moves import (
     tiled,
     without,
 )
-from polymap.search.programs.placement import Weights, best_nodes, capacity_of
+from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.rewriting import Rewriting, rewritten
 from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal, source_shape, timed
 from polymap.search.programs.stays import Stays
@@ -134,7 +134,7 @@ class Climber:
         inner = range(1, len(self.arch.levels))
         if any(weights.read[level] or weights.write[level] for level in inner):
             return tuple(inner)
-        rooms = {level: capacity_of(self.arch.levels[level]) for level in inner}
+        rooms = {level: self.arch.levels[level].usable_bits for level in inner}
         most = max((room for room in rooms.values() if room is not None), default=0)
         return tuple(
             level
@@ -176,6 +176,12 @@ class Climber:
         chosen = best_nodes(stays, self.arch, self.weights, self.floors, self.best.cost, levels=every)
         if chosen is not None:
             self.best = replace(self.best, cost=chosen[0], nodes=chosen[1])
+
+    def found(self) -> list[Found]:
+        """Return the shapes that were scored, the best first."""
+        known = [found for found in self.scores.values() if found is not None]
+        known.sort(key=lambda found: found.cost)
+        return known if self.best is None else [self.best, *(found for found in known if found is not self.best)]
 
     def _beginnings(self) -> Iterator[tuple[Rewriting, Shape]]:
         """Yield shapes of every rewriting, fused and distributed as far as is legal, and these with all loops tiled.

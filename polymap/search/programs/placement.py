@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.ir import Architecture, MemoryLevel, Tensor
+from polymap.ir import Architecture, Tensor
 from polymap.search.programs.counting import Holding, holdings, occupancy_bits, rows_of
 from polymap.search.programs.shapes import Nodes, Place
 from polymap.search.programs.stays import Stays
@@ -80,11 +80,6 @@ def best_nodes(
     return sum((option.cost for option in chosen.values()), Fraction(0)), ordered
 
 
-def capacity_of(level: MemoryLevel) -> int | None:
-    """Return the bits that one instance may hold at one time."""
-    return None if level.capacity_bits is None else int(level.capacity_bits // level.buffering)
-
-
 def _options(
     stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, levels: tuple[int, ...], deeper: int
 ) -> list[Option]:
@@ -115,7 +110,7 @@ def _fitting(
     stays: Stays, arch: Architecture, tensor: Tensor, level: int, inside: Place | None, deeper: int
 ) -> list[Place]:
     """Return, along every way into the tree, the outermost places at which the tensor fits and some below."""
-    capacity = capacity_of(arch.levels[level])
+    capacity = arch.levels[level].usable_bits
     found: list[Place] = []
     fits: dict[Place, int] = {}
     for place in stays.places(tensor.name):
@@ -144,7 +139,7 @@ def _option(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, 
 
 def _knapsack(arch: Architecture, options: dict[str, list[Option]]) -> dict[str, Option] | None:
     """Return the cheapest choice whose peaks fit together."""
-    capacities = tuple(capacity_of(level) for level in arch.levels)
+    capacities = tuple(level.usable_bits for level in arch.levels)
     states: list[tuple[Fraction, tuple[int, ...], tuple[Option, ...]]] = [(Fraction(0), (0,) * len(capacities), ())]
     for choices in options.values():
         grown = [
@@ -190,7 +185,7 @@ def _fits(stays: Stays, arch: Architecture, chosen: dict[str, Option]) -> bool:
     )
     held = holdings(arch, nodes)
     for number, level in enumerate(arch.levels):
-        capacity = capacity_of(level)
+        capacity = level.usable_bits
         if number and capacity is not None and occupancy_bits(stays, held, number) > capacity:
             return False
     return True
