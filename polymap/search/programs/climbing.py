@@ -30,7 +30,8 @@ from polymap.search.programs.stays import Stays
 
 TILES = (16, 8, 32)
 SMALL = 8  # levels with less than this part of the largest one's room are left out at first
-CLIMBS = 3
+CLIMBS = 2
+WORTH = 3  # beginnings that cost more than so many times the best are not climbed from
 THIN = 8  # one in so many elements is looked at for an estimate
 NEAR = Fraction(101, 100)  # an estimate so much above the best is looked at closely
 
@@ -145,20 +146,20 @@ class Climber:
     def run(self) -> None:
         """Climb from every beginning, the most promising first, then from changed copies of the best."""
         self.score((), source_shape(self.programs[()].workload))
-        begun: list[tuple[Fraction, int, Rewriting, Shape]] = []
-        for rewriting, shape in self._beginnings():
-            if self.is_over:
-                break
-            about = self.estimate(rewriting, shape)
-            if about is not None:
-                begun.append((about, len(begun), rewriting, shape))
-                if self.best is None or about < self.best.cost:
-                    self.score(rewriting, shape)
-        begun.sort()
-        for _, _, rewriting, shape in begun[:CLIMBS]:
-            found = None if self.is_over else self.score(rewriting, shape)
-            if found is not None:
-                self.climb(found)
+        for beginnings in self._rounds():
+            begun: list[tuple[Fraction, int, Rewriting, Shape]] = []
+            for rewriting, shape in beginnings:
+                if self.is_over:
+                    break
+                about = self.estimate(rewriting, shape)
+                if about is not None:
+                    begun.append((about, len(begun), rewriting, shape))
+            for about, _, rewriting, shape in sorted(begun)[:CLIMBS]:
+                if self.is_over or (self.best is not None and about > self.best.cost * WORTH):
+                    break
+                found = self.score(rewriting, shape)
+                if found is not None:
+                    self.climb(found)
         while not self.is_over and self.best is not None:
             changed = self._changed(self.best)
             if changed is not None:
@@ -183,32 +184,35 @@ class Climber:
         known.sort(key=lambda found: found.cost)
         return known if self.best is None else [self.best, *(found for found in known if found is not self.best)]
 
-    def _beginnings(self) -> Iterator[tuple[Rewriting, Shape]]:
-        """Yield shapes of every rewriting, fused and distributed as far as is legal, and these with all loops tiled.
+    def _rounds(self) -> Iterator[list[tuple[Rewriting, Shape]]]:
+        """Yield what to begin with, some at a time: every rewriting fused and distributed as far as is legal, and these
+        with all loops tiled, or all but one.
 
         Skewed programs are looked at where the loops of the others cannot all be tiled.
         """
         every = rewritings(self.programs[()].workload)
         plain = [each for each in every if not any(loop.skews for _, loop in each)]
-        skewed = [each for each in every if each not in plain]
-        done: set[tuple[Rewriting, Shape]] = set()
-        for some in (plain, skewed):
-            shapes = [(rewriting, shape) for rewriting in some for shape in self._bases(rewriting)]
-            if some is plain:
-                yield from shapes
-            whole = False
+        shapes = [(rewriting, shape) for rewriting in plain for shape in self._bases(rewriting)]
+        rounds = [self._tilings(shapes, TILES[0], None)]
+        if not any(whole for whole, _ in rounds[0]):
+            skewed = [(each, shape) for each in every if each not in plain for shape in self._bases(each)]
+            rounds.append(self._tilings(skewed, TILES[0], None))
+            shapes += skewed
+        yield [one for found in rounds for _, one in found]
+        yield shapes
+        for skipped in (None, 0, 1, 2):
             for tile in TILES:
-                for rewriting, shape in shapes:
-                    if self.is_over:
-                        return
-                    grown = list(self._all_tiled(rewriting, shape, tile))
-                    whole |= any(is_whole for is_whole, _ in grown)
-                    for _, one in grown:
-                        if (rewriting, one) not in done:
-                            done.add((rewriting, one))
-                            yield rewriting, one
-            if whole:
-                return
+                yield [one for _, one in self._tilings(shapes, tile, skipped)]
+
+    def _tilings(
+        self, shapes: list[tuple[Rewriting, Shape]], tile: int, skipped: int | None
+    ) -> list[tuple[bool, tuple[Rewriting, Shape]]]:
+        found = [
+            (grown[0], (rewriting, grown[1]))
+            for rewriting, shape in shapes
+            if not self.is_over and (grown := self._all_tiled(rewriting, shape, tile, skipped)) is not None
+        ]
+        return [one for place, one in enumerate(found) if one not in found[:place]]
 
     def _bases(self, rewriting: Rewriting) -> tuple[Shape, ...]:
         """Return the program as written, fused as far as is legal, and distributed."""
@@ -241,25 +245,23 @@ class Climber:
                 break
         return shape
 
-    def _all_tiled(self, rewriting: Rewriting, shape: Shape, tile: int) -> Iterator[tuple[bool, Shape]]:
-        """Yield the shape with every outermost group tiled over all its dims, or all but one, where that is legal, and
-        whether all groups of several loops were tiled over all."""
+    def _all_tiled(self, rewriting: Rewriting, shape: Shape, tile: int, skipped: int | None) -> tuple[bool, Shape] | None:
+        """Return the shape with every outermost group tiled over all its dims but one, where that is legal, and whether
+        all groups of several loops were tiled over all. None where nothing was tiled."""
         extents = self.program(rewriting).workload.extents()
         root = all_groups(shape)[0]
         outermost = [root] if root.end > root.begin or not root.children else list(root.children)
-        for skipped in (None, 0, 1, 2):
-            one, whole = shape, True
-            for group in outermost:
-                now = _same(one, group)
-                every = tilable_dims(one, now)
-                dims = [dim for place, dim in enumerate(every) if extents[dim] > tile and place != skipped]
-                grown = tiled(one, now, dict.fromkeys(dims, tile), extents) if dims else None
-                if grown is not None and self.is_legal(rewriting, grown):
-                    one = grown
-                elif len(every) > 1:
-                    whole = False
-            if one != shape:
-                yield whole and skipped is None, one
+        one, whole = shape, skipped is None
+        for group in outermost:
+            now = _same(one, group)
+            every = tilable_dims(one, now)
+            dims = [dim for place, dim in enumerate(every) if extents[dim] > tile and place != skipped]
+            grown = tiled(one, now, dict.fromkeys(dims, tile), extents) if dims else None
+            if grown is not None and self.is_legal(rewriting, grown):
+                one = grown
+            elif len(every) > 1:
+                whole = False
+        return None if one == shape else (whole, one)
 
     def climb(self, found: Found) -> Found:
         """Take the first step that pays, again and again; return where none does."""
