@@ -207,12 +207,13 @@ class Climber:
     def _tilings(
         self, shapes: list[tuple[Rewriting, Shape]], tile: int, skipped: int | None
     ) -> list[tuple[bool, tuple[Rewriting, Shape]]]:
-        found = [
-            (grown[0], (rewriting, grown[1]))
-            for rewriting, shape in shapes
-            if not self.is_over and (grown := self._all_tiled(rewriting, shape, tile, skipped)) is not None
-        ]
-        return [one for place, one in enumerate(found) if one not in found[:place]]
+        found: dict[tuple[Rewriting, Shape], bool] = {}
+        for rewriting, shape in shapes:
+            grown = None if self.is_over else self._all_tiled(rewriting, shape, tile, skipped)
+            if grown is not None:
+                found.setdefault((rewriting, grown[1]), grown[0])
+                found.setdefault((rewriting, self._fused(rewriting, grown[1])), grown[0])
+        return [(whole, one) for one, whole in found.items()]
 
     def _bases(self, rewriting: Rewriting) -> tuple[Shape, ...]:
         """Return the program as written, fused as far as is legal, and distributed."""
