@@ -9,6 +9,7 @@ from random import Random
 
 from polymap.ir import Architecture
 from polymap.search.programs.alignments import rewritings
+from polymap.search.programs.every_shape import every_shape, exact_nodes
 from polymap.search.programs.instances import ProgramArrays, thinned
 from polymap.search.programs.moves import (
     all_groups,
@@ -128,6 +129,24 @@ class Climber:
             when = self._when(rewriting, shape) if when is None else when
             self.legal[key] = when is not None and is_legal(self.program(rewriting), when)
         return self.legal[key]
+
+    def walk(self, stop: Callable[[], bool]) -> bool:
+        """Look at every shape of the program as it is, and at every way to place nodes; return whether that was done."""
+        arrays = self.programs[()]
+        for shape in every_shape(arrays.workload):
+            if stop():
+                return False
+            self.scored += 1
+            when = timed(arrays, shape)
+            if when is None:
+                return False
+            if not is_legal(arrays, when):
+                continue
+            beat = None if self.best is None else self.best.cost
+            chosen = exact_nodes(Stays(arrays, shape, when), self.arch, self.weights, beat, stop)
+            if chosen is not None:
+                self.best = Found(chosen[0], (), shape, chosen[1])
+        return not stop()
 
     def _roomy(self, weights: Weights) -> tuple[int, ...]:
         """Return the levels that a first search looks at: of traffic at the outermost one alone, those of which one has

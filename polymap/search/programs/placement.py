@@ -71,20 +71,24 @@ def best_nodes(
     if chosen is None:
         return None
     chosen = _improved(stays, arch, options, chosen)
-    nodes = tuple(
+    return sum((option.cost for option in chosen.values()), Fraction(0)), _nodes(arch, chosen)
+
+
+def _nodes(arch: Architecture, chosen: dict[str, Option]) -> Nodes:
+    """Return the nodes of a choice, outermost levels first."""
+    nodes = [
         (place, arch.levels[level].name, tensor)
         for tensor, option in chosen.items()
         for level, place in option.holding
-    )
-    ordered = tuple(sorted(nodes, key=lambda node: arch.level_index(node[1])))
-    return sum((option.cost for option in chosen.values()), Fraction(0)), ordered
+    ]
+    return tuple(sorted(nodes, key=lambda node: arch.level_index(node[1])))
 
 
 def _options(
     stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, levels: tuple[int, ...], deeper: int
 ) -> list[Option]:
     """Return the choices of a tensor that no other one is as good as in all respects, cheapest first."""
-    found = [_option(stays, arch, weights, tensor, ())]
+    found = [option_of(stays, arch, weights, tensor, ())]
     ways: list[Holding] = [()]
     for number in levels:
         level = arch.levels[number]
@@ -97,7 +101,7 @@ def _options(
             ways, found = longer, []
         else:
             ways += longer
-        found += [_option(stays, arch, weights, tensor, way) for way in longer]
+        found += [option_of(stays, arch, weights, tensor, way) for way in longer]
     found.sort(key=lambda option: (option.cost, option.peaks))
     kept: list[Option] = []
     for option in found:
@@ -130,7 +134,8 @@ def is_inside(place: Place, other: Place) -> bool:
     return other.low <= place.low and place.high <= other.high and other.depth <= place.depth
 
 
-def _option(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, holding: Holding) -> Option:
+def option_of(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, holding: Holding) -> Option:
+    """Return a way to hold a tensor with what it costs and holds."""
     peaks = [0] * len(arch.levels)
     for level, place in holding:
         peaks[level] = stays.count(tensor.name, place).peak * tensor.bits
@@ -171,7 +176,7 @@ def _improved(
             for option in choices:
                 if option.cost >= chosen[tensor].cost:
                     break
-                if _fits(stays, arch, chosen | {tensor: option}):
+                if fits(stays, arch, _nodes(arch, chosen | {tensor: option})):
                     chosen = chosen | {tensor: option}
                     break
         if chosen == before:
@@ -179,13 +184,11 @@ def _improved(
     return chosen
 
 
-def _fits(stays: Stays, arch: Architecture, chosen: dict[str, Option]) -> bool:
-    nodes = tuple(
-        (place, arch.levels[level].name, tensor) for tensor, option in chosen.items() for level, place in option.holding
-    )
+def fits(stays: Stays, arch: Architecture, nodes: Nodes) -> bool:
+    """Return whether every level has room for its nodes at all times."""
     held = holdings(arch, nodes)
-    for number, level in enumerate(arch.levels):
-        capacity = level.usable_bits
-        if number and capacity is not None and occupancy_bits(stays, held, number) > capacity:
-            return False
-    return True
+    return all(
+        level.usable_bits is None or occupancy_bits(stays, held, number) <= level.usable_bits
+        for number, level in enumerate(arch.levels)
+        if number
+    )

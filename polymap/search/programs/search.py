@@ -12,11 +12,14 @@ from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
 from polymap.search.objective import objective_values
 from polymap.search.problem import Goal, Objective
 from polymap.search.programs.climbing import Climber, Found
+from polymap.search.programs.every_shape import count_bound
 from polymap.search.programs.instances import instance_bound, program_arrays
 from polymap.search.programs.placement import Weights
 from polymap.search.programs.shapes import mapping_of_shape
 
 MOST_INSTANCES = 12_000_000
+MOST_SHAPES = 60_000  # of a space that is walked
+FEW_INSTANCES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,13 @@ def may_be_climbed(workload: Workload, objective: Objective) -> bool:
 
 
 class ProgramSearch:
-    """A search that can be ended and taken up again. best: the best legal tree so far; scored: shapes looked at."""
+    """A search that can be ended and taken up again. best: the best legal tree so far; scored: shapes looked at.
+    complete: all trees of docs/program_space.md were looked at, and none is better."""
 
     def __init__(self, workload: Workload, arch: Architecture, objective: Objective, seed: int) -> None:
         self.workload, self.arch, self.objective, self.seed = workload, arch, objective, seed
         self.best: ProgramTree | None = None
+        self.complete = False
         self._climber: Climber | None = None
 
     @property
@@ -55,14 +60,24 @@ class ProgramSearch:
             floors = _floors(self.workload, weights)
             self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop)
         self._climber.stop = stop
-        self._climber.run()
-        self._climber.finish()
+        if self._is_small() and self._climber.walk(stop):
+            self.complete = True
+        else:
+            self._climber.run()
+            self._climber.finish()
         for found in self._climber.found():
             tree = self._tree(found)
             if tree is not None and tree.cost.legal and accepts(tree.mapping, tree.cost):
                 if self.best is None or tree.value < self.best.value:
                     self.best = tree
                 return
+
+    def _is_small(self) -> bool:
+        """Return whether all trees are walked: few, of a cost that is a sum over tensors."""
+        leaks = any(level.leak_pj_per_cycle for level in self.arch.levels)
+        linear = self.objective.goal is Goal.TRAFFIC or (self.objective.goal is Goal.ENERGY and not leaks)
+        few = count_bound(self.workload) <= MOST_SHAPES and instance_bound(self.workload) <= FEW_INSTANCES
+        return linear and few
 
     def _tree(self, found: Found) -> ProgramTree | None:
         assert self._climber is not None

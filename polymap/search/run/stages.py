@@ -135,7 +135,10 @@ def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
     search.question = replace(search.question, workload=tree.workload)
     tried = search.climbed.scored + (search.drawn.tried if search.drawn else 0)
     counted = counted_space(None, Count(evaluated=tried))
-    found = search.closed((tree.mapping,), (search.floors,), counted)
+    complete = search.climbed.complete and search.divides and not search.rules and not search.arch.fanouts
+    complete = complete and len(search.workload.statements) > 1
+    counted = replace(counted, name="program trees" if complete and tree.value > search.floors[0] else "")
+    found = search.closed((tree.mapping,), () if complete else (search.floors,), counted)
     if tree.workload == search.workload:
         return found
     return replace(found, more=None)
