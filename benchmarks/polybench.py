@@ -150,8 +150,10 @@ class Tree:
             depth = 0
             for place, (members, permutable) in enumerate(bands):
                 large = [name for name in members if extents[name] > tile]
-                if permutable and len(members) > 1 and place == next(
-                    (at for at, (each, may) in enumerate(bands) if may and len(each) > 1), None
+                if (
+                    permutable
+                    and len(members) > 1
+                    and place == next((at for at, (each, may) in enumerate(bands) if may and len(each) > 1), None)
                 ):
                     own += [(name, tile) for name in large]
                     depth = len(own) - 1 if large else len(own)
@@ -208,7 +210,9 @@ def measured(name: str, arch: Architecture, seconds: float) -> tuple[int, int | 
     workload = pm.from_c(source, sizes=sizes)
     arrays, shape = program_arrays(workload), source_shape(workload)
     stays = Stays(arrays, shape, timed(arrays, shape))
-    plain = sum(dram_bits(stays, each.name, None) for each in workload.tensors if arrays.accesses[each.name].element.size)
+    plain = sum(
+        dram_bits(stays, each.name, None) for each in workload.tensors if arrays.accesses[each.name].element.size
+    )
     isls, single = isl_tiled(arrays), single_nodes(stays)
     result = search(workload, arch, "traffic:DRAM", time_limit_s=seconds, clock=time.process_time)
     return plain, isls, single, int(result.value), int(result.bound), result.status, ""
@@ -220,7 +224,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     asked = parser.parse_args()
     arch, logs, worse = machine(), [], []
-    print("| kernel | source order (a), bits | isl tiled (b) / a | single nodes (c) / a | ours / a | gap to bound | status | CPU s |")
+    print(
+        "| kernel | source order (a), bits | isl tiled (b) / a | single nodes (c) / a | ours / a | gap | status | CPU s |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for name in asked.kernels or KERNELS:
         begin = time.process_time()
@@ -235,8 +241,10 @@ def main() -> None:
             f"| {status} | {seconds:.0f} |",
             flush=True,
         )
-    print(f"\nGeometric mean of ours / a: {math.exp(sum(logs) / len(logs)):.4f}; worse than the best of a, b, c: "
-          f"{', '.join(worse) or 'none'}")
+    print(
+        f"\nGeometric mean of ours / a: {math.exp(sum(logs) / len(logs)):.4f}; worse than the best of a, b, c: "
+        f"{', '.join(worse) or 'none'}"
+    )
 
 
 if __name__ == "__main__":

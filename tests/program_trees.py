@@ -31,9 +31,7 @@ def trees(work: Workload) -> Iterator[Nodes]:
 def tile_choices(work: Workload, name: str) -> list[dict[str, tuple[int, ...]]]:
     """Return the tiles still to come of every dim of a statement, in every choice."""
     dims = [(dim, work.extents()[dim]) for dim in work.statement(name).dims if work.extents()[dim] > 1]
-    every = [
-        [(1,), *((tile, 1) for tile in range(2, extent) if extent % tile == 0)] for _, extent in dims
-    ]
+    every = [[(1,), *((tile, 1) for tile in range(2, extent) if extent % tile == 0)] for _, extent in dims]
     return [dict(zip((dim for dim, _ in dims), chosen, strict=True)) for chosen in itertools.product(*every)]
 
 

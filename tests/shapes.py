@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 from polymap.ir.loopnest import Workload, accesses_of
 from polymap.ir.machine import Architecture
@@ -29,7 +30,7 @@ def random_shape(rng: random.Random, work: Workload) -> Shape:
         rest = {dim: list(tiles[dim]) for dim in dims}
         loops.append(tuple((dim, rest[dim].pop(0)) for dim in wanted))
     shared: list[int] = []
-    for one, other in zip(loops, loops[1:], strict=False):
+    for one, other in pairwise(loops):
         common = 0
         while common < min(len(one), len(other)) and one[common] == other[common]:
             common += 1

@@ -32,7 +32,9 @@ def small_program(rng: random.Random) -> Workload:
         return from_c(f"void f(double A[9], double B[9]) {{ {head}{{ {body} }} }}")
     if rng.random() < 0.6:
         body = rng.choice(FORMS).format(i="i", j="j")
-        return from_c(f"void f(double A[9], double B[9]) {{ {head}for (int j = 0; j < {rng.choice((2, 3))}; j++) {body} }}")
+        return from_c(
+            f"void f(double A[9], double B[9]) {{ {head}for (int j = 0; j < {rng.choice((2, 3))}; j++) {body} }}"
+        )
     parts = " ".join(head + rng.choice(FORMS).format(i="i", j="i") for _ in range(2))
     return from_c(f"void f(double A[9], double B[9]) {{ {parts} }}")
 
@@ -41,10 +43,12 @@ def check(seed: int) -> None:
     rng = random.Random(f"program search {seed}")
     work = small_program(rng)
     elements = rng.choice((1, 2, 3, 5))
-    arch = arch_from_document({
-        "name": "two",
-        "nodes": [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 64 * elements}, {"compute": "PE"}],
-    })
+    arch = arch_from_document(
+        {
+            "name": "two",
+            "nodes": [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 64 * elements}, {"compute": "PE"}],
+        }
+    )
     result = pm.explore(work, arch, "traffic:DRAM", tiles="divide", time_limit_s=300)
     if len(work.statements) == 1:  # annealing goes on beyond this space
         assert result.value <= least_traffic(work, arch)

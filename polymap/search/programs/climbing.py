@@ -131,7 +131,7 @@ class Climber:
         return self.legal[key]
 
     def walk(self, stop: Callable[[], bool]) -> bool:
-        """Look at every shape of the program as it is, and at every way to place nodes; return whether that was done."""
+        """Look at every shape of the program as it is, and at every placement of nodes; return whether that was done."""
         arrays = self.programs[()]
         for shape in every_shape(arrays.workload):
             if stop():
@@ -265,7 +265,9 @@ class Climber:
                 break
         return shape
 
-    def _all_tiled(self, rewriting: Rewriting, shape: Shape, tile: int, skipped: int | None) -> tuple[bool, Shape] | None:
+    def _all_tiled(
+        self, rewriting: Rewriting, shape: Shape, tile: int, skipped: int | None
+    ) -> tuple[bool, Shape] | None:
         """Return the shape with every outermost group tiled over all its dims but one, where that is legal, and whether
         all groups of several loops were tiled over all. None where nothing was tiled."""
         extents = self.program(rewriting).workload.extents()
@@ -319,9 +321,11 @@ class Climber:
                             yield other
             dims = tilable_dims(shape, group)
             for tile in TILES:
-                wanted = [dict.fromkeys(dims, tile), *({dim: tile} for dim in dims)] if len(dims) > 1 else [
-                    {dim: tile} for dim in dims
-                ]
+                wanted = (
+                    [dict.fromkeys(dims, tile), *({dim: tile} for dim in dims)]
+                    if len(dims) > 1
+                    else [{dim: tile} for dim in dims]
+                )
                 for tiles in wanted:
                     other = tiled(shape, group, tiles, extents)
                     if other is not None:

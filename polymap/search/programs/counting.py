@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.costmodel import Counts, LevelUse, Traffic
-from polymap.ir import Architecture, Operator, Workload, is_plain, written_tensors
+from polymap.ir import Architecture, Operator, is_plain, written_tensors
 from polymap.search.programs.shapes import Nodes, Place
 from polymap.search.programs.stays import NodeCount, Stays, most_held
 

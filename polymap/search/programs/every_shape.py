@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from math import factorial
 
 from polymap.ir import Architecture, Tensor, Workload
@@ -45,7 +45,7 @@ def every_shape(workload: Workload) -> Iterator[Shape]:
     have in common or fewer."""
     for names in permutations(each.name for each in workload.statements):
         for loops in product(*(tuple(statement_loops(workload, name)) for name in names)):
-            common = [common_loops(one, other) for one, other in zip(loops, loops[1:], strict=False)]
+            common = [common_loops(one, other) for one, other in pairwise(loops)]
             for shared in product(*(range(count + 1) for count in common)):
                 yield Shape(names, loops, shared)
 

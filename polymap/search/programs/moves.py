@@ -61,6 +61,7 @@ def tiled(shape: Shape, group: Group, tiles: dict[str, int], extents: dict[str, 
 
 
 def members(group: Group) -> range:
+    """Return the places of a group's statements."""
     return range(group.low, group.high)
 
 
@@ -113,6 +114,7 @@ def sharings(shape: Shape) -> Iterator[Shape]:
 
 
 def replaced(counts: tuple[int, ...], place: int, count: int) -> tuple[int, ...]:
+    """Return the counts with another one at a place."""
     return (*counts[:place], count, *counts[place + 1 :])
 
 

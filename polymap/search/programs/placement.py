@@ -49,7 +49,8 @@ def best_nodes(
     """Return the storage nodes that cost least within the capacities, and their cost.
 
     Among choices whose peaks fit together, then each tensor again as what is really held at a time allows. floors: what
-    each tensor costs at least. levels: those that may hold something, besides the outermost. None where what must be held does not fit, or nothing costs less than `beat`.
+    each tensor costs at least. levels: those that may hold something, besides the outermost. None where what must be
+    held does not fit, or nothing costs less than `beat`.
     """
     accesses = stays.arrays.accesses
     tensors = [each for each in stays.arrays.workload.tensors if accesses[each.name].element.size]
@@ -77,9 +78,7 @@ def best_nodes(
 def _nodes(arch: Architecture, chosen: dict[str, Option]) -> Nodes:
     """Return the nodes of a choice, outermost levels first."""
     nodes = [
-        (place, arch.levels[level].name, tensor)
-        for tensor, option in chosen.items()
-        for level, place in option.holding
+        (place, arch.levels[level].name, tensor) for tensor, option in chosen.items() for level, place in option.holding
     ]
     return tuple(sorted(nodes, key=lambda node: arch.level_index(node[1])))
 

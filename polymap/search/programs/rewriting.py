@@ -58,7 +58,7 @@ def rewritten(arrays: ProgramArrays, rewriting: Rewriting) -> ProgramArrays:
     names = {old: new[old].name if old in new else old for old in values}
     low, extent = _ranges(names, columns, {old: workload.extents()[old] for old in values if values[old] == dim(old)})
     dims = tuple(_dim(workload, names, name, extent[name]) for name in dict.fromkeys(names.values()) if name in extent)
-    olds = {old: _old(old, new, low[names[old]] if names[old] in low else 0) for old in values}
+    olds = {old: _old(old, new, low.get(names[old], 0)) for old in values}
     extents = workload.extents()
     statements = tuple(_statement(each, names, olds, extents, extent) for each in workload.statements)
     points = tuple(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def group_of(shape: Shape) -> Group:
             return Group(low, high, begin, len(shape.loops[low]), ())
         end = min(shape.shared[low : high - 1])
         cuts = [low, *(place + 1 for place in range(low, high - 1) if shape.shared[place] == end), high]
-        parts = zip(cuts, cuts[1:], strict=False)
+        parts = pairwise(cuts)
         return Group(low, high, begin, end, tuple(build(one, other, end) for one, other in parts))
 
     return build(0, len(shape.statements), 0)
@@ -96,7 +97,7 @@ def source_shape(workload: Workload) -> Shape:
     statements = sorted(workload.statements, key=lambda each: each.position)
     loops = tuple(tuple((dim, 1) for dim in each.dims if extents[dim] > 1) for each in statements)
     shared: list[int] = []
-    for one, other in zip(statements, statements[1:], strict=False):
+    for one, other in pairwise(statements):
         count = 0
         for place, (first, second) in enumerate(zip(one.dims, other.dims, strict=False)):
             if first != second or one.position[place] != other.position[place]:
@@ -128,7 +129,7 @@ class Timed:
         group = way[-1]
         inner = self.suffix[self.above[group.low, group.high] + place.depth - group.begin]
         view = self.key // inner
-        for around, inside in zip(way, way[1:], strict=False):
+        for around, inside in pairwise(way):
             turn = self.suffix[self.above[around.low, around.high] + around.end - around.begin + 1]
             beside = (self.leaf >= around.low) & (self.leaf < around.high)
             beside &= (self.leaf < inside.low) | (self.leaf >= inside.high)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import Statement, Tensor, Workload, accesses_of, is_plain, written_tensors
-from polymap.search.programs.instances import ACCUMULATE, ASSIGN, READ, Ints, ProgramArrays
-from polymap.search.programs.shapes import Group, Place, Shape, Timed
+from polymap.ir import Statement, Tensor, accesses_of, is_plain, written_tensors
+from polymap.search.programs.instances import ASSIGN, READ, Ints, ProgramArrays
+from polymap.search.programs.shapes import Place, Shape, Timed
 
 
 @dataclass(frozen=True, slots=True)
