@@ -225,7 +225,7 @@ def main() -> None:
     asked = parser.parse_args()
     arch, logs, worse = machine(), [], []
     print(
-        "| kernel | source order (a), bits | isl tiled (b) / a | single nodes (c) / a | ours / a | gap | status | CPU s |"
+        "| kernel | source order (a), bits | isl (b) / a | single nodes (c) / a | ours / a | gap | status | CPU s |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for name in asked.kernels or KERNELS:

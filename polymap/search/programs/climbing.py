@@ -131,7 +131,7 @@ class Climber:
         return self.legal[key]
 
     def walk(self, stop: Callable[[], bool]) -> bool:
-        """Look at every shape of the program as it is, and at every placement of nodes; return whether that was done."""
+        """Look at every shape of the program as it is and every placement of nodes; return whether that was done."""
         arrays = self.programs[()]
         for shape in every_shape(arrays.workload):
             if stop():

@@ -62,10 +62,9 @@ class Search:
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
     drawn, climbed: of programs that the lattice search does not cover. walking, products: of tiles of any size;
-    siblings: bounds
-    of those, one per part of the objective; known: mappings by their values, of an order or a front; front_limits: what
-    the first part of a front is at least below limits of the second (None: nothing is). caches: what is remembered
-    until there is an answer.
+    siblings: bounds of those, one per part of the objective; known: mappings by their values, of an order or a front;
+    front_limits: what the first part of a front is at least below limits of the second (None: nothing is). caches: what
+    is remembered until there is an answer.
     """
 
     def __init__(
