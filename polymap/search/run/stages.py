@@ -30,6 +30,7 @@ from polymap.search.problem import (
     parse_objective,
     rules_from_document,
 )
+from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -90,6 +91,10 @@ def sample_programs(search: Search) -> SearchResult | None:
     statements, recurrences, domains that are no box, ...)."""
     if search.problem.reason is None:
         return None
+    annealer = search.annealer(divide=search.divides)
+    climbed = _climbed(search, alone=annealer is None)
+    if climbed is not None and annealer is None:
+        return _tree_answer(search, climbed)
     floor = search.floors[0]
     search.drawn = sampled(
         search.workload,
@@ -97,15 +102,46 @@ def sample_programs(search: Search) -> SearchResult | None:
         search.objective,
         search.rules,
         search.limits,
-        annealer=search.annealer(divide=search.divides),
+        annealer=annealer,
         seed=search.asked.seed,
         before=search.drawn,
         work=search.limits.work,
         report=lambda mapping, value: search.report(mapping, value, floor),
     )
+    if climbed is not None and not (search.drawn.found and search.drawn.found[0][0][0] <= climbed.value):
+        return _tree_answer(search, climbed)
     mappings = tuple(mapping for _, mapping, _ in search.drawn.found)
     count = Count(evaluated=search.drawn.tried)
     return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count))
+
+
+def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
+    """Return the best tree that climbing finds, in half of the limit if others search, too; None where none is found,
+    or the program is too large."""
+    if not may_be_climbed(search.workload, search.objective):
+        return None
+    if search.climbed is None:
+        search.climbed = ProgramSearch(search.workload, search.arch, search.objective, search.asked.seed)
+    before = search.climbed.scored
+    stop = search.limits if alone else search.limits.part(0.5)
+    search.climbed.go_on(stop, search.meets)
+    search.limits.work.add(search.climbed.scored - before)
+    return search.climbed.best
+
+
+def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
+    """Answer with a tree of the program asked for, or of the same with its loops renamed, shifted or skewed."""
+    assert search.climbed is not None
+    search.question = replace(search.question, workload=tree.workload)
+    tried = search.climbed.scored + (search.drawn.tried if search.drawn else 0)
+    counted = counted_space(None, Count(evaluated=tried))
+    complete = search.climbed.complete and search.divides and not search.rules and not search.arch.fanouts
+    complete = complete and len(search.workload.statements) > 1
+    counted = replace(counted, name="program trees" if complete and tree.value > search.floors[0] else "")
+    found = search.closed((tree.mapping,), () if complete else (search.floors,), counted)
+    if tree.workload == search.workload:
+        return found
+    return replace(found, more=None)
 
 
 def begin_at(start: Mapping | None, search: Search) -> SearchResult | None:

@@ -19,6 +19,7 @@ from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, TreeClimber, annealer_of
 from polymap.search.objective import refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
+from polymap.search.programs import ProgramSearch
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.run.options import TUNING, OnProgress, Options
@@ -60,10 +61,10 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn: of programs that the lattice search does not cover. walking, products: of tiles of any size; siblings: bounds
-    of those, one per part of the objective; known: mappings by their values, of an order or a front; front_limits: what
-    the first part of a front is at least below limits of the second (None: nothing is). caches: what is remembered
-    until there is an answer.
+    drawn, climbed: of programs that the lattice search does not cover. walking, products: of tiles of any size;
+    siblings: bounds of those, one per part of the objective; known: mappings by their values, of an order or a front;
+    front_limits: what the first part of a front is at least below limits of the second (None: nothing is). caches: what
+    is remembered until there is an answer.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Search:
         self.divided: Divided | None = None
         self.size: SpaceSize | None = None
         self.drawn: Drawn | None = None
+        self.climbed: ProgramSearch | None = None
         self.products: ProductEngine | None = None
         self.siblings: tuple[SiblingSearch, ...] = ()
         self.climber: TreeClimber | None = None

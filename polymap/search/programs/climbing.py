@@ -1,0 +1,356 @@
+"""A search over shapes of a program: steps that pay are taken, from several beginnings, until it is told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from random import Random
+
+from polymap.ir import Architecture
+from polymap.search.programs.alignments import rewritings
+from polymap.search.programs.every_shape import every_shape, exact_nodes
+from polymap.search.programs.instances import ProgramArrays, thinned
+from polymap.search.programs.moves import (
+    all_groups,
+    distributed,
+    hoisted,
+    orders,
+    resized,
+    sharings,
+    sizes_near,
+    swapped,
+    tilable_dims,
+    tiled,
+    without,
+)
+from polymap.search.programs.placement import Weights, best_nodes
+from polymap.search.programs.rewriting import Rewriting, rewritten
+from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal, source_shape, timed
+from polymap.search.programs.stays import Stays
+
+TILES = (16, 8, 32)
+SMALL = 8  # levels with less than this part of the largest one's room are left out at first
+CLIMBS = 2
+WORTH = 3  # beginnings that cost more than so many times the best are not climbed from
+THIN = 8  # one in so many elements is looked at for an estimate
+NEAR = Fraction(101, 100)  # an estimate so much above the best is looked at closely
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A shape of a rewritten program with its best nodes and what they cost."""
+
+    cost: Fraction
+    rewriting: Rewriting
+    shape: Shape
+    nodes: Nodes
+
+
+class Climber:
+    """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at."""
+
+    def __init__(
+        self,
+        arrays: ProgramArrays,
+        arch: Architecture,
+        weights: Weights,
+        floors: dict[str, Fraction],
+        seed: int,
+        stop: Callable[[], bool],
+    ) -> None:
+        self.arch, self.weights, self.floors, self.stop = arch, weights, floors, stop
+        self.floor = sum(floors.values(), Fraction(0))
+        self.levels = self._roomy(weights)
+        self.programs: dict[Rewriting, ProgramArrays] = {(): arrays}
+        self.rng = Random(seed)
+        self.scores: dict[tuple[Rewriting, Shape], Found | None] = {}
+        self.legal: dict[tuple[Rewriting, Shape], bool] = {}
+        self.best: Found | None = None
+        self.estimates: dict[tuple[Rewriting, Shape], Fraction | None] = {}
+        self.thin = thinned(arrays, THIN)
+        self.last: tuple[tuple[Rewriting, Shape], Timed | None] | None = None
+        self.scored = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.stop() or (self.best is not None and self.best.cost <= self.floor)
+
+    def program(self, rewriting: Rewriting) -> ProgramArrays:
+        if rewriting not in self.programs:
+            self.programs[rewriting] = rewritten(self.programs[()], rewriting)
+        return self.programs[rewriting]
+
+    def score(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None = None) -> Found | None:
+        """Return the shape with its best nodes, None where it is illegal, holds too much, or does not cost less than
+        `beat`."""
+        key = rewriting, shape
+        if key not in self.scores:
+            found = self._scored(rewriting, shape, beat)
+            if found is None and beat is not None:
+                return None
+            self.scores[key] = found
+            if found is not None and (self.best is None or found.cost < self.best.cost):
+                self.best = found
+        return self.scores[key]
+
+    def _scored(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None) -> Found | None:
+        arrays = self.program(rewriting)
+        self.scored += 1
+        when = self._when(rewriting, shape)
+        if when is None or not self.is_legal(rewriting, shape, when):
+            return None
+        chosen = best_nodes(Stays(arrays, shape, when), self.arch, self.weights, self.floors, beat, levels=self.levels)
+        return None if chosen is None else Found(chosen[0], rewriting, shape, chosen[1])
+
+    def estimate(self, rewriting: Rewriting, shape: Shape) -> Fraction | None:
+        """Return about what the shape costs, from a part of the elements; None where it is illegal or holds too
+        much."""
+        key = rewriting, shape
+        if key not in self.estimates:
+            self.estimates[key] = None
+            self.scored += 1
+            when = self._when(rewriting, shape)
+            if when is not None and self.is_legal(rewriting, shape, when):
+                thin = replace(self.programs[rewriting], accesses=self.thin.accesses, scales=self.thin.scales)
+                nodes = best_nodes(Stays(thin, shape, when), self.arch, self.weights, self.floors, levels=self.levels)
+                self.estimates[key] = None if nodes is None else nodes[0]
+        return self.estimates[key]
+
+    def _when(self, rewriting: Rewriting, shape: Shape) -> Timed | None:
+        key = rewriting, shape
+        if self.last is None or self.last[0] != key:
+            self.last = key, timed(self.program(rewriting), shape)
+        return self.last[1]
+
+    def is_legal(self, rewriting: Rewriting, shape: Shape, when: Timed | None = None) -> bool:
+        key = rewriting, shape
+        if key not in self.legal:
+            when = self._when(rewriting, shape) if when is None else when
+            self.legal[key] = when is not None and is_legal(self.program(rewriting), when)
+        return self.legal[key]
+
+    def walk(self, stop: Callable[[], bool]) -> bool:
+        """Look at every shape of the program as it is and every placement of nodes; return whether that was done."""
+        arrays = self.programs[()]
+        for shape in every_shape(arrays.workload):
+            if stop():
+                return False
+            self.scored += 1
+            when = timed(arrays, shape)
+            if when is None:
+                return False
+            if not is_legal(arrays, when):
+                continue
+            beat = None if self.best is None else self.best.cost
+            chosen = exact_nodes(Stays(arrays, shape, when), self.arch, self.weights, beat, stop)
+            if chosen is not None:
+                self.best = Found(chosen[0], (), shape, chosen[1])
+        return not stop()
+
+    def _roomy(self, weights: Weights) -> tuple[int, ...]:
+        """Return the levels that a first search looks at: of traffic at the outermost one alone, those of which one has
+        a good part of the room."""
+        inner = range(1, len(self.arch.levels))
+        if any(weights.read[level] or weights.write[level] for level in inner):
+            return tuple(inner)
+        rooms = {level: self.arch.levels[level].usable_bits for level in inner}
+        most = max((room for room in rooms.values() if room is not None), default=0)
+        return tuple(
+            level
+            for level, room in rooms.items()
+            if room is None or room * SMALL >= most or self.arch.levels[level].must_hold
+        )
+
+    def run(self) -> None:
+        """Climb from every beginning, the most promising first, then from changed copies of the best."""
+        self.score((), source_shape(self.programs[()].workload))
+        for beginnings in self._rounds():
+            begun: list[tuple[Fraction, int, Rewriting, Shape]] = []
+            for rewriting, shape in beginnings:
+                if self.is_over:
+                    break
+                about = self.estimate(rewriting, shape)
+                if about is not None:
+                    begun.append((about, len(begun), rewriting, shape))
+            for about, _, rewriting, shape in sorted(begun)[:CLIMBS]:
+                if self.is_over or (self.best is not None and about > self.best.cost * WORTH):
+                    break
+                found = self.score(rewriting, shape)
+                if found is not None:
+                    self.climb(found)
+        while not self.is_over and self.best is not None:
+            changed = self._changed(self.best)
+            if changed is not None:
+                self.climb(changed)
+
+    def finish(self) -> None:
+        """Place the nodes of the best shape anew, in all levels."""
+        every = tuple(range(1, len(self.arch.levels)))
+        if self.best is None or self.levels == every:
+            return
+        arrays = self.program(self.best.rewriting)
+        when = timed(arrays, self.best.shape)
+        assert when is not None
+        stays = Stays(arrays, self.best.shape, when)
+        chosen = best_nodes(stays, self.arch, self.weights, self.floors, self.best.cost, levels=every)
+        if chosen is not None:
+            self.best = replace(self.best, cost=chosen[0], nodes=chosen[1])
+
+    def found(self) -> list[Found]:
+        """Return the shapes that were scored, the best first."""
+        known = [found for found in self.scores.values() if found is not None]
+        known.sort(key=lambda found: found.cost)
+        return known if self.best is None else [self.best, *(found for found in known if found is not self.best)]
+
+    def _rounds(self) -> Iterator[list[tuple[Rewriting, Shape]]]:
+        """Yield what to begin with, some at a time: every rewriting fused and distributed as far as is legal, and these
+        with all loops tiled, or all but one.
+
+        Skewed programs are looked at where the loops of the others cannot all be tiled.
+        """
+        every = rewritings(self.programs[()].workload)
+        plain = [each for each in every if not any(loop.skews for _, loop in each)]
+        shapes = [(rewriting, shape) for rewriting in plain for shape in self._bases(rewriting)]
+        rounds = [self._tilings(shapes, TILES[0], None)]
+        if not any(whole for whole, _ in rounds[0]):
+            skewed = [(each, shape) for each in every if each not in plain for shape in self._bases(each)]
+            rounds.append(self._tilings(skewed, TILES[0], None))
+            shapes += skewed
+        yield [one for found in rounds for _, one in found]
+        yield shapes
+        for skipped in (None, 0, 1, 2):
+            for tile in TILES:
+                yield [one for _, one in self._tilings(shapes, tile, skipped)]
+
+    def _tilings(
+        self, shapes: list[tuple[Rewriting, Shape]], tile: int, skipped: int | None
+    ) -> list[tuple[bool, tuple[Rewriting, Shape]]]:
+        found: dict[tuple[Rewriting, Shape], bool] = {}
+        for rewriting, shape in shapes:
+            grown = None if self.is_over else self._all_tiled(rewriting, shape, tile, skipped)
+            if grown is not None:
+                found.setdefault((rewriting, grown[1]), grown[0])
+                found.setdefault((rewriting, self._fused(rewriting, grown[1])), grown[0])
+        return [(whole, one) for one, whole in found.items()]
+
+    def _bases(self, rewriting: Rewriting) -> tuple[Shape, ...]:
+        """Return the program as written, fused as far as is legal, and distributed."""
+        if self.is_over:
+            return ()
+        plain = source_shape(self.program(rewriting).workload)
+        return tuple(dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain))))
+
+    def _fused(self, rewriting: Rewriting, shape: Shape) -> Shape:
+        """Return the shape with neighbours fused as deep as is legal, first to last."""
+        for place in range(len(shape.shared)):
+            for other in sharings(shape):
+                if self.stop():
+                    return shape
+                if other.shared[place] > shape.shared[place] and self.is_legal(rewriting, other):
+                    shape = other
+                    break
+        return shape
+
+    def _distributed(self, rewriting: Rewriting, shape: Shape) -> Shape:
+        """Return the shape with statements in loops of their own wherever that is legal, outermost groups first."""
+        for _ in range(len(shape.statements)):
+            for group in all_groups(shape):
+                if group.children and group.end > group.begin:
+                    other = distributed(shape, group)
+                    if self.is_legal(rewriting, other):
+                        shape = other
+                        break
+            else:
+                break
+        return shape
+
+    def _all_tiled(
+        self, rewriting: Rewriting, shape: Shape, tile: int, skipped: int | None
+    ) -> tuple[bool, Shape] | None:
+        """Return the shape with every outermost group tiled over all its dims but one, where that is legal, and whether
+        all groups of several loops were tiled over all. None where nothing was tiled."""
+        extents = self.program(rewriting).workload.extents()
+        root = all_groups(shape)[0]
+        outermost = [root] if root.end > root.begin or not root.children else list(root.children)
+        one, whole = shape, skipped is None
+        for group in outermost:
+            now = _same(one, group)
+            every = tilable_dims(one, now)
+            dims = [dim for place, dim in enumerate(every) if extents[dim] > tile and place != skipped]
+            grown = tiled(one, now, dict.fromkeys(dims, tile), extents) if dims else None
+            if grown is not None and self.is_legal(rewriting, grown):
+                one = grown
+            elif len(every) > 1:
+                whole = False
+        return None if one == shape else (whole, one)
+
+    def climb(self, found: Found) -> Found:
+        """Take the first step that pays, again and again; return where none does."""
+        while True:
+            better = self._better(found)
+            if better is None:
+                return found
+            found = better
+
+    def _better(self, found: Found) -> Found | None:
+        steps = list(self._steps(found.rewriting, found.shape))
+        self.rng.shuffle(steps)
+        for shape in steps:
+            if self.is_over:
+                return None
+            about = self.estimate(found.rewriting, shape)
+            if about is None or about > found.cost * NEAR:
+                continue
+            other = self.score(found.rewriting, shape, found.cost)
+            if other is not None and other.cost < found.cost:
+                return other
+        return None
+
+    def _steps(self, rewriting: Rewriting, shape: Shape) -> Iterator[Shape]:
+        extents = self.program(rewriting).workload.extents()
+        for group in all_groups(shape):
+            yield from orders(shape, group)
+            for place in range(group.begin, group.end):
+                dim, tile = shape.loops[group.low][place]
+                if tile > 1:
+                    yield without(shape, group, place)
+                    for size in sizes_near(tile, extents[dim]):
+                        other = resized(shape, group, place, size, extents)
+                        if other is not None:
+                            yield other
+            dims = tilable_dims(shape, group)
+            for tile in TILES:
+                wanted = (
+                    [dict.fromkeys(dims, tile), *({dim: tile} for dim in dims)]
+                    if len(dims) > 1
+                    else [{dim: tile} for dim in dims]
+                )
+                for tiles in wanted:
+                    other = tiled(shape, group, tiles, extents)
+                    if other is not None:
+                        yield other
+            if group.children:
+                yield distributed(shape, group)
+                yield from swapped(shape, group)
+                yield from hoisted(shape, group)
+        yield from sharings(shape)
+
+    def _changed(self, found: Found) -> Found | None:
+        """Return a legal shape a few random steps away."""
+        shape = found.shape
+        for _ in range(self.rng.randint(2, 4)):
+            steps = list(self._steps(found.rewriting, shape))
+            for _ in range(10):
+                if self.is_over or not steps:
+                    return None
+                other = self.rng.choice(steps)
+                if self.is_legal(found.rewriting, other):
+                    shape = other
+                    break
+        return self.score(found.rewriting, shape)
+
+
+def _same(shape: Shape, group: Group) -> Group:
+    """Return the group of the same statements in another shape."""
+    return next(each for each in all_groups(shape) if (each.low, each.high) == (group.low, group.high))

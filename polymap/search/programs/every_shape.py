@@ -1,0 +1,95 @@
+"""Every tree of a small program (docs/program_space.md), and the exact best storage nodes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import pairwise, permutations, product
+from math import factorial
+
+from polymap.ir import Architecture, Tensor, Workload
+from polymap.search.problem import divisors
+from polymap.search.programs.counting import Holding
+from polymap.search.programs.moves import common_loops
+from polymap.search.programs.placement import Option, Weights, fits, is_inside, option_of
+from polymap.search.programs.shapes import Loops, Nodes, Shape
+from polymap.search.programs.stays import Stays
+
+
+def count_bound(workload: Workload) -> int:
+    """Return a bound of how many shapes `every_shape` yields."""
+    total = factorial(len(workload.statements))
+    for each in workload.statements:
+        total *= sum(1 for _ in statement_loops(workload, each.name)) * (1 + 2 * len(each.dims))
+        if total > 10**9:
+            break
+    return total
+
+
+def statement_loops(workload: Workload, name: str) -> Iterator[Loops]:
+    """Yield the loops that a statement may have: over every dim one of tile 1, and at most one of a larger tile that
+    divides the extent, in any order with larger tiles outside."""
+    extents = workload.extents()
+    dims = [dim for dim in workload.statement(name).dims if extents[dim] > 1]
+    choices = [[(), *((tile,) for tile in divisors(extents[dim]) if 1 < tile < extents[dim])] for dim in dims]
+    for tiles in product(*choices):
+        chains = {dim: (*tile, 1) for dim, tile in zip(dims, tiles, strict=True)}
+        letters = [dim for dim in dims for _ in chains[dim]]
+        for word in sorted(set(permutations(letters))):
+            rest = {dim: iter(chain) for dim, chain in chains.items()}
+            yield tuple((dim, next(rest[dim])) for dim in word)
+
+
+def every_shape(workload: Workload) -> Iterator[Shape]:
+    """Yield every shape: statements in any order, each with any loops, neighbours sharing as many leading ones as they
+    have in common or fewer."""
+    for names in permutations(each.name for each in workload.statements):
+        for loops in product(*(tuple(statement_loops(workload, name)) for name in names)):
+            common = [common_loops(one, other) for one, other in pairwise(loops)]
+            for shared in product(*(range(count + 1) for count in common)):
+                yield Shape(names, loops, shared)
+
+
+def exact_nodes(
+    stays: Stays, arch: Architecture, weights: Weights, beat: Fraction | None, stop: Callable[[], bool]
+) -> tuple[Fraction, Nodes] | None:
+    """Return the storage nodes that cost least within the capacities, and their cost; None where nothing costs less
+    than `beat`."""
+    accesses = stays.arrays.accesses
+    tensors = [each for each in stays.arrays.workload.tensors if accesses[each.name].element.size]
+    options = [every_option(stays, arch, weights, tensor) for tensor in tensors]
+    if not all(options):
+        return None
+    least = [sum((each[0].cost for each in options[place:]), Fraction(0)) for place in range(len(options) + 1)]
+    best: tuple[Fraction, Nodes] | None = None
+
+    def descend(place: int, cost: Fraction, nodes: Nodes) -> None:
+        nonlocal best
+        if place == len(options):
+            best = cost, tuple(sorted(nodes, key=lambda node: arch.level_index(node[1])))
+            return
+        for option in options[place]:
+            limit = best[0] if best is not None else beat
+            if stop() or (limit is not None and cost + option.cost + least[place + 1] >= limit):
+                return
+            own = tuple((where, arch.levels[level].name, tensors[place].name) for level, where in option.holding)
+            if fits(stays, arch, (*nodes, *own)):
+                descend(place + 1, cost + option.cost, (*nodes, *own))
+
+    descend(0, Fraction(0), ())
+    return best
+
+
+def every_option(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor) -> list[Option]:
+    """Return every way to hold a tensor: at most one node per level, each at or below those of the levels outside it;
+    cheapest first."""
+    ways: list[Holding] = [()]
+    for number, level in enumerate(arch.levels[1:], 1):
+        longer = [
+            (*way, (number, place))
+            for way in ways
+            for place in stays.places(tensor.name)
+            if level.may_hold(tensor) and (not way or is_inside(place, way[-1][1]))
+        ]
+        ways = longer if level.requires(tensor) else ways + longer
+    return sorted((option_of(stays, arch, weights, tensor, way) for way in ways), key=lambda one: one.cost)

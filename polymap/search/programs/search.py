@@ -1,0 +1,121 @@
+"""The search of programs of several statements: the best tree found so far, as the cost model scores it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.costmodel import Cost, evaluate
+from polymap.costmodel.analysis import compulsory_traffic
+from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
+from polymap.search.objective import objective_values
+from polymap.search.problem import Goal, Objective
+from polymap.search.programs.climbing import Climber, Found
+from polymap.search.programs.every_shape import count_bound
+from polymap.search.programs.instances import instance_bound, program_arrays
+from polymap.search.programs.placement import Weights
+from polymap.search.programs.shapes import mapping_of_shape
+
+MOST_INSTANCES = 12_000_000
+MOST_SHAPES = 60_000  # of a space that is walked
+FEW_INSTANCES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTree:
+    """A tree of a program, over the dims of `workload`: the program asked for, or the same with its loops renamed,
+    shifted or skewed."""
+
+    value: Fraction
+    workload: Workload
+    mapping: Mapping
+    cost: Cost
+
+
+def may_be_climbed(workload: Workload, objective: Objective) -> bool:
+    """Return whether the program is small enough for arrays of its instances, and one value is asked for."""
+    single = objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
+    return single and bool(workload.statements) and instance_bound(workload) <= MOST_INSTANCES
+
+
+class ProgramSearch:
+    """A search that can be ended and taken up again. best: the best legal tree so far; scored: shapes looked at.
+    complete: all trees of docs/program_space.md were looked at, and none is better."""
+
+    def __init__(self, workload: Workload, arch: Architecture, objective: Objective, seed: int) -> None:
+        self.workload, self.arch, self.objective, self.seed = workload, arch, objective, seed
+        self.best: ProgramTree | None = None
+        self.complete = False
+        self._climber: Climber | None = None
+
+    @property
+    def scored(self) -> int:
+        return 0 if self._climber is None else self._climber.scored
+
+    def go_on(self, stop: Callable[[], bool], accepts: Callable[[Mapping, Cost], bool]) -> None:
+        """Search until it is told to stop. accepts: whether a legal tree meets the rules."""
+        if self._climber is None:
+            arrays, weights = program_arrays(self.workload), weights_of(self.arch, self.objective)
+            floors = _floors(self.workload, weights)
+            self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop)
+        self._climber.stop = stop
+        if self._is_small() and self._climber.walk(stop):
+            self.complete = True
+        else:
+            self._climber.run()
+            self._climber.finish()
+        for found in self._climber.found():
+            tree = self._tree(found)
+            if tree is not None and tree.cost.legal and accepts(tree.mapping, tree.cost):
+                if self.best is None or tree.value < self.best.value:
+                    self.best = tree
+                return
+
+    def _is_small(self) -> bool:
+        """Return whether all trees are walked: few, of a cost that is a sum over tensors."""
+        leaks = any(level.leak_pj_per_cycle for level in self.arch.levels)
+        linear = self.objective.goal is Goal.TRAFFIC or (self.objective.goal is Goal.ENERGY and not leaks)
+        few = count_bound(self.workload) <= MOST_SHAPES and instance_bound(self.workload) <= FEW_INSTANCES
+        return linear and few
+
+    def _tree(self, found: Found) -> ProgramTree | None:
+        assert self._climber is not None
+        workload = self._climber.program(found.rewriting).workload
+        mapping = mapping_of_shape(found.shape, found.nodes)
+        try:
+            cost = evaluate(workload, self.arch, mapping)
+        except BudgetError:
+            return None
+        value = objective_values(workload, self.arch, self.objective, cost)[0]
+        return ProgramTree(value, workload, mapping, cost)
+
+
+def weights_of(arch: Architecture, objective: Objective) -> Weights:
+    """Return what a bit costs per level: of traffic, at its level alone; of energy, its energy; of time, the cycles of
+    its transfer; of products, its energy."""
+    match objective.goal:
+        case Goal.TRAFFIC:
+            one = tuple(Fraction(level.name == objective.level) for level in arch.levels)
+            return Weights(one, one)
+        case Goal.LATENCY:
+            cycles = [_cycles(level) for level in arch.levels]
+            return Weights(tuple(read for read, _ in cycles), tuple(write for _, write in cycles))
+        case _:
+            reads = tuple(Fraction(level.access_pj(1, 0)) for level in arch.levels)
+            return Weights(reads, tuple(Fraction(level.access_pj(0, 1)) for level in arch.levels))
+
+
+def _cycles(level: MemoryLevel) -> tuple[Fraction, Fraction]:
+    both = level.bandwidth_bits_per_cycle
+    one, other = (level.read_bandwidth_bits_per_cycle or both, level.write_bandwidth_bits_per_cycle or both)
+    return (Fraction(0) if one is None else 1 / Fraction(one), Fraction(0) if other is None else 1 / Fraction(other))
+
+
+def _floors(workload: Workload, weights: Weights) -> dict[str, Fraction]:
+    """Return what each tensor costs at least: its compulsory traffic at the outermost level."""
+    return {
+        row.tensor: workload.tensor(row.tensor).bits
+        * ((row.reads or 0) * weights.read[0] + (row.writes or 0) * weights.write[0])
+        for row in compulsory_traffic(workload)
+    }

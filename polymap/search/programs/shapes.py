@@ -1,0 +1,218 @@
+"""The loops of a program's tree apart from its storage: which statements share which loops, and in which order.
+
+A shape lists the statements in the order in which they run, the loops of each, and how many leading loops neighbours
+share; that determines the tree. A place of a storage node is a group of neighbours and a number of loops around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from polymap.ir import Branch, Compute, Mapping, MappingNode, Storage, Temporal, Workload
+from polymap.search.programs.instances import Ints, ProgramArrays, rank_of
+
+Loop = tuple[str, int]  # dim, tile
+Loops = tuple[Loop, ...]
+LARGEST_KEY = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """statements: names in the order in which they run. loops: of each, outermost first. shared: leading loops that
+    each one shares with the next."""
+
+    statements: tuple[str, ...]
+    loops: tuple[Loops, ...]
+    shared: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a node may stand: above the statements low <= s < high (in the shape's order), below `depth` loops."""
+
+    low: int
+    high: int
+    depth: int
+
+
+Nodes = tuple[tuple[Place, str, str], ...]  # (place, level, tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A maximal run of statements with the same loops above: those from `begin` to `end` are theirs; children follow in
+    a branch (none: one statement)."""
+
+    low: int
+    high: int
+    begin: int
+    end: int
+    children: tuple[Group, ...]
+
+    def places(self) -> Iterator[Place]:
+        for depth in range(self.begin, self.end + 1):
+            yield Place(self.low, self.high, depth)
+        for child in self.children:
+            yield from child.places()
+
+
+def group_of(shape: Shape) -> Group:
+    """Return the tree of a shape."""
+
+    def build(low: int, high: int, begin: int) -> Group:
+        if high - low == 1:
+            return Group(low, high, begin, len(shape.loops[low]), ())
+        end = min(shape.shared[low : high - 1])
+        cuts = [low, *(place + 1 for place in range(low, high - 1) if shape.shared[place] == end), high]
+        parts = pairwise(cuts)
+        return Group(low, high, begin, end, tuple(build(one, other, end) for one, other in parts))
+
+    return build(0, len(shape.statements), 0)
+
+
+def mapping_of_shape(shape: Shape, nodes: Nodes = ()) -> Mapping:
+    """Return the loop tree with these storage nodes; at one place in the order given."""
+
+    def sequence(group: Group) -> tuple[MappingNode, ...]:
+        found: list[MappingNode] = []
+        for depth in range(group.begin, group.end + 1):
+            here = Place(group.low, group.high, depth)
+            found += [Storage(level, (tensor,)) for place, level, tensor in nodes if place == here]
+            if depth < group.end:
+                found.append(Temporal(*shape.loops[group.low][depth]))
+        if group.children:
+            return (*found, Branch(tuple(sequence(child) for child in group.children)))
+        return (*found, Compute(shape.statements[group.low]))
+
+    return Mapping(sequence(group_of(shape)))
+
+
+def source_shape(workload: Workload) -> Shape:
+    """Return the program as written."""
+    extents = workload.extents()
+    statements = sorted(workload.statements, key=lambda each: each.position)
+    loops = tuple(tuple((dim, 1) for dim in each.dims if extents[dim] > 1) for each in statements)
+    shared: list[int] = []
+    for one, other in pairwise(statements):
+        count = 0
+        for place, (first, second) in enumerate(zip(one.dims, other.dims, strict=False)):
+            if first != second or one.position[place] != other.position[place]:
+                break
+            count += extents[first] > 1
+        shared.append(count)
+    return Shape(tuple(each.name for each in statements), loops, tuple(shared))
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """When a shape runs every instance of a program.
+
+    rank: per instance (by its number in `ProgramArrays`) its place among all. key: by rank, its clock as one integer;
+    suffix: per component of the clock, how many values the components from it on have. leaf: by rank, the statement's
+    place in the shape. above: per group (low, high, begin), the components of the clock above its first loop.
+    """
+
+    rank: Ints
+    key: Ints
+    suffix: tuple[int, ...]
+    leaf: Ints
+    above: dict[tuple[int, int], int]
+    group: Group
+
+    def views(self, place: Place) -> Ints:
+        """Return by rank the number of the view of a node at this place: the steps of the clock above it."""
+        way = _way(self.group, place)
+        group = way[-1]
+        inner = self.suffix[self.above[group.low, group.high] + place.depth - group.begin]
+        view = self.key // inner
+        for around, inside in pairwise(way):
+            turn = self.suffix[self.above[around.low, around.high] + around.end - around.begin + 1]
+            beside = (self.leaf >= around.low) & (self.leaf < around.high)
+            beside &= (self.leaf < inside.low) | (self.leaf >= inside.high)
+            view[beside] = self.key[beside] // turn * (turn // inner)
+        return np.cumsum(np.concatenate((np.zeros(1, dtype=bool), view[1:] != view[:-1])), dtype=np.int32)
+
+
+def _way(group: Group, place: Place) -> list[Group]:
+    """Return the groups from the root to the one of the place."""
+    way = [group]
+    while (way[-1].low, way[-1].high) != (place.low, place.high):
+        way.append(next(each for each in way[-1].children if each.low <= place.low < each.high))
+    return way
+
+
+def timed(arrays: ProgramArrays, shape: Shape) -> Timed | None:
+    """Return when the shape runs every instance; None where clocks are too long for one integer."""
+    workload, extents = arrays.workload, arrays.workload.extents()
+    group = group_of(shape)
+    above: dict[tuple[int, int], int] = {}
+    clocks = _clocks(group, shape, above)
+    radices = [1] * max(len(clock) for clock in clocks)
+    digits: dict[str, list[Ints | int]] = {}
+    for name, clock in zip(shape.statements, clocks, strict=True):
+        number = [each.name for each in workload.statements].index(name)
+        dims, points, tiles = workload.statements[number].dims, arrays.points[number], dict(extents)
+        values = digits.setdefault(name, [])
+        rest = {dim: points[place] for place, dim in enumerate(dims)}  # of an index, below the loops passed
+        for place, component in enumerate(clock):
+            if isinstance(component, int):
+                values.append(component)
+                size = component + 1
+            else:
+                dim, tile = component
+                digit = rest[dim] // tile if tile > 1 else rest[dim]
+                values.append(digit)
+                rest[dim] = rest[dim] - digit * tile
+                size = -(-tiles[dim] // tile)
+                tiles[dim] = tile
+            radices[place] = max(radices[place], size)
+    suffix = [1]
+    for radix in reversed(radices):
+        suffix.insert(0, suffix[0] * radix)
+    if suffix[0] >= LARGEST_KEY:
+        return None
+    keys, leaves = np.zeros(arrays.count, dtype=np.int64), np.zeros(arrays.count, dtype=np.int16)
+    for number, statement in enumerate(workload.statements):
+        here = slice(arrays.first[number], arrays.first[number] + arrays.points[number].shape[1])
+        leaves[here] = shape.statements.index(statement.name)
+        for place, value in enumerate(digits[statement.name]):
+            keys[here] += np.int64(suffix[place + 1]) * value
+    rank = rank_of(keys)
+    key, leaf = np.empty_like(keys), np.empty_like(leaves)
+    key[rank], leaf[rank] = keys, leaves
+    return Timed(rank, key, tuple(suffix), leaf, above, group)
+
+
+Component = Loop | int  # of a clock: a loop, or the number of a branch's child
+
+
+def _clocks(group: Group, shape: Shape, above: dict[tuple[int, int], int]) -> list[list[Component]]:
+    """Return the clock of every statement, outermost component first, and note where those of groups begin."""
+    clocks: list[list[Component]] = [[] for _ in shape.statements]
+
+    def walk(group: Group) -> None:
+        above[group.low, group.high] = len(clocks[group.low])
+        for place in range(group.low, group.high):
+            clocks[place] += shape.loops[place][group.begin : group.end]
+        for number, child in enumerate(group.children):
+            for place in range(child.low, child.high):
+                clocks[place].append(number)
+            walk(child)
+
+    walk(group)
+    return clocks
+
+
+def is_legal(arrays: ProgramArrays, when: Timed) -> bool:
+    """Return whether every dependence keeps its order."""
+    for runs in arrays.runs.values():
+        time = (when.rank[runs.instance] << 1) + runs.writes
+        last = np.maximum.reduceat(time, runs.start)
+        first = np.minimum.reduceat(time, runs.start)
+        if (last[runs.follows - 1] >= first[runs.follows]).any():
+            return False
+    return True

@@ -1,0 +1,173 @@
+"""What a storage node of one tensor would move and hold at every place of a shape (docs/counting.md), without fan-outs.
+
+With the accesses sorted by element and time, an element's stay at a node ends where more than one view lies between
+two of its accesses: one sort serves the nodes at all places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.ir import Statement, Tensor, accesses_of, is_plain, written_tensors
+from polymap.search.programs.instances import ASSIGN, READ, Ints, ProgramArrays
+from polymap.search.programs.shapes import Place, Shape, Timed
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    """A node's elements. dying: of its drains at the end of the run, those of a temporary that are not made (they are
+    not among the drains). peak: most held at one time; change, held: the ranks at which what it holds changes, and to
+    how much."""
+
+    fills: int
+    drains: int
+    stays: int
+    dying: int
+    peak: int
+    change: Ints
+    held: Ints
+
+
+@dataclass(slots=True)
+class TensorTrace:
+    """The accesses of one tensor, sorted by element and time. code: 0 read, 1 accumulated, 2 overwritten."""
+
+    tensor: Tensor
+    element: Ints
+    rank: Ints
+    code: Ints
+    plain: bool
+    written: bool
+    users: range
+
+
+@dataclass(slots=True)
+class Stays:
+    """Counts of one shape, found when they are asked for."""
+
+    arrays: ProgramArrays
+    shape: Shape
+    when: Timed
+    traces: dict[str, TensorTrace] = field(default_factory=dict[str, TensorTrace])
+    counts: dict[tuple[str, Place], NodeCount] = field(default_factory=dict[tuple[str, Place], NodeCount])
+    views: dict[Place, tuple[Ints, Ints]] = field(default_factory=dict[Place, "tuple[Ints, Ints]"])
+
+    def trace(self, tensor: str) -> TensorTrace:
+        if tensor not in self.traces:
+            self.traces[tensor] = _trace(self.arrays, self.shape, self.when, tensor)
+        return self.traces[tensor]
+
+    def count(self, tensor: str, place: Place) -> NodeCount:
+        """Return what a node of the tensor at this place moves and holds."""
+        found = self.counts.get((tensor, place))
+        if found is None:
+            if place not in self.views:
+                views = self.when.views(place)
+                starts = np.flatnonzero(views[1:] != views[:-1]) + 1
+                self.views[place] = views, np.concatenate((np.zeros(1, dtype=np.int64), starts))
+            found = _counted(self.trace(tensor), place, self.when, *self.views[place])
+            scale = self.arrays.scales.get(tensor)
+            if scale is not None:
+                found = _scaled(found, scale)
+            self.counts[tensor, place] = found
+        return found
+
+    def places(self, tensor: str) -> list[Place]:
+        """Return the places, outermost first, below which the tensor is used."""
+        return [place for place in self.when.group.places() if self.uses(tensor, place)]
+
+    def uses(self, tensor: str, place: Place) -> bool:
+        return any(self.is_user(number, tensor) for number in range(place.low, place.high))
+
+    def is_user(self, number: int, tensor: str) -> bool:
+        return bool(accesses_of(self.statement(number), tensor))
+
+    def statement(self, number: int) -> Statement:
+        return self.arrays.workload.statement(self.shape.statements[number])
+
+
+def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> TensorTrace:
+    workload, accesses = arrays.workload, arrays.accesses[tensor]
+    code = np.where(accesses.kind == READ, 0, np.where(accesses.kind == ASSIGN, 2, 1))
+    bits = arrays.count.bit_length()
+    key = ((accesses.element << bits) + when.rank[accesses.instance] << 2) + code
+    key.sort()
+    code = (key & 3).astype(np.int8)
+    rank = (key >> 2 & (1 << bits) - 1).astype(np.int32)
+    element = (key >> 2 + bits).astype(np.int32)
+    users = [place for place, name in enumerate(shape.statements) if accesses_of(workload.statement(name), tensor)]
+    written = tensor in written_tensors(workload)
+    about = workload.tensor(tensor), element, rank, code
+    return TensorTrace(*about, is_plain(workload, tensor), written, range(users[0], users[-1] + 1))
+
+
+def _scaled(count: NodeCount, scale: float) -> NodeCount:
+    """Return an estimate for all elements from what is counted of a part of them."""
+    numbers = (round(each * scale) for each in (count.fills, count.drains, count.stays, count.dying, count.peak))
+    return NodeCount(*numbers, count.change, np.rint(count.held * scale).astype(np.int64))
+
+
+def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints, starts: Ints) -> NodeCount:
+    """views: by rank, those of the place; starts: the ranks at which they begin."""
+    element, rank, code = trace.element, trace.rank, trace.code
+    firsts = np.ones(len(element), dtype=bool)
+    firsts[1:] = element[1:] != element[:-1]
+    if not (place.low <= trace.users.start and trace.users.stop <= place.high):
+        leaf = when.leaf[rank]
+        below = (leaf >= place.low) & (leaf < place.high)
+        element, rank, code, firsts = element[below], rank[below], code[below], firsts[below]
+    view = views[rank]
+    last = len(starts) - 1
+    if not trace.written:
+        view, starts = _own_views(view, starts)
+    start, new_view = _stays_and_views(element, view)
+    held = np.bincount(view[new_view], minlength=len(starts))
+    if not len(start):
+        return NodeCount(0, 0, 0, 0, 0, starts[:1], held[:1])
+    fills, drains, dying = len(start), 0, 0
+    if trace.written:
+        last_view = view[np.append(start[1:], len(view)) - 1]
+        alive = (last_view == last) & trace.tensor.temporary
+        if trace.plain:
+            dirty = np.maximum.reduceat(code, start) > 0
+            fills -= int((code[start] == 2).sum())
+            drains, dying = int((dirty & ~alive).sum()), int((dirty & alive).sum())
+        else:
+            drains, dying = int((~alive).sum()), int(alive.sum())
+            if not trace.tensor.initial:
+                fills -= int(firsts[start].sum())
+    moves = np.concatenate((np.ones(1, dtype=bool), held[1:] != held[:-1]))
+    return NodeCount(fills, drains, len(start), dying, int(held.max()), starts[moves], held[moves])
+
+
+def _stays_and_views(element: Ints, view: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return where stays begin, and whether an access is the first of its element in its view."""
+    other = element[1:] != element[:-1]
+    step = view[1:] - view[:-1]
+    new_stay, new_view = np.ones(len(element), dtype=bool), np.ones(len(element), dtype=bool)
+    new_stay[1:] = other | (step > 1)
+    new_view[1:] = other | (step != 0)
+    return np.flatnonzero(new_stay), new_view
+
+
+def _own_views(view: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """Return the views numbered over those in which the tensor is touched, and where these begin: an instance with
+    nothing to do keeps what it has. Where nothing is touched at first, view 0 is without elements."""
+    touched = np.zeros(len(starts), dtype=bool)
+    touched[view] = True
+    touched[0] = True
+    return (np.cumsum(touched, dtype=np.int32) - 1)[view], starts[touched]
+
+
+def most_held(profiles: list[tuple[Ints, Ints, int]]) -> int:
+    """Return the most that nodes hold together. profiles: (change, held, bits of an element) of each."""
+    if len(profiles) < 2:
+        return max((int(held.max()) * bits for _, held, bits in profiles), default=0)
+    at = np.unique(np.concatenate([change for change, _, _ in profiles]))
+    total = np.zeros(len(at), dtype=np.int64)
+    for change, held, bits in profiles:
+        total += held[np.searchsorted(change, at, side="right") - 1] * bits
+    return int(total.max())
