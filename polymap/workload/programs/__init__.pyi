@@ -1,0 +1,2 @@
+from polymap.workload.programs.einsum_programs import program as program
+from polymap.workload.programs.nests import nest as nest
