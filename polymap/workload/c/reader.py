@@ -105,7 +105,7 @@ def read_program(source: str, sizes: Mapping[str, int], file: str) -> CProgram:
     """
     source = expected_text(source, "the C text")
     complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
-    known = _checked_sizes(sizes)
+    known = checked_sizes(sizes)
     prepared = prepare(source, known, complaints.file)
     program, syntax = parse(prepared, complaints)
     _check_use(known, prepared, complaints)

@@ -114,10 +114,8 @@ def program(
     Raises WorkloadError with every mistake; (einsums:2) is the second one of the list.
     """
     complaints = Complaints(_PLACE)
-    mistakes = complaints.mistakes
-    given = merged_sizes(sizes, extents, mistakes)
-    read = _read(statements, complaints)
-    checked = _checked_extents(read, given, complaints)
+    mistakes, read = complaints.mistakes, _read(statements, complaints)
+    checked = _checked_extents(read, merged_sizes(sizes, extents, mistakes), complaints)
     _check_all(read, complaints, integers=not types)
     ranks = {tensor: rank for each in read for tensor, rank in _tensors_in(each)}
     names = tuple(ranks)
