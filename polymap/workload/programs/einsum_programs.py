@@ -127,13 +127,7 @@ def program(
     if not types:
         _check_integers(read, complaints)
     _stop_if_wrong(mistakes)
-    read = _with_zeros(read, starts)
-    ranks = {tensor: rank for each in read for tensor, rank in _tensors_in(each)}
-    outside = tuple(Declare(n, kinds.get(n, "int32"), (None,) * ranks[n], None, 1) for n in names)
-    code = Program(name or "program", outside, tuple(each.nest(checked) for each in read), wrapped=True)
-    label = name or "program"
-    workload, _ = workload_of_program(code, {}, frozenset(names), complaints, label, associative=associative)
-    _check_operators(read, workload, complaints)
+    workload = _typed_workload(read, checked, kinds, starts, complaints, name or "program", associative=associative)
     tensors = tuple(_tensor(each, workload, starts, dead, complaints) for each in workload.tensors)
     usual = {each.name: each.role for each in tensors}
     chosen = roles_of(tuple(usual), usual, roles, mistakes)
@@ -142,6 +136,26 @@ def program(
         workload = replace(workload, statements=tuple(_without_types(each) for each in workload.statements))
     final = (replace(t, bits=widths[t.name][0], element_type=widths[t.name][1], role=chosen[t.name]) for t in tensors)
     return replace(workload, tensors=tuple(final))
+
+
+def _typed_workload(
+    read: Sequence[Einsum],
+    extents: Mapping[str, int],
+    kinds: Mapping[str, str],
+    starts: Sequence[str],
+    complaints: Complaints,
+    name: str,
+    *,
+    associative: bool,
+) -> Workload:
+    """Return the workload as C reads the loops; data without a type are int."""
+    whole = _with_zeros(read, starts)
+    ranks = {tensor: rank for each in read for tensor, rank in _tensors_in(each)}
+    outside = tuple(Declare(n, kinds.get(n, "int32"), (None,) * rank, None, 1) for n, rank in ranks.items())
+    code = Program(name, outside, tuple(each.nest(extents) for each in whole), wrapped=True)
+    workload, _ = workload_of_program(code, {}, frozenset(ranks), complaints, name, associative=associative)
+    _check_operators(whole, workload, complaints)
+    return workload
 
 
 def _lists(extras: Extras) -> tuple[tuple[str, object], tuple[str, object]]:
