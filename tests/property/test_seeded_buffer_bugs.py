@@ -16,6 +16,7 @@ from polymap.search.problem import Problem, analyse, parse_objective
 from polymap.search.product_bounds import box_visits
 from polymap.workload.einsums import einsum
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
+from tests.referee import test_huge_bounds
 from tests.referee.test_buffer_bounds import FAMILIES, WINDOWS, two_levels
 
 QUESTIONS = 6
@@ -52,6 +53,13 @@ BUGS = (
     Bug("nothing of a window stays from tile to tile", _private(window_bounds, "_kept"), "min(best, words)", "0"),
     Bug("what is written first is read", question.Question.bypassing, "self.instances - one.saved", "self.instances"),
     Bug("mappings need no room", _private(sizes, "_mappings"), "if held <= room", "if held"),
+    Bug("every share is loaded in every box", _private(box_visits, "_least_of_boxes"), "share * (", "0 * ("),
+    Bug(
+        "uncut dims leave nothing",
+        _private(box_visits, "_other"),
+        "np.maximum(uncut, both), np.max",
+        "0 * both, np.max",
+    ),
     Bug("visits are rounded up", box_visits.least_on_one_buffer, "(1 - _ROUNDING)", "(1 + 2 * _ROUNDING)"),
 )
 
@@ -121,6 +129,7 @@ def mappings_fit_and_move_what_is_said() -> None:
 LAWS: tuple[Callable[[], None], ...] = (
     no_bound_is_above_a_mapping,
     no_bound_by_boxes_is_above_a_mapping,
+    test_huge_bounds.test_visits_of_boxes_are_rounded_down_by_less_than_the_margin,
     mappings_fit_and_move_what_is_said,
 )
 
