@@ -8,8 +8,9 @@ import polymap as pm
 
 GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Workloads", "What is computed.", (
-        *("conv2d", "matmul", "einsum", "from_c", "load_workload", "builtin_workload", "builtin_names"),
-        *("workload_from_document", "workload_to_document", "Workload", "Role", "dependences", "Dependence"),
+        *("conv2d", "matmul", "einsum", "program", "nest", "from_c", "load_workload", "builtin_workload"),
+        *("builtin_names", "workload_from_document", "workload_to_document", "Workload", "Role"),
+        *("dependences", "Dependence"),
     )),
     ("Machines", "What it runs on.", (
         *("load_arch", "preset_names", "arch_from_document", "arch_to_document", "Architecture", "MemoryLevel"),

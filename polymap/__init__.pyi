@@ -103,6 +103,7 @@ from polymap.workload.document import (
 from polymap.workload.einsums import einsum as einsum
 from polymap.workload.layers import conv2d as conv2d, matmul as matmul
 from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
-from polymap.workload.programs import nest as nest, program as program
+from polymap.workload.programs.einsum_programs import program as program
+from polymap.workload.programs.nests import nest as nest
 
 __version__: str

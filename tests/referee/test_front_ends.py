@@ -141,7 +141,7 @@ def test_a_python_function_is_what_c_says_and_what_python_does(seed: int) -> Non
     assert as_reached(workload) == as_reached(pm.from_c(c, name="f"))
     rng = np.random.default_rng(seed)
     arrays = {n: rng.integers(-2, 3, (11,) * (2 if n in "AC" else 1)).astype(np.float64) for n in "ABCD"}
-    data = {
+    data: dict[str, Any] = {
         each.name: arrays[each.name][
             tuple(slice(o, o + n) for o, n in zip(each.origin, each.shape, strict=True))
         ].copy()
@@ -221,7 +221,7 @@ def test_einsums_are_what_c_says_and_what_loops_do(seed: int) -> None:
     arrays = {
         name: rng.integers(-2, 3, shape) if name in RANKS else np.zeros(shape, int) for name, shape in shapes.items()
     }
-    data = {each.name: arrays[each.name].copy() for each in workload.tensors}
+    data: dict[str, Any] = {each.name: arrays[each.name].copy() for each in workload.tensors}
     plain = pm.program(made.texts, bits=8, name="f", sizes=sizes)
     found = reference(plain, data).values
     for text in made.texts:

@@ -114,29 +114,48 @@ def program(
     Raises WorkloadError with every mistake; (einsums:2) is the second one of the list.
     """
     complaints = Complaints(_PLACE)
-    mistakes, read = complaints.mistakes, _read(statements, complaints)
-    checked = _checked_extents(read, merged_sizes(sizes, extents, mistakes), complaints)
-    _check_all(read, complaints, integers=not types)
-    ranks = {tensor: rank for each in read for tensor, rank in _tensors_in(each)}
-    names = tuple(ranks)
+    mistakes = complaints.mistakes
+    given = merged_sizes(sizes, extents, mistakes)
+    read = _read(statements, complaints)
+    checked = _checked_extents(read, given, complaints)
+    _check_all(read, complaints)
+    names = tuple(dict.fromkeys(place for each in read for place, _ in _tensors_in(each)))
     kinds = types_by_name(types, names, mistakes)
     extras = Extras(bits, types, roles, initial, temporary, associative, checked_label(name, mistakes))
     starts, dead = (listed_names(field, some, names, mistakes) for field, some in _lists(extras))
     widths = widths_of(names, extras, mistakes)
+    if not types:
+        _check_integers(read, complaints)
     _stop_if_wrong(mistakes)
-    read = _with_zeros(read, starts)
-    outside = tuple(Declare(n, kinds.get(n, "int32"), (None,) * ranks[n], None, 1) for n in names)
-    label = name or "program"
-    code = Program(label, outside, tuple(each.nest(checked) for each in read), wrapped=True)
-    workload, _ = workload_of_program(code, {}, frozenset(names), complaints, label, associative=associative)
-    _check_operators(read, workload, complaints)
+    workload = _typed_workload(read, checked, kinds, starts, complaints, name or "program", associative=associative)
     tensors = tuple(_tensor(each, workload, starts, dead, complaints) for each in workload.tensors)
     usual = {each.name: each.role for each in tensors}
     chosen = roles_of(tuple(usual), usual, roles, mistakes)
     _stop_if_wrong(mistakes)
+    if not types:
+        workload = replace(workload, statements=tuple(_without_types(each) for each in workload.statements))
     final = (replace(t, bits=widths[t.name][0], element_type=widths[t.name][1], role=chosen[t.name]) for t in tensors)
-    untyped = workload.statements if types else tuple(_without_types(each) for each in workload.statements)
-    return replace(workload, statements=untyped, tensors=tuple(final))
+    return replace(workload, tensors=tuple(final))
+
+
+def _typed_workload(
+    read: Sequence[Einsum],
+    extents: Mapping[str, int],
+    kinds: Mapping[str, str],
+    starts: Sequence[str],
+    complaints: Complaints,
+    name: str,
+    *,
+    associative: bool,
+) -> Workload:
+    """Return the workload as C reads the loops; data without a type are int."""
+    whole = _with_zeros(read, starts)
+    ranks = {tensor: rank for each in read for tensor, rank in _tensors_in(each)}
+    outside = tuple(Declare(n, kinds.get(n, "int32"), (None,) * rank, None, 1) for n, rank in ranks.items())
+    code = Program(name, outside, tuple(each.nest(extents) for each in whole), wrapped=True)
+    workload, _ = workload_of_program(code, {}, frozenset(ranks), complaints, name, associative=associative)
+    _check_operators(whole, workload, complaints)
+    return workload
 
 
 def _lists(extras: Extras) -> tuple[tuple[str, object], tuple[str, object]]:
@@ -225,10 +244,8 @@ def _checked_extents(read: Sequence[Einsum], given: Mapping[str, object], compla
     return {name: checked_extent(name, size, complaints.mistakes) for name, size in given.items()}
 
 
-def _check_all(read: Sequence[Einsum], complaints: Complaints, *, integers: bool) -> None:
-    """Note `=` over reduced dims, targets that are read elsewhere than they are written, and fractions of integers."""
-    if integers:
-        _check_integers(read, complaints)
+def _check_all(read: Sequence[Einsum], complaints: Complaints) -> None:
+    """Note `=` over reduced dims, and targets that are read elsewhere than they are written."""
     for each in read:
         kept = set(_dims_in(each.target))
         reduced = [dim for dim in each.dims if dim not in kept]

@@ -91,7 +91,7 @@ def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
         file = inspect.getsourcefile(function) or "Python source"
     except (OSError, TypeError):
         what = "the source of the function is not known to Python"
-        raise OptionError([Mistake("PM560", what, "Write it in a file or a notebook cell.")]) from None
+        raise OptionError([Mistake("PM154", what, "Write it in a file or a notebook cell.")]) from None
     return textwrap.dedent("".join(lines)), first, Path(file).name
 
 
