@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.times import read_slow
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -30,6 +33,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files with what comes out now")
+    parser.addoption(
+        "--note-times", metavar="FILE", help="append the CPU seconds of every test to FILE (tests/times.py)"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that were measured to be slow are marked so before marks select what runs."""
+    names = read_slow()
+    for item in items:
+        if item.nodeid in names:
+            item.add_marker(pytest.mark.slow)
+
+
+def _cpu_seconds() -> float:
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    begun = _cpu_seconds()
+    yield
+    if file := item.config.getoption("--note-times"):
+        with Path(file).open("a", encoding="utf-8") as notes:
+            notes.write(f"{_cpu_seconds() - begun:.2f}\t{item.nodeid}\n")
 
 
 @pytest.fixture

@@ -368,7 +368,7 @@ def test_the_checker_counts_what_the_cost_model_counts(tiles: str) -> None:
     assert _same_counts(0, 90, tiles) < 40
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("tiles", ["divide", "any"])
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_checker_counts_what_the_cost_model_counts_in_many_cases(seed: int, tiles: str) -> None:
@@ -414,7 +414,7 @@ def test_the_checker_reads_constraints_as_they_are_meant() -> None:
     _limits_hold(0, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_checker_reads_constraints_as_they_are_meant_in_many_cases(seed: int) -> None:
     _rules_hold(seed, 60)
@@ -450,9 +450,8 @@ def test_no_bound_over_any_sizes_is_above_many_large_trees() -> None:
     assert _large_trees_hold(1, 1_000) > 0.95
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=pytest.mark.slow if seed == 1 else pytest.mark.soak) for seed in range(1, 9)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1, 9))
 def test_no_bound_over_any_sizes_is_above_a_tree_in_many_cases(seed: int) -> None:
     assert _any_sizes_hold(seed, 125) > 500
 

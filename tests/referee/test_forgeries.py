@@ -149,11 +149,11 @@ def test_some_forgeries_are_refused() -> None:
     assert len(tally(90, seed=0, cases=(3, 4, 6, 7))) > 20
 
 
-@pytest.mark.slow
-def test_a_thousand_forgeries_are_refused() -> None:
-    made = tally(1000, seed=1)
-    assert sum(made.values()) == 1000
-    assert min(made.values()) >= 10
+@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.soak)])
+def test_forgeries_are_refused(count: int) -> None:
+    made = tally(count, seed=1)
+    assert sum(made.values()) == count
+    assert min(made.values()) >= count // 100
 
 
 def mutated(text: str, rng: random.Random) -> str:

@@ -184,10 +184,11 @@ def _window_loads(extents: tuple[int, int], coefficients: tuple[int, int], loops
     return total
 
 
-def test_no_nest_loads_less_of_a_window_than_its_passes_say() -> None:
+@pytest.mark.parametrize("cases", [400, pytest.param(6_000, marks=pytest.mark.soak)])
+def test_no_nest_loads_less_of_a_window_than_its_passes_say(cases: int) -> None:
     rng = random.Random("passes")
     met = 0
-    for _ in range(6_000):
+    for _ in range(cases):
         extents, coefficients = (rng.randint(1, 9), rng.randint(1, 4)), rng.choice(COEFFICIENTS)
         loops: list[Loop] = []
         now = list(extents)
@@ -210,13 +211,14 @@ def test_no_nest_loads_less_of_a_window_than_its_passes_say() -> None:
         true = _window_loads(extents, coefficients, loops)
         assert bound <= true, f"{extents} {coefficients} {loops}"
         met += bound == true
-    assert met > 2_400
+    assert met > 0.4 * cases
 
 
-def test_no_nest_leaves_fewer_indices_under_full_loops() -> None:
+@pytest.mark.parametrize("cases", [200, pytest.param(2_000, marks=pytest.mark.soak)])
+def test_no_nest_leaves_fewer_indices_under_full_loops(cases: int) -> None:
     """Random nests of loops over one dim: the indices whose enclosing tile has more than t indices."""
     rng = random.Random("shares")
-    for _ in range(2_000):
+    for _ in range(cases):
         extent, outer = rng.randint(2, 260), rng.randint(0, 5)
         tile = rng.randint(1, extent - 1)
         loops = sorted((rng.randint(tile + 1, extent) for _ in range(outer)), reverse=True)
@@ -427,10 +429,9 @@ def _trees() -> tuple[Tree, ...]:
 
 
 def _check_all() -> None:
-    for seed in range(1):
-        _check(iter(_trees()), random.Random(seed), share=1)
-    test_no_nest_loads_less_of_a_window_than_its_passes_say()
-    test_no_nest_leaves_fewer_indices_under_full_loops()
+    test_no_nest_leaves_fewer_indices_under_full_loops(200)
+    test_no_nest_loads_less_of_a_window_than_its_passes_say(400)
+    _check(iter(_trees()), random.Random(0), share=1)
     test_the_boxes_of_instances_are_no_fewer_than_inner_sizes_say()
     test_every_tree_is_one_of_the_chains(0)
 

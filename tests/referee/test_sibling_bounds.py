@@ -349,7 +349,7 @@ def test_under_constraints_no_tree_that_meets_them_is_below_the_bound(batch: int
         checked += 1
         goal = parse_objective(drawn.objective, drawn.arch)
         measure = measure_under(goal, drawn.workload, drawn.arch, rules)
-        bound = SiblingSearch(problem, measure).go_on(None, never, Work())
+        bound = SiblingSearch(problem, measure).go_on(None, never, Work(), steps=40)
         trees = [tree for tree in scored_trees(drawn.workload, drawn.arch, drawn.objective, "any") if tree.fits]
         for tree in sorted(trees, key=lambda tree: tree.value):
             if bound is not None and tree.value >= bound:

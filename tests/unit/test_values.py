@@ -24,7 +24,7 @@ TINY = pm.matmul(m=2, n=2, k=2)
 ALONE = {"fanouts": {"X": {"forbid": ["m", "n", "k"]}}}  # on one lane: not proven before all trees are walked
 GEMM = pm.matmul(m=4, n=4, k=2)
 LARGE = pm.matmul(m=16, n=24, k=8)
-LAYER = pm.conv2d(K=4, C=4, H=6, W=6, R=3, S=1, padding=0)
+LAYER = pm.conv2d(K=4, C=2, H=6, W=5, R=3, S=1, padding=0)
 STENCIL = pm.from_c("void f(int A[8]) { for (int t = 0; t < 3; t++) for (int i = 1; i < 8; i++) A[i] += A[i-1]; }")
 TWO = two_levels(256)
 ONES = (pm.Temporal("m", 1), pm.Temporal("n", 1), pm.Temporal("k", 1))
@@ -68,7 +68,7 @@ def crossover() -> pm.Crossover:
         lambda: pm.explore(GEMM, TWO, "pareto:energy,capacity:BUF", tiles="divide"),
         lambda: pm.explore(GEMM, TWO, constraints={"min_utilization": 1}, tiles="divide"),
         lambda: pm.explore(LARGE, TWO, work_limit=100),
-        lambda: pm.explore(LAYER, TWO, "lex:latency,energy", work_limit=200),
+        lambda: pm.explore(LAYER, TWO, "lex:latency,energy", work_limit=50),
         lambda: pm.explore(TINY, FULL),
         lambda: pm.explore(STENCIL, TWO, work_limit=30),
         lambda: pm.buffer_curve(GEMM, TWO, "BUF", [64, 256]),
@@ -161,7 +161,7 @@ def test_a_copy_resumes_like_the_result(workload: Workload, objective: str, opti
     again = copied(found)
     for _ in range(3):
         assert isinstance(again, SearchResult)
-        found, again = found.resume(work_limit=150), again.resume(work_limit=150)
+        found, again = found.resume(work_limit=20), again.resume(work_limit=20)
         fronts = (replace(found, front=()), replace(again, front=()))
         assert facts(fronts[0]) == facts(fronts[1])
         assert [facts(point) for point in found.front] == [facts(point) for point in again.front]
@@ -183,22 +183,22 @@ def test_a_walk_over_all_trees_goes_on_where_it_was() -> None:
 
 def test_another_process_goes_on_with_a_search(tmp_path: Path) -> None:
     told: list[Progress] = []
-    found = pm.explore(LARGE, TWO, work_limit=200, on_progress=told.append)
+    found = pm.explore(LARGE, TWO, work_limit=20, on_progress=told.append)
     file = tmp_path / "found.pickle"
     file.write_bytes(pickle.dumps(found))
     code = (
-        "import pickle, sys; found = pickle.load(open(sys.argv[1], 'rb')).resume(work_limit=200); "
+        "import pickle, sys; found = pickle.load(open(sys.argv[1], 'rb')).resume(work_limit=20); "
         "print(found.status, found.value, found.bound, found.work)"
     )
     said = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True).stdout
     before = len(told)
-    here = found.resume(work_limit=200)
+    here = found.resume(work_limit=20)
     assert said.split() == [str(one) for one in (here.status, here.value, here.bound, here.work)]
     assert len(told) > before
 
 
 def test_limits_of_a_resumed_search_are_checked() -> None:
-    found = copied(pm.explore(LARGE, TWO, work_limit=200))
+    found = copied(pm.explore(LARGE, TWO, work_limit=20))
     assert isinstance(found, SearchResult)
     with pytest.raises(pm.OptionError, match="PM504"):
         found.resume(time_limit_s=0)

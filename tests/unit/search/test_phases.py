@@ -152,14 +152,15 @@ def test_the_different_costs_of_a_walked_space_are_counted() -> None:
 
 
 def test_a_resumed_search_ends_the_dividing_phase() -> None:
-    whole = explore(GEMM, TWO, tiles="divide")
+    product = matmul(m=8, n=6, k=4)
+    whole = explore(product, TWO, tiles="divide")
     assert whole.status == "OPTIMAL"
-    found = explore(GEMM, TWO, work_limit=4)
+    found = explore(product, TWO, work_limit=4)
     answers = [found]
     assert found.dividing is not None
     assert found.dividing.status == "FEASIBLE"
     while answers[-1].dividing is not None and answers[-1].dividing.status == "FEASIBLE" and len(answers) < 50:
-        answers.append(answers[-1].resume(60, work_limit=400))
+        answers.append(answers[-1].resume(60, work_limit=100))
     values = [one.value for one in answers if one.value is not None]
     assert values == sorted(values, reverse=True)
     last = answers[-1].dividing
