@@ -105,7 +105,7 @@ def roofline_figure(
 
 def _labelled(costs: object) -> list[tuple[str, Cost]]:
     """Return the labelled costs that a caller gave, at least one; raises OptionError for anything else."""
-    pairs = cast("Sequence[object]", costs) if is_list(costs) else ()
+    pairs = costs if is_list(costs) else ()
     if not pairs or not all(isinstance(pair, tuple) and len(cast("tuple[object, ...]", pair)) == 2 for pair in pairs):
         hint = 'Expected a list of (label, Cost), such as [("best", result.cost)].'
         raise OptionError(Mistake("PM120", f"the costs are {shown(costs)}", hint))
