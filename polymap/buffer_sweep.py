@@ -179,8 +179,10 @@ def sizes_of(arch: Architecture, level: str, capacities_bits: Sequence[int]) -> 
     if level not in known:
         what = f"{shown(level)} is not a level below the outermost of '{arch.name}'"
         mistakes.append(Mistake("PM536", what, did_you_mean(str(level), known)))
-    sizes = list(capacities_bits) if is_list(capacities_bits) else []
-    wrong = [size for size in sizes if (as_integer(size) or 0) < 1]
+    given: object = capacities_bits
+    asked = list(given) if is_list(given) else []
+    sizes = [as_integer(size) or 0 for size in asked]
+    wrong = [size for size, known_size in zip(asked, sizes, strict=True) if known_size < 1]
     if wrong or not sizes:
         what = (
             f"a buffer size is {shown(wrong[0])}" if wrong else f"there are no buffer sizes: {shown(capacities_bits)}"

@@ -11,7 +11,7 @@ from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
-from polymap.inputs import expected_kind, expected_text
+from polymap.inputs import expected_list, expected_text
 from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Tabled, Workload, did_you_mean
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
@@ -106,7 +106,7 @@ def compare(
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
-    names = [_known(name) for name in expected_kind(families, Sequence, "the list of families")]
+    names = [_known(name) for name in expected_list(families, "the list of families")]
     goal = parse_single(objective, arch, ranked=True)
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
@@ -138,7 +138,7 @@ def compare(
     return Comparison(workload, arch, objective, tuple(members), float(values[0]) if values else None)
 
 
-def _known(name: str) -> str:
+def _known(name: object) -> str:
     name = expected_text(name, "the family", OptionError)
     full = _SHORT.get(name.upper(), name)
     if full not in (*_NAMES, OPTIMUM):

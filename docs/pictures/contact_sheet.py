@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import polymap as pm
+from polymap.report.figures import buffer_curve_svg
+from polymap.report.space import side_by_side_svg
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLUMNS, WIDTH, GAP = 3, 900.0, 20.0
@@ -52,10 +54,12 @@ def figures() -> dict[str, str]:
         "winners": pm.winner_svg(
             pm.winner_figure(layer, arch, ("RF", [64 * BYTE, 256 * BYTE]), ("Buffer", [4096 * BYTE, 16384 * BYTE]))
         ),
-        "side by side": pm.side_by_side(layer, arch, result.best, other, ("optimum", "OS"))._repr_svg_(),
+        "side by side": side_by_side_svg(pm.side_by_side(layer, arch, result.best, other, ("optimum", "OS"))),
         "capacity": pm.capacity_svg(pm.capacity_figure(layer, arch, "RF", [64, 128, 256, 512, 1024, 2048])),
         "sensitivity": pm.sensitivity_svg(pm.sensitivity_figure(layer, arch)),
-        "buffer curve": pm.buffer_curve(small, "simple3", "RF", [1 << power for power in range(6, 15)])._repr_svg_(),
+        "buffer curve": buffer_curve_svg(
+            pm.buffer_curve(small, "simple3", "RF", [1 << power for power in range(6, 15)])
+        ),
     }
 
 

@@ -127,6 +127,13 @@ def expected_kind(value: object, kind: type[Kind], what: str, error: type[Polyma
     raise error(Mistake("PM120", f"{what} is {shown(value)}", f"Expected {article} {kind.__name__}."))
 
 
+def expected_list(value: object, what: str) -> Sequence[object]:
+    """Return a list or tuple that a caller in Python gave; raises OptionError for a value of another type."""
+    if is_list(value):
+        return value
+    raise OptionError(Mistake("PM120", f"{what} is {shown(value)}", "Expected a list."))
+
+
 def as_whole(value: object) -> int | None:
     """Return a number without a fraction (16, 16.0, 1e3) as an integer, or None for anything else."""
     number = as_fraction(value)

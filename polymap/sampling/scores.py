@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from polymap.asked import mapping_of, question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.tables import evaluate_many
-from polymap.inputs import expected_kind
+from polymap.inputs import expected_list
 from polymap.ir import (
     Architecture,
     Branch,
@@ -66,7 +66,7 @@ def score_mappings(workload: Workload | str, arch: Architecture | str, mappings:
     """Return what `evaluate` says of each mapping, some ten times as fast where there are thousands and all tiles
     divide. Their shapes may differ; all must be legal but for capacity, as those of `sample_mappings` are."""
     workload, arch = question_of(workload, arch)
-    mappings = [mapping_of(each) for each in expected_kind(mappings, Sequence, "the list of mappings")]
+    mappings = [mapping_of(each) for each in expected_list(mappings, "the list of mappings")]
     totals = _Totals(workload, arch, len(mappings))
     views = _Views(workload, arch)
     left: list[int] = []

@@ -162,7 +162,7 @@ def test_construction_takes_what_says_the_same() -> None:
     assert hash(tree) == hash(pickle.loads(pickle.dumps(tree)))
 
 
-EIGHT = pm.einsum("S[] += A[a,b,c,d,e,f,g,h]", **dict.fromkeys("abcdefgh", 2))
+EIGHT = pm.einsum("S[] += A[a,b,c,d,e,f,g,h]", sizes=dict.fromkeys("abcdefgh", 2))
 API: Any = pm  # type checkers would refuse what follows
 SAMPLE = pm.sample_mappings(LAYER, FLAT, 3)
 WRONG: dict[str, Callable[[], object]] = {

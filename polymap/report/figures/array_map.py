@@ -115,8 +115,8 @@ def _of_dim(
         else:
             step = step * (-(-enclosing // loop.tile)) + digit
     places, counts = np.unique(place, axis=0, return_counts=True)
-    active = Counter(np.unique(step, return_counts=True)[1].tolist())
-    return [tuple(each) for each in places.tolist()], counts.tolist(), active
+    per_step: list[int] = np.unique(step, return_counts=True)[1].tolist()
+    return [tuple(each) for each in places.tolist()], counts.tolist(), Counter(per_step)
 
 
 def _strides(loops: Loops, extents: dict[str, int]) -> Iterator[tuple[Temporal | Spatial, int, int]]:

@@ -105,7 +105,7 @@ def roofline_figure(
 
 def _labelled(costs: object) -> list[tuple[str, Cost]]:
     """Return the labelled costs that a caller gave, at least one; raises OptionError for anything else."""
-    pairs = cast("Sequence[object]", costs) if is_list(costs) else ()
+    pairs = costs if is_list(costs) else ()
     if not pairs or not all(isinstance(pair, tuple) and len(cast("tuple[object, ...]", pair)) == 2 for pair in pairs):
         hint = 'Expected a list of (label, Cost), such as [("best", result.cost)].'
         raise OptionError(Mistake("PM120", f"the costs are {shown(costs)}", hint))
@@ -171,7 +171,7 @@ def _roofs(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis) ->
         line = [(x.place(start), y.place(start * roof.bytes_per_cycle)), (x.place(ridge), y.place(peak))]
         shapes.append(svg.polyline(line, stroke=colours[roof.level], width=2.2))
         left, base = line[0]
-        shapes.append(svg.text(left + 16, min(base + 7, FRAME.bottom - 6), roof.level, size=10.5, fill=svg.GREY))
+        shapes.append(svg.text(left + 24, min(base + 7, FRAME.bottom - 6), roof.level, size=10.5, fill=svg.GREY))
     least = min([peak / roof.bytes_per_cycle for roof in figure.roofs] + [x.high])
     shapes.append(svg.line(x.place(least), y.place(peak), FRAME.right, y.place(peak), stroke=svg.INK, width=2.2))
     shapes.append(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log10
 
-from polymap.inputs import as_fraction, expected_kind, is_list, shown
+from polymap.inputs import as_fraction, expected_kind, expected_list, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report import percent, short
 from polymap.report.figures import (
@@ -53,7 +53,7 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
     """Return the figure of sampled costs; optimum: the least cost of all (> 0).
 
     Raises OptionError where there are no costs, or one is no positive number."""
-    found = [as_fraction(cost) or 0 for cost in costs] if is_list(costs) else []
+    found = [as_fraction(cost) or 0 for cost in expected_list(costs, "the list of costs")]
     best = as_fraction(optimum) or 0
     if not found or min(best, *found) <= 0:
         what = f"the costs are {shown(costs)}, the optimum {shown(optimum)}"

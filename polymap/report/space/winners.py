@@ -9,7 +9,7 @@ from polymap.asked import question_of
 from polymap.buffer_sweep import sizes_of
 from polymap.costmodel.analysis import dataflow
 from polymap.explore import search
-from polymap.inputs import expected_kind, shown
+from polymap.inputs import expected_kind, expected_list, shown
 from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload
 from polymap.report import energy, size
 from polymap.report.figures import GREY, INK, RULE, Picture, head, picture, rect, text, tint
@@ -62,7 +62,7 @@ def winner_figure(
     """
     workload, arch = question_of(workload, arch)
     for axis in (across, up):
-        if len(expected_kind(axis, tuple, "an axis")) != 2:
+        if len(expected_list(axis, "an axis")) != 2:
             raise OptionError(Mistake("PM120", f"an axis is {shown(axis)}", "Expected (level, sizes in bits)."))
         sizes_of(arch, *axis)
     Options(tiles="divide", time_limit_s=time_limit_s).check()
