@@ -32,6 +32,7 @@ from polymap.search.programs.stays import Stays
 TILES = (16, 8, 32)
 SMALL = 8  # levels with less than this part of the largest one's room are left out at first
 CLIMBS = 2
+IDLE = 30  # climbs from changed copies of the best, none of which pays, before the search ends
 WORTH = 3  # beginnings that cost more than so many times the best are not climbed from
 THIN = 8  # one in so many elements is looked at for an estimate
 NEAR = Fraction(101, 100)  # an estimate so much above the best is looked at closely
@@ -179,10 +180,13 @@ class Climber:
                 found = self.score(rewriting, shape)
                 if found is not None:
                     self.climb(found)
-        while not self.is_over and self.best is not None:
-            changed = self._changed(self.best)
+        idle = 0
+        while not self.is_over and self.best is not None and idle < IDLE:
+            before = self.best
+            changed = self._changed(before)
             if changed is not None:
                 self.climb(changed)
+            idle = idle + 1 if self.best is before else 0
 
     def finish(self) -> None:
         """Place the nodes of the best shape anew, in all levels."""

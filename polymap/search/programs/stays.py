@@ -106,8 +106,15 @@ def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> Ten
 
 def _scaled(count: NodeCount, scale: float) -> NodeCount:
     """Return an estimate for all elements from what is counted of a part of them."""
-    numbers = (round(each * scale) for each in (count.fills, count.drains, count.stays, count.dying, count.peak))
-    return NodeCount(*numbers, count.change, np.rint(count.held * scale).astype(np.int64))
+    return NodeCount(
+        round(count.fills * scale),
+        round(count.drains * scale),
+        round(count.stays * scale),
+        round(count.dying * scale),
+        round(count.peak * scale),
+        count.change,
+        np.rint(count.held * scale).astype(np.int64),
+    )
 
 
 def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints, starts: Ints) -> NodeCount:
