@@ -38,6 +38,7 @@ from polymap.report.text import (
     verdict_document,
     verdict_text,
 )
+from polymap.poly import raised
 from polymap.workload import builtin_names, builtin_workload
 
 if TYPE_CHECKING:
@@ -176,6 +177,11 @@ def _write_code(options: Options, source: str, document: object, remark: str | N
 
 
 def _check(options: Options) -> int:
+    with raised(options.budget_s):
+        return _checked(options)
+
+
+def _checked(options: Options) -> int:
     inputs = Inputs(options)
     workload = inputs.workload()
     mapping = inputs.mapping()

@@ -1,4 +1,11 @@
-from polymap.poly.budgets import budget as budget, is_exhausted as is_exhausted, is_open as is_open
+from polymap.poly.budgets import (
+    allowed as allowed,
+    budget as budget,
+    check_clock as check_clock,
+    is_exhausted as is_exhausted,
+    is_open as is_open,
+    raised as raised,
+)
 from polymap.poly.counting import count as count
 from polymap.poly.deadlines import (
     FIRST_OPERATIONS as FIRST_OPERATIONS,

@@ -26,7 +26,7 @@ from polymap.schedules.legality import Parallel, dependence_violations, legal_or
 from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permutations, sign_vectors
 from polymap.workload import Dependence, dependences
 
-LIMIT_S = 30.0
+LIMIT_S = 4.5
 
 
 @dataclass(frozen=True, slots=True)
