@@ -17,6 +17,7 @@ from polymap.cli.progress import best_so_far
 from polymap.explore import explore
 from polymap.inputs import read_text, shown
 from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
+from polymap.poly import raised
 from polymap.report.page import ProgressLine
 from polymap.report.text import (
     checkup_document,
@@ -38,7 +39,6 @@ from polymap.report.text import (
     verdict_document,
     verdict_text,
 )
-from polymap.poly import raised
 from polymap.workload import builtin_names, builtin_workload
 
 if TYPE_CHECKING:

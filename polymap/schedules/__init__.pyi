@@ -8,6 +8,7 @@ from polymap.schedules.check import (
 from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
+    with_names_of as with_names_of,
 )
 from polymap.schedules.legality import (
     dependence_violations as dependence_violations,

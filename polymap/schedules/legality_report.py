@@ -48,7 +48,7 @@ class Orders:
 class Checkup:
     """The answer of `polymap check`.
 
-    loops: the outermost perfectly nested loops, as reports call them (`i#2`), outermost first. parallel: for each of
+    loops: the outermost perfectly nested loops, outermost first. parallel: for each of
     them True, "reduction" (if partial sums are added afterwards) or False, with the loops outside it in order.
     violations: of the mapping; None if there was none.
     """
@@ -70,7 +70,6 @@ def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s:
 
 
 def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
-    labels = {each.name: each.label or each.name for each in workload.dims}
     loops = band(workload)
     violations: tuple[Violation, ...] | None = None
     if mapping is not None:
@@ -78,22 +77,21 @@ def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
         violations = dependence_violations(workload, mapping)
     return Checkup(
         dependences(workload),
-        tuple(labels[name] for name in loops),
+        loops,
         orders_of(workload),
-        tuple((labels[name], _parallel(workload, name)) for name in loops),
+        tuple((name, _parallel(workload, name)) for name in loops),
         violations,
     )
 
 
 def orders_of(workload: Workload) -> Orders:
     """Return the number of orders of the outermost perfectly nested loops, and the legal ones."""
-    labels = {each.name: each.label or each.name for each in workload.dims}
     loops = band(workload)
     total = factorial(len(loops))
     listed: tuple[tuple[str, ...], ...] | None = None
     if total <= MAX_LISTED_ORDERS:
         every = islice(legal_orders(workload, strict=True), total)
-        listed = tuple(tuple(labels[name] for name in order) for order in every)
+        listed = tuple(order for order in every)
     strict = _counted(workload, strict=True) if listed is None else len(listed)
     return Orders(total, strict, _counted(workload, strict=False), listed)
 

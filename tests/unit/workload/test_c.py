@@ -98,7 +98,7 @@ def test_loops_of_one_variable_are_told_apart() -> None:
         "for (i = 0; i < 4; i++) a[i] = 0; for (i = 0; i < 5; i++) b[i] = i_2; for (i = 0; i < 6; i++) c[i] = 1;",
         "float i_2;",
     )
-    assert [(d.name, d.label, d.extent) for d in work.dims] == [("i", "", 4), ("i_3", "i#2", 5), ("i_4", "i#3", 6)]
+    assert [(d.name, d.variable, d.extent) for d in work.dims] == [("i", "", 4), ("i_3", "i", 5), ("i_4", "i", 6)]
     assert [each.position for each in work.statements] == [(0, 0), (1, 0), (2, 0)]
 
 
