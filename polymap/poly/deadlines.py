@@ -42,8 +42,8 @@ def within(
 ) -> Result:
     """Return function(*args, **options), which must be importable by its name, its arguments and result picklable.
 
-    Inside an open budget, that budget applies instead; `raised` may give more seconds. Raises BudgetError (`is_exhausted`) after `seconds` of wall
-    time, and whatever the function raises.
+    Inside an open budget, that budget applies instead; `raised` may give more seconds. Raises BudgetError
+    (`is_exhausted`) after `seconds` of wall time, and whatever the function raises.
     """
     if is_open():
         return function(*args, **options)

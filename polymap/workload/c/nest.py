@@ -200,9 +200,8 @@ class Nest:
         if values is None:
             self._skip(loop.body)
             return
-        self.dims.append(
-            Dim(name, values.extent, values.origin, values.step, "" if name == loop.variable else loop.variable)
-        )
+        variable = "" if name == loop.variable else loop.variable
+        self.dims.append(Dim(name, values.extent, values.origin, values.step, variable))
         self._extents[name] = values.extent
         inner = _Place(
             (*place.dims, name),
