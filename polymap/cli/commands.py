@@ -192,7 +192,7 @@ def _checked(options: Options) -> int:
 
     found = checkup(workload, mapping)
     document = head_document("check", workload) | checkup_document(found)
-    _answer(options, document, lambda: checkup_text(found))
+    _answer(options, document, lambda: checkup_text(found, relations=options.relations))
     return ILLEGAL if found.violations else ANSWERED
 
 

@@ -1,5 +1,4 @@
 from polymap.poly.budgets import (
-    allowed as allowed,
     budget as budget,
     check_clock as check_clock,
     is_exhausted as is_exhausted,

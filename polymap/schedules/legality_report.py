@@ -23,8 +23,9 @@ from polymap.ir import (
 from polymap.poly import within
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
+from polymap.schedules.nests import Nests, nests
 from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permutations, sign_vectors
-from polymap.workload import Dependence, dependences
+from polymap.workload import Dependence, dependence_relations, dependences
 
 LIMIT_S = 4.5
 
@@ -49,7 +50,8 @@ class Checkup:
     """The answer of `polymap check`.
 
     loops: the outermost perfectly nested loops, outermost first. parallel: for each of
-    them True, "reduction" (if partial sums are added afterwards) or False, with the loops outside it in order.
+    them True, "reduction" (if partial sums are added afterwards) or False, with the loops outside it in order. nests: what
+    may be done with every loop of the program.
     violations: of the mapping; None if there was none.
     """
 
@@ -57,6 +59,7 @@ class Checkup:
     loops: tuple[str, ...]
     orders: Orders
     parallel: tuple[tuple[str, bool | str], ...]
+    nests: Nests
     violations: tuple[Violation, ...] | None
 
 
@@ -66,6 +69,7 @@ def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s:
     Raises MappingError for a mapping that is no program of the workload (its levels are not checked), and
     BudgetError where this takes more than the time limit.
     """
+    dependence_relations(workload)  # kept for the next question; a process of its own would lose them
     return within(time_limit_s, "checking this program", _checkup, workload, mapping)
 
 
@@ -80,6 +84,7 @@ def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
         loops,
         orders_of(workload),
         tuple((name, _parallel(workload, name)) for name in loops),
+        nests(workload),
         violations,
     )
 

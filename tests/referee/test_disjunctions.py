@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 from time import process_time
 
 import islpy as isl
 import pytest
 
-from polymap.ir import BudgetError
+from polymap.ir import BudgetError, WorkloadError
 from polymap.workload.c.reader import from_c
 from polymap.workload.dependence_analysis import dependence_relations
 
@@ -78,6 +79,11 @@ def pairs_by_running(names: str, statements: list[tuple[str, list[str]]]) -> set
     return found
 
 
+def any_holds(names: str, where: str) -> bool:
+    points = product(range(SIZE), repeat=len(names))
+    return any(eval(python_of(where), {}, dict(zip(names, point, strict=True))) for point in points)
+
+
 def pairs_of(relation: isl.Map) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
     arity = relation.dim(isl.dim_type.in_)
     found: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
@@ -96,11 +102,11 @@ def compared(seed: int) -> bool:
     names, statements = program(Random(seed))
     expected = pairs_by_running(names, statements)
     text = c_text(names, statements)
-    try:
-        work = from_c(text)
-    except Exception as error:
-        assert "no statement is ever executed" in str(error), text
+    if not any(any_holds(names, where) for where, _ in statements):
+        with pytest.raises(WorkloadError, match="no statement is ever executed"):
+            from_c(text)
         return False
+    work = from_c(text)
     used = {dim: place for place, dim in enumerate(names)}
     found: set[Pair] = set()
     for each, relation in dependence_relations(work):
@@ -112,7 +118,7 @@ def compared(seed: int) -> bool:
 
 @pytest.mark.slow
 def test_dependences_under_disjunctions_are_the_pairs_that_running_finds() -> None:
-    assert sum(compared(seed) for seed in range(60)) > 40
+    assert sum(compared(seed) for seed in range(30)) > 20
 
 
 @pytest.mark.soak
@@ -139,6 +145,7 @@ def test_long_conditions_take_a_second_at_most(name: str) -> None:
     assert process_time() - began < 2
 
 
+@pytest.mark.slow
 def test_thirty_stencils_on_one_array_are_answered_and_refusals_name_the_budget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
