@@ -50,8 +50,8 @@ class Checkup:
     """The answer of `polymap check`.
 
     loops: the outermost perfectly nested loops, outermost first. parallel: for each of
-    them True, "reduction" (if partial sums are added afterwards) or False, with the loops outside it in order. nests: what
-    may be done with every loop of the program.
+    them True, "reduction" (if partial sums are added afterwards) or False, with the loops outside it in order.
+    nests: what may be done with every loop of the program.
     violations: of the mapping; None if there was none.
     """
 

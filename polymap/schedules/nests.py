@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 
 from polymap.ir import Affine, Dim, Statement, Workload, dim as variable
 from polymap.poly import Map, Set, budget, check_clock, differences, function, nonnegative, same_value, sooner
@@ -88,7 +88,7 @@ class _Loop:
 def nests(workload: Workload) -> Nests:
     """Return what may be done with every loop of the program (BudgetError if isl gives up)."""
     roots = _body(workload.statements, 0)
-    loops = [each for each in _walk(roots)]
+    loops = list(_walk(roots))
     with budget(OPERATIONS, seconds=SECONDS, what="the loops of a program", renewed=True):
         relations = [
             pair
@@ -131,7 +131,7 @@ def _chains(body: Sequence[_Loop | Statement]) -> Iterator[list[_Loop]]:
 
 
 def _pairs(body: Sequence[_Loop | Statement]) -> Iterator[tuple[_Loop, _Loop]]:
-    for one, other in zip(body, body[1:], strict=False):
+    for one, other in pairwise(body):
         if isinstance(one, _Loop) and isinstance(other, _Loop):
             yield one, other
     for each in body:

@@ -51,7 +51,7 @@ def program(random: Random) -> tuple[str, list[tuple[str, list[str]]]]:
 
 def c_text(names: str, statements: list[tuple[str, list[str]]]) -> str:
     loops = "".join(f"for (int {name} = 0; {name} < {SIZE}; {name}++) " for name in names)
-    body = "".join(f"if ({where}) A[{to}] = A[{one}] + A[{other}]; " for where, (to, one, other) in statements)
+    body = "".join(f"if ({where}) A[{to}] = 3 * A[{one}] - A[{other}]; " for where, (to, one, other) in statements)
     return f"int A[{SIZE + 2}][{SIZE + 2}];\n#pragma scop\n{loops}{{ {body}}}\n#pragma endscop"
 
 
