@@ -95,11 +95,14 @@ def coalesced(points: SetOrMap) -> SetOrMap:
     isl's result is compared with the set: it was seen to contain additional points. That takes long for unions of many
     pieces, which are returned as they are.
     """
-    pieces = points.n_basic_set() if isinstance(points, isl.Set) else points.n_basic_map()
-    if pieces > MOST_COALESCED:
+    if _pieces(points) > MOST_COALESCED:
         return points
     fewer = points.coalesce()
     return fewer if fewer.is_equal(points) else points
+
+
+def _pieces(points: isl.Set | isl.Map) -> int:
+    return points.n_basic_set() if isinstance(points, isl.Set) else points.n_basic_map()
 
 
 def nonnegative(points: isl.Set, expression: Affine) -> isl.Set:
