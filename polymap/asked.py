@@ -58,9 +58,14 @@ def mapping_of(value: object) -> Mapping:
     raise MappingError(Mistake("PM120", f"the mapping is {shown(value)}", hint))
 
 
-def dependences(workload: Workload | str) -> tuple[Dependence, ...]:
-    """Return the memory-based dependences of a program, tensor by tensor in program order (BudgetError if isl gives
-    up)."""
-    from polymap.workload import dependences as dependences_of  # loads isl
+def dependences(workload: Workload | str, *, budget: float | None = None) -> tuple[Dependence, ...]:
+    """Return the memory-based dependences of a program, tensor by tensor in program order.
 
-    return dependences_of(workload_of(workload))
+    budget: seconds of wall time instead of 3.5; BudgetError where they do not suffice.
+    """
+    from polymap.poly import raised  # loads isl
+    from polymap.workload import dependences as dependences_of
+
+    asked = workload_of(workload)
+    with raised(budget):
+        return dependences_of(asked)

@@ -45,6 +45,8 @@ class Options:
     json: str | None = None
     certificate: str | None = None
     accept_word: bool = False
+    budget_s: float | None = None
+    relations: bool = False
     native: bool = False
     proof: str = ""
     topic: str = ""
@@ -102,6 +104,8 @@ _OPTIONS = {
         "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
     ),
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
+    "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
+    "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
 _TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
@@ -143,7 +147,7 @@ _COMMANDS = {
     "check": _Command(
         "tell the dependences of a workload, its legal loop orders and parallel loops",
         "WORKLOAD",
-        ("--mapping", "--size", "--json"),
+        ("--mapping", "--size", "--budget", "--relations", "--json"),
     ),
     "verify": _Command(
         "check the certificate of an optimum, sharing no code with the search",
@@ -265,6 +269,8 @@ def parse(words: Sequence[str]) -> Options:
         json=reader.text("--json"),
         certificate=reader.text("--certificate"),
         accept_word="--accept-word" in given,
+        budget_s=reader.seconds("--budget", 0) or None,
+        relations="--relations" in given,
         native="--native" in given,
         order=reader.choice("--order", ORDERS),
         schedule=reader.text("--schedule"),

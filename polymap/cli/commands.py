@@ -18,6 +18,7 @@ from polymap.cli.progress import best_so_far
 from polymap.explore import explore
 from polymap.inputs import read_text, shown
 from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
+from polymap.poly import raised
 from polymap.report.page import ProgressLine
 from polymap.report.text import (
     checkup_document,
@@ -178,6 +179,11 @@ def _write_code(options: Options, source: str, document: object, remark: str | N
 
 
 def _check(options: Options) -> int:
+    with raised(options.budget_s):
+        return _checked(options)
+
+
+def _checked(options: Options) -> int:
     inputs = Inputs(options)
     workload = inputs.workload()
     mapping = inputs.mapping()
@@ -188,7 +194,7 @@ def _check(options: Options) -> int:
 
     found = checkup(workload, mapping)
     document = head_document("check", workload) | checkup_document(found)
-    _answer(options, document, lambda: checkup_text(found))
+    _answer(options, document, lambda: checkup_text(found, relations=options.relations))
     return ILLEGAL if found.violations else ANSWERED
 
 

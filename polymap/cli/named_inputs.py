@@ -36,6 +36,7 @@ from polymap.schedules import (
     idle_fanouts,
     mapping_from_document,
     mapping_warnings,
+    with_names_of,
 )
 from polymap.search.problem import parse_objective
 from polymap.workload import load_workload
@@ -162,7 +163,8 @@ class Inputs:
         self._naming["mapping"] = lambda: mistakes_in(where, text)
         self._question = document if is_table(document) else {}
         with mistakes_in(where, text):
-            return mapping_from_document(document)
+            mapping = mapping_from_document(document)
+        return mapping if self._workload is None else with_names_of(self._workload, mapping)
 
     def _read_constraints(self, given: str) -> Table[str, object]:
         is_json = given.lstrip().startswith(("{", "["))

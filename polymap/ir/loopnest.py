@@ -47,14 +47,14 @@ class Operator(Enum):
 class Dim:
     """A loop: index 0 <= i < extent. The user's own loop variable has the value origin + step * i.
 
-    label: what reports call it where that is no identifier (`i#2`, the second loop over i); "" for the name itself.
+    variable: the loop variable in a C text; loops of one variable are named i, i_2, i_3, ...; "" for the name itself.
     """
 
     name: str
     extent: int
     origin: int = 0
     step: int = 1
-    label: str = ""
+    variable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

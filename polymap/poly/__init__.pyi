@@ -1,9 +1,11 @@
 from polymap.poly.budgets import (
     CONTEXT as CONTEXT,
     budget as budget,
+    check_clock as check_clock,
     has_run_out as has_run_out,
     is_exhausted as is_exhausted,
     is_open as is_open,
+    raised as raised,
 )
 from polymap.poly.counting import count as count
 from polymap.poly.deadlines import (

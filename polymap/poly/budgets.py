@@ -1,8 +1,8 @@
 """Starts isl, limits it, and translates its errors.
 
 Every isl call of polymap runs inside `with budget():`. isl does not react to signals while it works, so a call is
-limited by a number of elementary operations (10^6 take one to five seconds), and the clock is read between calls.
-Longer questions run in a process that can be killed (`within`).
+limited by a number of elementary operations (10^6 take 0.3 to five seconds), and the clock is read between calls.
+Longer questions run in a process that can be killed (`within`). `raised` gives all questions more of both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ UNLIMITED = 0
 _LOCK = RLock()
 _EXHAUSTED = "maximal number of operations"
 _EXHAUSTED_CODE = "PM510"
-_HINT = "Smaller sizes, fewer floors and modulos in subscripts, or a larger budget would help."
+_HINT = (
+    "A larger budget in seconds (--budget 60, budget=60 in Python), smaller sizes, or fewer floors and modulos in "
+    "subscripts would help."
+)
 
 
 @dataclass(slots=True)
@@ -42,9 +45,30 @@ class _Limits:
     seconds: float = math.inf
     until: float = math.inf
     what: str = ""
+    renewed: bool = False
+    allowance: float = 0.0
 
 
 _limits = _Limits()
+
+
+@contextmanager
+def raised(seconds: float | None) -> Generator[None, None, None]:
+    """Give every question asked inside `seconds` of wall time where its own limit is shorter (None: change nothing).
+
+    Its limit of operations grows in proportion.
+    """
+    before = _limits.allowance
+    _limits.allowance = before if seconds is None else seconds
+    try:
+        yield
+    finally:
+        _limits.allowance = before
+
+
+def allowed(seconds: float) -> float:
+    """Return the wall time of a question whose own limit is `seconds`."""
+    return max(seconds, _limits.allowance)
 
 
 @contextmanager
@@ -53,17 +77,23 @@ def budget(
     *,
     seconds: float = DEFAULT_SECONDS,
     what: str = "this question about integer sets",
+    renewed: bool = False,
 ) -> Generator[None, None, None]:
     """Limit the isl calls inside to `operations` elementary operations in total (UNLIMITED: any number), and the block
     to `seconds` of wall time, which `check_clock` checks.
+
+    renewed: the operations are those between two checks of the clock, so that time alone limits many short calls.
 
     Budgets nest: the outermost one decides. An isl object is used by one thread at a time (the lock is held inside).
     Raises BudgetError when either is exhausted, and SolverError for any other error of isl.
     """
     with _LOCK:
         if _limits.depth == 0:
+            if allowed(seconds) > seconds > 0:
+                operations, seconds = int(operations * allowed(seconds) / seconds), allowed(seconds)
             CONTEXT.reset_operations()
             CONTEXT.set_max_operations(operations)
+            _limits.renewed = renewed
             _limits.operations, _limits.seconds, _limits.what = operations, seconds, what
             _limits.until = time.monotonic() + seconds
             _limits.thread = get_ident()
@@ -89,6 +119,8 @@ def check_clock() -> None:
     """Raise BudgetError where the wall time of the outermost budget is used up (call it between long steps)."""
     if time.monotonic() > _limits.until:
         raise out_of_time(_limits.what, _limits.seconds)
+    if _limits.renewed and _limits.depth:
+        CONTEXT.reset_operations()
 
 
 def out_of_time(what: str, seconds: float) -> BudgetError:

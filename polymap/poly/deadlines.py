@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, ParamSpec, TypeVar, cast
 
 from polymap.ir import BudgetError, Mistake, PolymapError, SolverError
-from polymap.poly.budgets import UNLIMITED, budget, is_exhausted, is_open, out_of_time
+from polymap.poly.budgets import UNLIMITED, allowed, budget, is_exhausted, is_open, out_of_time
 
 Result = TypeVar("Result")
 Asked = ParamSpec("Asked")
@@ -42,11 +42,12 @@ def within(
 ) -> Result:
     """Return function(*args, **options), which must be importable by its name, its arguments and result picklable.
 
-    Inside an open budget, that budget applies instead. Raises BudgetError (`is_exhausted`) after `seconds` of wall
-    time, and whatever the function raises.
+    Inside an open budget, that budget applies instead; `raised` may give more seconds. Raises BudgetError
+    (`is_exhausted`) after `seconds` of wall time, and whatever the function raises.
     """
     if is_open():
         return function(*args, **options)
+    seconds = allowed(seconds)
     until = time.monotonic() + seconds
     try:
         return at_first(min(FIRST_SECONDS, seconds), what, function, *args, **options)

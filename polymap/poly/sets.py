@@ -13,12 +13,13 @@ import islpy as isl
 
 from polymap.ir import Affine
 from polymap.poly.budgets import CONTEXT, check_clock, has_run_out, integer
-from polymap.poly.cases import pieces_of
+from polymap.poly.cases import conjunctions_of
 
 Set = isl.Set
 Map = isl.Map
 SetOrMap = TypeVar("SetOrMap", isl.Set, isl.Map)
 
+MOST_COALESCED = 24
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
 
 
@@ -80,9 +81,9 @@ def _where(constraint: Affine, extents: Mapping[str, int], known: Mapping[str, i
     if constraint.is_linear:
         return _nonnegative(isl_affine(constraint, known, space))
     points = isl.Set.empty(space)
-    for piece in pieces_of(constraint, extents):
-        part = _nonnegative(isl_affine(piece.value, known, space))
-        for condition in piece.conditions:
+    for conjunction in conjunctions_of(constraint, extents):
+        part = isl.Set.universe(space)
+        for condition in conjunction:
             part = part.intersect(_nonnegative(isl_affine(condition, known, space)))
         points = points.union(part)
     return coalesced(points)
@@ -91,10 +92,17 @@ def _where(constraint: Affine, extents: Mapping[str, int], known: Mapping[str, i
 def coalesced(points: SetOrMap) -> SetOrMap:
     """Return the set in fewer pieces, if isl finds such.
 
-    isl's result is compared with the set: it was seen to contain additional points.
+    isl's result is compared with the set: it was seen to contain additional points. That takes long for unions of many
+    pieces, which are returned as they are.
     """
+    if _pieces(points) > MOST_COALESCED:
+        return points
     fewer = points.coalesce()
     return fewer if fewer.is_equal(points) else points
+
+
+def _pieces(points: isl.Set | isl.Map) -> int:
+    return points.n_basic_set() if isinstance(points, isl.Set) else points.n_basic_map()
 
 
 def nonnegative(points: isl.Set, expression: Affine) -> isl.Set:

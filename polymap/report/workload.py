@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
-from polymap.ir import Access, Affine, Apply, Convert, Expression, Floor, Index, Number, Read, Statement, Workload
+from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Read, Statement, Workload
 from polymap.report.numbers import exact, size, table
 from polymap.workload import access_text
 
@@ -14,10 +13,9 @@ _INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "<": 0, "<=": 0, "==": 0, "!="
 
 def workload_text(workload: Workload) -> str:
     """Return loops, statements and tensors of a workload."""
-    labels = dim_labels(workload)
-    loops = ", ".join(f"{labels[dim.name]} < {exact(dim.extent)}" for dim in workload.dims)
+    loops = ", ".join(f"{dim.name} < {exact(dim.extent)}" for dim in workload.dims)
     lines = [workload.name, "", f"for {loops or 'nothing'}"]
-    for statement in (labelled(workload, statement) for statement in workload.statements):
+    for statement in workload.statements:
         where = "".join(f", {constraint_text(constraint)}" for constraint in statement.constraints)
         inside = f" if {where[2:]}" if where else ""
         lines.append(f"  {statement.name}: {statement_text(statement)}{inside}")
@@ -39,41 +37,6 @@ def workload_text(workload: Workload) -> str:
     ]
     head = ("tensor", "role", "shape", "elements", "type", "size", "")
     return "\n".join((*lines, "", table(head, rows, left=2, prose=1)))
-
-
-def dim_labels(workload: Workload) -> dict[str, str]:
-    """Return dim name -> what reports call it (`i#2` for the second loop over i of a C program)."""
-    return {dim.name: dim.label or dim.name for dim in workload.dims}
-
-
-def labelled(workload: Workload, statement: Statement) -> Statement:
-    """Return the statement with its dims named as reports name them."""
-    labels = dim_labels(workload)
-
-    def expression(value: Affine) -> Affine:
-        terms = ((c, labels[atom] if isinstance(atom, str) else floor(atom)) for c, atom in value.terms)
-        return Affine(tuple(terms), value.constant)
-
-    def floor(value: Floor) -> Floor:
-        return Floor(expression(value.argument), value.divisor)
-
-    def access(value: Access) -> Access:
-        return Access(value.tensor, tuple(expression(index) for index in value.index))
-
-    def operand(value: Expression) -> Expression:
-        if isinstance(value, Index):
-            return Index(expression(value.value))
-        if isinstance(value, Convert):
-            return replace(value, value=operand(value.value))
-        return Apply(value.operation, tuple(map(operand, value.arguments))) if isinstance(value, Apply) else value
-
-    return replace(
-        statement,
-        constraints=tuple(expression(constraint) for constraint in statement.constraints),
-        target=access(statement.target),
-        reads=tuple(access(read) for read in statement.reads),
-        expression=operand(statement.expression),
-    )
 
 
 def constraint_text(constraint: Affine) -> str:

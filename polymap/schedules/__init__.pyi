@@ -8,6 +8,7 @@ from polymap.schedules.check import (
 from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
+    with_names_of as with_names_of,
 )
 from polymap.schedules.legality import (
     dependence_violations as dependence_violations,
@@ -23,6 +24,7 @@ from polymap.schedules.loop_view import (
     trip_count as trip_count,
     view_of as view_of,
 )
+from polymap.schedules.nests import Band as Band, Nests as Nests
 from polymap.schedules.relation import original_schedule as original_schedule
 from polymap.schedules.scattering import (
     Fold as Fold,

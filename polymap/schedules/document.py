@@ -5,8 +5,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, expected_kind, is_list, is_name, is_table, kinds_found, shown
-from polymap.ir import Branch, Compute, Mapping, MappingError, MappingNode, Mistake, Spatial, Storage, Temporal
+from polymap.ir import (
+    Branch,
+    Compute,
+    Mapping,
+    MappingError,
+    MappingNode,
+    Mistake,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 
 _FIELDS = {
     "store": ("store", "tensors"),
@@ -47,6 +60,30 @@ def _from_answer(mapping: object, where: str) -> Mapping:
         what = f"{where}: mapping is {shown(mapping)}"
         raise MappingError(Mistake("PM112", what, "Expected a table with the field 'nodes'."))
     return mapping_from_document(mapping, where)
+
+
+def with_names_of(workload: Workload, mapping: Mapping) -> Mapping:
+    """Return the mapping with the n-th loop over a variable i of a C program, written `i#n`, by its name."""
+    names: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for each in workload.dims:
+        variable = each.variable or each.name
+        counts[variable] = counts.get(variable, 0) + 1
+        names[f"{variable}#{counts[variable]}"] = each.name
+
+    def renamed(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+        found: list[MappingNode] = []
+        for node in nodes:
+            match node:
+                case Temporal() | Spatial():
+                    found.append(replace(node, dim=names.get(node.dim, node.dim)))
+                case Branch(children):
+                    found.append(Branch(tuple(renamed(child) for child in children)))
+                case _:
+                    found.append(node)
+        return tuple(found)
+
+    return Mapping(renamed(mapping.nodes))
 
 
 def mapping_to_document(mapping: Mapping) -> dict[str, object]:
@@ -114,7 +151,7 @@ class _Reader:
                 return self._branch(fields, where, depth)
 
     def _dim(self, fields: Fields, name: str) -> str:
-        """Return the dim, or a label of reports (i#2), for which `check_mapping` suggests a name."""
+        """Return the dim, or an older name of the second loop over i (i#2), which `with_names_of` replaces."""
         word = fields.text(name, "_")
         base, mark, number = word.partition("#")
         if not is_name(base) or (mark and not (number.isascii() and number.isdigit() and len(number) <= 9)):

@@ -142,10 +142,7 @@ def point(workload: Workload, statement: str, counters: Sequence[int]) -> Instan
     """Return a statement instance with the values of the user's own loop variables."""
     own = {each.name: each for each in workload.dims}
     dims = [own[name] for name in workload.statement(statement).dims]
-    values = tuple(
-        (each.label or each.name, each.origin + each.step * counter)
-        for each, counter in zip(dims, counters, strict=True)
-    )
+    values = tuple((each.name, each.origin + each.step * counter) for each, counter in zip(dims, counters, strict=True))
     return InstancePoint(statement, values)
 
 
@@ -204,10 +201,9 @@ def _advice(workload: Workload, dependence: Dependence) -> str:
     loops = band(workload)
     if len(loops) < 2:
         return ""
-    labels = {each.name: each.label or each.name for each in workload.dims}
     orders: list[str] = []
     for order in legal_orders(workload):
         if len(orders) == ORDERS_IN_MESSAGES:
             return f"Legal orders of its loops begin with: {'; '.join(orders)}."
-        orders.append(" ".join(labels[name] for name in order))
+        orders.append(" ".join(order))
     return f"Legal orders of its loops: {'; '.join(orders)}."

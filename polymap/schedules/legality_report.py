@@ -23,10 +23,11 @@ from polymap.ir import (
 from polymap.poly import within
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
+from polymap.schedules.nests import Nests, nests
 from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permutations, sign_vectors
-from polymap.workload import Dependence, dependences
+from polymap.workload import Dependence, dependence_relations, dependences
 
-LIMIT_S = 30.0
+LIMIT_S = 4.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,9 @@ class Orders:
 class Checkup:
     """The answer of `polymap check`.
 
-    loops: the outermost perfectly nested loops, as reports call them (`i#2`), outermost first. parallel: for each of
+    loops: the outermost perfectly nested loops, outermost first. parallel: for each of
     them True, "reduction" (if partial sums are added afterwards) or False, with the loops outside it in order.
+    nests: what may be done with every loop of the program.
     violations: of the mapping; None if there was none.
     """
 
@@ -57,6 +59,7 @@ class Checkup:
     loops: tuple[str, ...]
     orders: Orders
     parallel: tuple[tuple[str, bool | str], ...]
+    nests: Nests
     violations: tuple[Violation, ...] | None
 
 
@@ -66,11 +69,11 @@ def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s:
     Raises MappingError for a mapping that is no program of the workload (its levels are not checked), and
     BudgetError where this takes more than the time limit.
     """
+    dependence_relations(workload)  # kept for the next question; a process of its own would lose them
     return within(time_limit_s, "checking this program", _checkup, workload, mapping)
 
 
 def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
-    labels = {each.name: each.label or each.name for each in workload.dims}
     loops = band(workload)
     violations: tuple[Violation, ...] | None = None
     if mapping is not None:
@@ -78,22 +81,22 @@ def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
         violations = dependence_violations(workload, mapping)
     return Checkup(
         dependences(workload),
-        tuple(labels[name] for name in loops),
+        loops,
         orders_of(workload),
-        tuple((labels[name], _parallel(workload, name)) for name in loops),
+        tuple((name, _parallel(workload, name)) for name in loops),
+        nests(workload),
         violations,
     )
 
 
 def orders_of(workload: Workload) -> Orders:
     """Return the number of orders of the outermost perfectly nested loops, and the legal ones."""
-    labels = {each.name: each.label or each.name for each in workload.dims}
     loops = band(workload)
     total = factorial(len(loops))
     listed: tuple[tuple[str, ...], ...] | None = None
     if total <= MAX_LISTED_ORDERS:
         every = islice(legal_orders(workload, strict=True), total)
-        listed = tuple(tuple(labels[name] for name in order) for order in every)
+        listed = tuple(order for order in every)
     strict = _counted(workload, strict=True) if listed is None else len(listed)
     return Orders(total, strict, _counted(workload, strict=False), listed)
 

@@ -15,11 +15,12 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from polymap.ir import Access, Affine, BudgetError, Mistake, Operator, Statement, Tensor, Workload, dim as variable
+from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Tensor, Workload, dim as variable
 from polymap.poly import (
     Map,
     Set,
     budget,
+    check_clock,
     coalesced,
     constants_of,
     differences,
@@ -33,9 +34,11 @@ from polymap.poly import (
     sooner,
 )
 
-MAX_ACCESS_PAIRS = 20_000
 MAX_RUN_INSTANCES = 100_000
 RUN_OPERATIONS = 300_000
+# Of wall time for one question about a program, and of isl's operations for each of its steps (up to 1.5 s).
+SECONDS = 3.5
+STEP_OPERATIONS = 300_000
 
 
 class Kind(StrEnum):
@@ -85,16 +88,16 @@ def dependences(workload: Workload) -> tuple[Dependence, ...]:
 def dependence_relations(workload: Workload) -> tuple[tuple[Dependence, Map], ...]:
     """Return each memory-based dependence with its relation (use that only inside `with budget():`)."""
     pieces: dict[tuple[str, str, Kind, str], list[Map]] = {}
-    with budget(what="dependence analysis"):
+    with budget(STEP_OPERATIONS, seconds=SECONDS, what="dependence analysis", renewed=True):
         for tensor in workload.tensors:
             events = _events(workload, tensor.name)
-            _check_size(len(events))
             maps = [_access_map(workload, event) for event in events]
             for first, first_map in zip(events, maps, strict=True):
                 for second, second_map in zip(events, maps, strict=True):
                     kinds = _kinds(first, second)
                     if not kinds:
                         continue
+                    check_clock()
                     ordered = _in_program_order(same_value(first_map, second_map), first.statement, second.statement)
                     for kind in kinds:
                         key = (first.statement.name, second.statement.name, kind, tensor.name)
@@ -129,29 +132,29 @@ def unset_read(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, .
     """
     events = _events(workload, tensor)
     try:
-        _check_size(len(events))
-        return _unset_by_sets(workload, events)
+        with budget(RUN_OPERATIONS, what="which values are set before they are read"):
+            return _unset_by_sets(workload, events)
     except BudgetError:
-        if sum(_box_size(workload, statement) for statement in workload.statements) > MAX_RUN_INSTANCES:
-            raise
-        return _unset_by_running(workload, tensor)
+        if sum(_box_size(workload, statement) for statement in workload.statements) <= MAX_RUN_INSTANCES:
+            return _unset_by_running(workload, tensor)
+    with budget(STEP_OPERATIONS, seconds=SECONDS, what="which values are set before they are read", renewed=True):
+        return _unset_by_sets(workload, events)
 
 
 def _unset_by_sets(workload: Workload, events: list[_Event]) -> tuple[Statement, tuple[int, ...]] | None:
-    with budget(RUN_OPERATIONS, what="which values are set before they are read"):
-        maps = [_access_map(workload, event) for event in events]
-        for event, event_map in zip(events, maps, strict=True):
-            if not event.reads:
-                continue
-            unset = event_map.domain()
-            for writer, writer_map in zip(events, maps, strict=True):
-                if writer.writes and not unset.is_empty():
-                    pairs = same_value(writer_map, event_map)
-                    for part in _in_program_order(pairs, writer.statement, event.statement):
-                        unset = unset.subtract(part.range())
-            found = first_point(unset)
-            if found is not None:
-                return event.statement, found
+    maps = [_access_map(workload, event) for event in events]
+    for event, event_map in zip(events, maps, strict=True):
+        if not event.reads:
+            continue
+        unset = event_map.domain()
+        for writer, writer_map in zip(events, maps, strict=True):
+            if writer.writes and not unset.is_empty():
+                pairs = same_value(writer_map, event_map)
+                for part in _in_program_order(pairs, writer.statement, event.statement):
+                    unset = unset.subtract(part.range())
+        found = first_point(unset)
+        if found is not None:
+            return event.statement, found
     return None
 
 
@@ -241,18 +244,6 @@ def _events(workload: Workload, tensor: str) -> list[_Event]:
             accumulates = statement.operator is not Operator.ASSIGN
             events.append(_Event(statement, statement.target, reads=accumulates, writes=True))
     return events
-
-
-def _check_size(events: int) -> None:
-    if events * events > MAX_ACCESS_PAIRS:
-        raise BudgetError(
-            Mistake(
-                "PM513",
-                f"Dependence analysis of {events} accesses to one array is more than polymap does "
-                f"({MAX_ACCESS_PAIRS:,} pairs).",
-                "Split the program into parts.",
-            )
-        )
 
 
 def _kinds(first: _Event, second: _Event) -> tuple[Kind, ...]:

@@ -11,7 +11,7 @@ from polymap.asked import arch_of, mapping_of, workload_of
 from polymap.costmodel.analysis import footprints
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Role, Spatial, Storage, Temporal, Workload
 from polymap.report.numbers import exact, size
-from polymap.report.workload import dim_labels, labelled, statement_text
+from polymap.report.workload import statement_text
 from polymap.schedules import trip_count
 
 
@@ -199,7 +199,7 @@ def _rows(
                 depth += 1
             case Compute():
                 statement = facts.workload.statement(node.statement) if facts.workload else None
-                text = statement_text(labelled(facts.workload, statement)) if facts.workload and statement else ""
+                text = statement_text(statement) if facts.workload and statement else ""
                 yield NestRow(depth, RowKind.COMPUTE, node.statement, number, text=text)
             case Branch():
                 for index, child in enumerate(node.children):
@@ -219,7 +219,7 @@ def _store(node: Storage, depth: int, number: int, facts: _Facts) -> NestRow:
 def _loop(node: Temporal | Spatial, depth: int, number: int, enclosing: int | None, facts: _Facts) -> NestRow:
     trips = None if enclosing is None else trip_count(enclosing, min(node.tile, enclosing))
     tile = node.tile if enclosing is None else min(node.tile, enclosing)
-    name = node.dim if facts.workload is None else dim_labels(facts.workload)[node.dim]
+    name = node.dim
     if isinstance(node, Temporal):
         return NestRow(depth, RowKind.TEMPORAL, name, number, tile=tile, trips=trips)
     sizes = {fanout.name: fanout.size for fanout in facts.arch.fanouts} if facts.arch else {}

@@ -17,6 +17,7 @@ from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import as_fraction, is_list, is_table
 from polymap.ir import Architecture, InstancePoint, Mapping, Violation, Workload, WorkloadError
+from polymap.report.text.summary import directions
 from polymap.report.workload import workload_text
 from polymap.schedules import mapping_to_document
 from polymap.search.problem import objective_unit
@@ -26,7 +27,7 @@ from polymap.workload import workload_to_document
 if TYPE_CHECKING:
     from polymap.checker import Verdict
     from polymap.codegen.execute import CRun
-    from polymap.schedules import Checkup
+    from polymap.schedules import Checkup, Nests
     from polymap.search.run import SearchResult, Settings
 
 LARGEST_PLAIN = 2**53
@@ -239,6 +240,36 @@ def run_document(run: CRun) -> dict[str, object]:
     }
 
 
+def nests_document(nests: Nests) -> dict[str, object]:
+    """Return parallel and vector loops, permutable bands with their skews, and fusable neighbours."""
+    words: dict[str, bool | str] = {"yes": True, "no": False}
+    return {
+        "loops": [
+            {
+                "loop": each.name,
+                "depth": each.depth,
+                "statements": each.statements,
+                "parallel": words.get(each.parallel.value, each.parallel.value),
+                "vectorizable": each.vectorizable,
+            }
+            for each in nests.loops
+        ],
+        "bands": [
+            {
+                "loops": each.loops,
+                "permutable": each.permutable,
+                "skews": None
+                if each.skews is None
+                else {loop: {name: factor for factor, name in added} for loop, added in each.skews},
+            }
+            for each in nests.bands
+        ],
+        "neighbours": [
+            {"first": each.first, "second": each.second, "fusable": each.broken is None} for each in nests.neighbours
+        ],
+    }
+
+
 def checkup_document(found: Checkup) -> dict[str, object]:
     """Return what `polymap check` prints after the head."""
     orders = found.orders
@@ -251,6 +282,7 @@ def checkup_document(found: Checkup) -> dict[str, object]:
                 "array": each.tensor,
                 "relation": each.relation_text,
                 "distances": each.distances,
+                "directions": [directions(sign) for sign in each.signs],
             }
             for each in found.dependences
         ],
@@ -262,6 +294,7 @@ def checkup_document(found: Checkup) -> dict[str, object]:
             "legal_strict": orders.legal_strict,
         },
         "parallel": dict(found.parallel),
+        "nests": nests_document(found.nests),
     }
     if found.violations is not None:
         document["violations"] = [violation_document(violation) for violation in found.violations]

@@ -70,10 +70,9 @@ def _stay(workload: Workload, view: LoopView, storage: StorageInTree, tensor: st
     below = _temporal(loop for loop in first.loops if loop.position > storage.position and loop in shared)
     last = max((number for number, loop in enumerate(above) if loop.dim in relevant), default=-1)
     start = min((number for number, loop in enumerate(above) if loop.dim not in relevant), default=len(above))
-    labels = {dim.name: dim.label or dim.name for dim in workload.dims}
 
     def named(loops: Iterable[Loop]) -> tuple[Loop, ...]:
-        return tuple(Loop(labels[loop.dim], loop.trips) for loop in loops)
+        return tuple(Loop(loop.dim, loop.trips) for loop in loops)
 
     return Stay(
         level=storage.node.level,

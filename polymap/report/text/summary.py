@@ -14,7 +14,7 @@ from polymap.report.text.explanation import explain
 if TYPE_CHECKING:
     from polymap.checker import Verdict
     from polymap.codegen.execute import CRun
-    from polymap.schedules import Checkup
+    from polymap.schedules import Band, Checkup, Nests
     from polymap.search.run import SearchResult
 
 MOST_ORDERS_SHOWN = 6
@@ -231,23 +231,72 @@ def _node_text(node: MemoryLevel | Fanout | ComputeUnit) -> str:
             return node.name
 
 
-def checkup_text(checkup: Checkup) -> str:
-    """Return dependences, legal orders and parallel loops of a workload, and what a mapping breaks."""
-    parts = [dependences_text(checkup), orders_text(checkup)]
+def checkup_text(checkup: Checkup, *, relations: bool = False) -> str:
+    """Return dependences, loops, bands and legal orders of a workload, and what a mapping breaks.
+
+    relations: with the relation of each dependence as isl prints it.
+    """
+    parts = [dependences_text(checkup, relations=relations), orders_text(checkup), nests_text(checkup.nests)]
     if checkup.violations is not None:
         broken = "\n".join(violation_text(violation) for violation in checkup.violations)
         parts.append(f"the mapping breaks dependences:\n{broken}" if broken else "the mapping breaks no dependence")
     return "\n\n".join(parts)
 
 
-def dependences_text(checkup: Checkup) -> str:
-    """Return one line per dependence: kind, tensor, ends, and the relation as isl prints it."""
+def dependences_text(checkup: Checkup, *, relations: bool = False) -> str:
+    """Return one line per dependence: kind, tensor, ends, distances and directions along the loops of both ends.
+
+    A distance that varies is *. < is towards a later iteration, = the same one, > an earlier one.
+    """
     if not checkup.dependences:
         return "no dependences"
-    return "\n".join(
-        f"{each.kind.value} of {each.tensor}, {each.source} to {each.sink}: {each.relation_text}"
-        for each in checkup.dependences
-    )
+    lines: list[str] = []
+    for each in checkup.dependences:
+        far = (f"({', '.join('*' if step is None else str(step) for step in vector)})" for vector in each.distances)
+        ways = (f"({', '.join(directions(sign))})" for sign in each.signs)
+        along = f"along {' '.join(each.dims)}: {' '.join(far)}, directions {' '.join(ways)}"
+        ends = f"{each.kind.value} of {each.tensor}, {each.source} to {each.sink}"
+        lines.append(f"{ends}, {along if each.dims else 'no common loop'}")
+        if relations:
+            lines.append(f"    {each.relation_text}")
+    return "\n".join(lines)
+
+
+def directions(sign: Sequence[int]) -> tuple[str, ...]:
+    """Return signs of distances as directions: < from an earlier to a later iteration."""
+    return tuple("=<>"[each] for each in sign)
+
+
+def nests_text(nests: Nests) -> str:
+    """Return one line per loop, per band of several loops, and per pair of neighbouring loops."""
+    words = {"yes": "parallel", "reduction": "parallel if its sums are added up afterwards", "no": "sequential"}
+    width = max((2 * each.depth + len(each.name) for each in nests.loops), default=0)
+    lines = [
+        f"{'  ' * each.depth + each.name:{width}}  {words[each.parallel.value]}"
+        f"{', vectorizable' if each.vectorizable else ''}  ({' '.join(each.statements)})"
+        for each in nests.loops
+    ]
+    for band in nests.bands:
+        if len(band.loops) > 1:
+            lines.append(f"band {' '.join(band.loops)}: {_tiling_text(band)}")
+    for pair in nests.neighbours:
+        broken = pair.broken
+        why = "" if broken is None else f": {broken.kind.value} of {broken.tensor}, {broken.source} to {broken.sink}"
+        lines.append(f"{pair.first} and {pair.second} {'can be fused' if broken is None else 'cannot be fused'}{why}")
+    return "\n".join(lines)
+
+
+def _tiling_text(band: Band) -> str:
+    if len(band.permutable) == 1:
+        return "permutable, tilable"
+    runs = " | ".join(" ".join(run) for run in band.permutable)
+    if band.skews is None:
+        return f"permutable within {runs}; no skew found that makes all of it tilable"
+    skews = [
+        f"{loop} := {loop} + {' + '.join(name if factor == 1 else f'{factor} {name}' for factor, name in added)}"
+        for loop, added in band.skews
+    ]
+    return f"permutable within {runs}; tilable after the skew {', '.join(skews)}"
 
 
 def orders_text(checkup: Checkup) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polymap.inputs import is_name, shown
 from polymap.ir import Access, Affine, Apply, Expression, Number, Operator, Read, bounds, dim
 from polymap.poly import budget, integer_set
 from polymap.workload.c.affine import Scope, affine_of
-from polymap.workload.c.tree import Assign, Choice, Item, Name, Refused, render
+from polymap.workload.c.tree import Assign, Binary, Choice, Item, Name, Refused, render
 from polymap.workload.c.types import FLOATS, common, keeps_values
 from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
 
@@ -126,6 +126,11 @@ def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domai
     truncate in every step (`int += double`), or whose right side reads the target's element, may not.
     """
     if each.operator == "=":
+        update = _as_update(each)
+        if update is not None:
+            found = computed(update, target, kind, reader.fresh(), domain)
+            if found.operator is not Operator.ASSIGN:
+                return found
         return _extreme(each, target, kind, reader, domain) or _plain(each, kind, reader)
     value = reader.read(each.value)
     reads = tuple(reader.reads)
@@ -136,6 +141,21 @@ def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domai
         return Computed(operator, reads, Apply("neg", (step.value,)) if each.operator == "-=" else step.value)
     whole = with_target(each.operator[0], Typed(Read(0), kind), value)
     return Computed(Operator.ASSIGN, (target, *reads), whole.value)
+
+
+def _as_update(each: Assign) -> Assign | None:
+    """Return `x = x + e`, `x = e + x`, `x = x - e`, `x = x * e` or `x = e * x` as `x += e` and so on, else None.
+
+    C computes both in the same types.
+    """
+    if each.guarded or not isinstance(each.value, Binary) or each.value.operator not in ("+", "-", "*"):
+        return None
+    left, right, own = each.value.left, each.value.right, render(each.target)
+    if render(left) == own:
+        return replace(each, operator=f"{each.value.operator}=", value=right)
+    if render(right) == own and each.value.operator != "-":
+        return replace(each, operator=f"{each.value.operator}=", value=left)
+    return None
 
 
 def _plain(each: Assign, kind: str, reader: ValueReader) -> Computed:

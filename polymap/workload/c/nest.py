@@ -190,7 +190,7 @@ class Nest:
     # --- control ---
 
     def _loop(self, loop: For, place: _Place) -> None:
-        name = unique(loop.variable, self._extents, self.variables.words)
+        name = unique(loop.variable, self._extents, self.variables.words.union(self.variables.by_tensor))
         number = place.next_number()
         try:
             values = range_of(loop, self._scope(place), name, self._counter_type(loop, place))
@@ -200,9 +200,8 @@ class Nest:
         if values is None:
             self._skip(loop.body)
             return
-        earlier = sum(each.name == loop.variable or each.label.startswith(f"{loop.variable}#") for each in self.dims)
-        label = f"{loop.variable}#{earlier + 1}" if earlier else ""
-        self.dims.append(Dim(name, values.extent, values.origin, values.step, label))
+        variable = "" if name == loop.variable else loop.variable
+        self.dims.append(Dim(name, values.extent, values.origin, values.step, variable))
         self._extents[name] = values.extent
         inner = _Place(
             (*place.dims, name),

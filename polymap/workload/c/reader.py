@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from polymap.inputs import MAX_INTEGER, expected_text, is_name, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
+from polymap.poly import raised
 from polymap.workload.c.assign import Variables
 from polymap.workload.c.nest import Nest
 from polymap.workload.c.original import Known, original_of
@@ -24,11 +25,13 @@ def from_c(
     name: str | None = None,
     file: str = "C source",
     associative: bool = True,
+    budget: float | None = None,
 ) -> Workload:
     """Return the loop nest that a C text describes.
 
     sizes: values for the names of sizes; they replace `#define`s, parameters and constants of these names. name: of
-    the workload (default: the function's, else "c"). file: what messages call the text.
+    the workload (default: the function's, else "c"). file: what messages call the text. budget: seconds of wall time
+    for each question about its sets, if more than usual (BudgetError where they do not suffice).
 
     Loops become dims 0 <= i < extent with the user's own values in origin and step; bounds that are not constant become
     constraints over the smallest box. Variables declared inside the function are temporary; of the others, those that
@@ -37,10 +40,15 @@ def from_c(
     Raises InputError for text that is no C, and WorkloadError, with every mistake and its line, for C that is no static
     loop nest: subscripts, bounds and conditions must be quasi-affine, loops bounded, subscripts inside their arrays.
     """
+    with raised(budget):
+        return _read(source, sizes or {}, name, file, associative=associative)
+
+
+def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *, associative: bool) -> Workload:
     source = expected_text(source, "the C text")
     file = file if file.isprintable() else ascii(file)[1:-1]  # a name must not command the terminal
     complaints = Complaints(file)
-    known = checked_sizes(sizes or {})
+    known = checked_sizes(sizes)
     prepared = prepare(source, known, file)
     program, syntax = parse(prepared, complaints)
     _check_use(known, prepared, complaints)
@@ -48,7 +56,7 @@ def from_c(
         program, known, prepared.words, complaints, name or program.name or "c", associative=associative
     )
     known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
-    original = replace(original_of(workload, syntax, known), source=source, sizes=tuple((sizes or {}).items()))
+    original = replace(original_of(workload, syntax, known), source=source, sizes=tuple(sizes.items()))
     return replace(workload, original=original)
 
 

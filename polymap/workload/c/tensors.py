@@ -33,7 +33,7 @@ class Site:
     def text(self, statement: Statement, counters: Sequence[int]) -> str:
         """Return `S0[i=3, j=4]` with the user's own loop values."""
         pairs = zip((self.dims[name] for name in statement.dims), counters, strict=True)
-        values = (f"{each.label or each.name}={each.origin + each.step * counter}" for each, counter in pairs)
+        values = (f"{each.name}={each.origin + each.step * counter}" for each, counter in pairs)
         return f"{statement.name}[{', '.join(values)}]"
 
 

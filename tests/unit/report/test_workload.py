@@ -49,8 +49,8 @@ def test_loops_that_share_a_variable_are_told_apart() -> None:
         x[i] += A[i][j];
     """
     program = from_c(f"#pragma scop\n{text}\n#pragma endscop")
-    assert "for i < 4, i#2 < 4, j < 3" in workload_text(program)
-    assert "S1: x[i#2] += A[i#2,j]" in workload_text(program)
+    assert "for i < 4, i_2 < 4, j < 3" in workload_text(program)
+    assert "S1: x[i_2] += A[i_2,j]" in workload_text(program)
 
 
 def test_casts_of_the_text_are_shown_and_other_conversions_are_not() -> None:

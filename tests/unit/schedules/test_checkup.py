@@ -30,11 +30,20 @@ def test_checkup_of_a_skewed_update() -> None:
                 "array": "a",
                 "relation": "{ S[i, j] -> S[i' = 1 + i, j' = -1 + j] : 0 <= i <= 3 and 0 < j <= 4 }",
                 "distances": [[1, -1]],
+                "directions": [["<", ">"]],
             }
         ],
         "loops": ["i", "j"],
         "orders": {"total": 2, "strict": 1, "relaxed": 1, "legal_strict": [["i", "j"]]},
         "parallel": {"i": False, "j": True},
+        "nests": {
+            "loops": [
+                {"loop": "i", "depth": 0, "statements": ["S"], "parallel": False, "vectorizable": False},
+                {"loop": "j", "depth": 1, "statements": ["S"], "parallel": True, "vectorizable": True},
+            ],
+            "bands": [{"loops": ["i", "j"], "permutable": [["i"], ["j"]], "skews": {"j": {"i": 1}}}],
+            "neighbours": [],
+        },
     }
 
 

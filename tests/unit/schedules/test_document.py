@@ -9,7 +9,8 @@ import pytest
 from polymap.inputs.parsing import parse_json
 from polymap.ir.errors import MappingError
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.schedules.document import mapping_from_document, mapping_to_document
+from polymap.schedules.document import mapping_from_document, mapping_to_document, with_names_of
+from polymap.workload.c.reader import from_c
 
 # The example of the interface, word for word.
 TEXT = """{"nodes": [{"store": "DRAM", "tensors": ["A", "B", "C"]}, {"store": "GLB", "tensors": ["B"]},
@@ -96,3 +97,12 @@ def test_endless_nesting_is_refused() -> None:
         document = {"branch": [[document]]}
     with pytest.raises(MappingError, match="PM104 .* nests more than 100 levels deep"):
         mapping_from_document({"nodes": [document]})
+
+
+def test_an_older_name_of_the_second_loop_over_a_variable_is_read() -> None:
+    text = "for (int i = 0; i < 4; i++) a[i] = 0; for (int i = 0; i < 4; i++) b[i] = a[i];"
+    work = from_c(text)
+    named = with_names_of(work, FUSED)
+    assert [dim.name for dim in work.dims] == ["i", "i_2"]
+    assert named == with_names_of(work, named)
+    assert mapping_to_document(named)["nodes"][1]["branch"][1][0]["for"] == "i_2"  # type: ignore[index]

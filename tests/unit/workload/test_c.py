@@ -98,7 +98,7 @@ def test_loops_of_one_variable_are_told_apart() -> None:
         "for (i = 0; i < 4; i++) a[i] = 0; for (i = 0; i < 5; i++) b[i] = i_2; for (i = 0; i < 6; i++) c[i] = 1;",
         "float i_2;",
     )
-    assert [(d.name, d.label, d.extent) for d in work.dims] == [("i", "", 4), ("i_3", "i#2", 5), ("i_4", "i#3", 6)]
+    assert [(d.name, d.variable, d.extent) for d in work.dims] == [("i", "", 4), ("i_3", "i", 5), ("i_4", "i", 6)]
     assert [each.position for each in work.statements] == [(0, 0), (1, 0), (2, 0)]
 
 
@@ -126,7 +126,13 @@ def test_positions_tell_where_statements_share_loops() -> None:
         ("s = a[i] < s ? s : a[i];", Operator.MAX),
         ("s = s <= a[i] ? s : a[i];", Operator.MIN),
         ("if (a[i] > s) s = a[i];", Operator.MAX),
-        ("s = s + a[i];", Operator.ASSIGN),
+        ("s = s + a[i];", Operator.ADD),
+        ("s = a[i] + s;", Operator.ADD),
+        ("s = s - a[i];", Operator.ADD),
+        ("s = a[i] - s;", Operator.ASSIGN),
+        ("s = a[i] * s;", Operator.MULTIPLY),
+        ("s = s / a[i];", Operator.ASSIGN),
+        ("a[i] = a[i] + a[i - 1 + 1];", Operator.ASSIGN),
         ("s = a[i] > s ? s + 1 : s;", Operator.ASSIGN),
         ("s += s;", Operator.ASSIGN),
         ("a[i] += a[0];", Operator.ASSIGN),

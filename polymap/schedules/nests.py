@@ -1,0 +1,238 @@
+"""What may be done with each loop of a program: parallel and vector loops, permutable bands, skews, fusable neighbours.
+
+Everything is about the program as written, with the loops outside a place running in order. Accumulations of
+associative workloads may be reordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise, product
+
+from polymap.ir import Affine, Dim, Statement, Workload, dim as variable
+from polymap.poly import Map, Set, budget, check_clock, differences, function, nonnegative, same_value, sooner
+from polymap.schedules.legality import Parallel, parallel_loop
+from polymap.workload import Dependence, Kind, dependence_relations
+
+LARGEST_FACTOR = 4
+OPERATIONS = 300_000
+SECONDS = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFacts:
+    """One loop. depth: the number of loops around it. parallel: of its iterations, with the loops around it in order.
+
+    vectorizable: no loop is inside it, and its iterations are parallel or add partial sums.
+    """
+
+    name: str
+    depth: int
+    statements: tuple[str, ...]
+    parallel: Parallel
+    vectorizable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Perfectly nested loops, outermost first.
+
+    permutable: maximal runs of neighbouring loops that may be put in any order, and so be tiled if there are several.
+    skews: per loop the factors of loops outside it that are added to it, after which all of the band's loops are
+    permutable (the smallest such, factors up to LARGEST_FACTOR): () where they are already, None where none was found.
+    """
+
+    loops: tuple[str, ...]
+    permutable: tuple[tuple[str, ...], ...]
+    skews: tuple[tuple[str, tuple[tuple[int, str], ...]], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Two loops one after the other. broken: the dependence that forbids to run both in one loop, None if none does.
+
+    Iterations of equal loop variables meet where both loops have one step, else those of equal number.
+    """
+
+    first: str
+    second: str
+    broken: Dependence | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nests:
+    """All loops in textual order, all bands, and all pairs of loops one after the other."""
+
+    loops: tuple[LoopFacts, ...]
+    bands: tuple[Band, ...]
+    neighbours: tuple[Neighbours, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop of the program as written. body: what is inside, in textual order."""
+
+    name: str
+    depth: int
+    body: tuple[_Loop | Statement, ...]
+
+    def statements(self) -> Iterator[Statement]:
+        for each in self.body:
+            if isinstance(each, Statement):
+                yield each
+            else:
+                yield from each.statements()
+
+
+def nests(workload: Workload) -> Nests:
+    """Return what may be done with every loop of the program (BudgetError if isl gives up)."""
+    roots = _body(workload.statements, 0)
+    loops = list(_walk(roots))
+    with budget(OPERATIONS, seconds=SECONDS, what="the loops of a program", renewed=True):
+        relations = [
+            pair
+            for pair in dependence_relations(workload)
+            if not (workload.associative and pair[0].kind is Kind.REDUCTION)
+        ]
+        bands = tuple(_band(workload, chain, relations) for chain in _chains(roots))
+        pairs = tuple(_neighbours(workload, *each, relations) for each in _pairs(roots))
+    return Nests(tuple(_facts(workload, each) for each in loops), bands, pairs)
+
+
+def _body(statements: Sequence[Statement], depth: int) -> tuple[_Loop | Statement, ...]:
+    ordered = sorted(statements, key=lambda each: each.position[depth])
+    found: list[_Loop | Statement] = []
+    for _, group in groupby(ordered, key=lambda each: each.position[depth]):
+        inside = list(group)
+        if len(inside[0].dims) == depth:
+            found.extend(inside)
+        else:
+            found.append(_Loop(inside[0].dims[depth], depth, _body(inside, depth + 1)))
+    return tuple(found)
+
+
+def _walk(body: Sequence[_Loop | Statement]) -> Iterator[_Loop]:
+    for each in body:
+        if isinstance(each, _Loop):
+            yield each
+            yield from _walk(each.body)
+
+
+def _chains(body: Sequence[_Loop | Statement]) -> Iterator[list[_Loop]]:
+    """Yield the longest chains of loops with nothing else between them."""
+    for each in body:
+        if isinstance(each, _Loop):
+            chain = [each]
+            while len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], _Loop):
+                chain.append(chain[-1].body[0])
+            yield chain
+            yield from _chains(chain[-1].body)
+
+
+def _pairs(body: Sequence[_Loop | Statement]) -> Iterator[tuple[_Loop, _Loop]]:
+    for one, other in pairwise(body):
+        if isinstance(one, _Loop) and isinstance(other, _Loop):
+            yield one, other
+    for each in body:
+        if isinstance(each, _Loop):
+            yield from _pairs(each.body)
+
+
+def _facts(workload: Workload, loop: _Loop) -> LoopFacts:
+    parallel = parallel_loop(workload, loop.name)
+    innermost = all(isinstance(each, Statement) for each in loop.body)
+    names = tuple(each.name for each in loop.statements())
+    return LoopFacts(loop.name, loop.depth, names, parallel, innermost and parallel is not Parallel.NO)
+
+
+Relations = Sequence[tuple[Dependence, Map]]
+
+
+def _band(workload: Workload, chain: Sequence[_Loop], relations: Relations) -> Band:
+    inside = {each.name for each in chain[-1].statements()}
+    own = [pair for pair in relations if pair[0].source in inside and pair[0].sink in inside]
+    names = tuple(each.name for each in chain)
+    depth = chain[0].depth
+    signs = {sign[: depth + len(chain)] for each, _ in own for sign in each.signs}
+    runs: list[tuple[str, ...]] = []
+    start = 0
+    while start < len(names):
+        end = start + 1
+        while end < len(names) and _is_permutable(signs, depth + start, depth + end + 1):
+            end += 1
+        runs.append(names[start:end])
+        start = end
+    skews = () if len(runs) == 1 else _skews(workload, own, depth, names)
+    return Band(names, tuple(runs), skews)
+
+
+def _is_permutable(signs: set[tuple[int, ...]], start: int, end: int) -> bool:
+    """Return whether no dependence that the loops before `start` leave open runs backwards in a loop before `end`."""
+    return all(min(sign[start:end]) >= 0 for sign in signs if not any(sign[:start]))
+
+
+def _skews(
+    workload: Workload, relations: Relations, depth: int, names: Sequence[str]
+) -> tuple[tuple[str, tuple[tuple[int, str], ...]], ...] | None:
+    distances = [_distances(workload, each, relation, depth) for each, relation in relations]
+    found: list[tuple[str, tuple[tuple[int, str], ...]]] = []
+    for place, name in enumerate(names):
+        factors = _factors(distances, names[:place], name)
+        if factors is None:
+            return None
+        if factors:
+            found.append((name, factors))
+    return tuple(found)
+
+
+def _distances(workload: Workload, dependence: Dependence, relation: Map, depth: int) -> Set:
+    """Return the distances of pairs that are in one iteration of the `depth` outermost loops."""
+    source, sink = workload.statement(dependence.source), workload.statement(dependence.sink)
+    for outer in dependence.dims[:depth]:
+        relation = relation.intersect(same_value(*(_at(each, variable(outer)) for each in (source, sink))))
+    start, end = (function(each.name, each.dims, [variable(dim) for dim in dependence.dims]) for each in (source, sink))
+    return differences(relation, start, end, dependence.dims)
+
+
+def _at(statement: Statement, time: Affine) -> Map:
+    return function(statement.name, statement.dims, [time])
+
+
+def _factors(distances: Sequence[Set], outer: Sequence[str], name: str) -> tuple[tuple[int, str], ...] | None:
+    """Return the factors of least sum by which no distance along the loop plus those of the outer loops is negative."""
+    choices = product(range(LARGEST_FACTOR + 1), repeat=len(outer))
+    for factors in sorted(choices, key=lambda each: (sum(each), each)):
+        check_clock()
+        backwards = -variable(name) - 1
+        for factor, loop in zip(factors, outer, strict=True):
+            backwards = backwards - variable(loop) * factor
+        if all(nonnegative(each, backwards).is_empty() for each in distances):
+            return tuple((factor, loop) for factor, loop in zip(factors, outer, strict=True) if factor)
+    return None
+
+
+def _neighbours(workload: Workload, first: _Loop, second: _Loop, relations: Relations) -> Neighbours:
+    sources = {each.name for each in first.statements()}
+    sinks = {each.name for each in second.statements()}
+    dims = {each.name: each for each in workload.dims}
+    one, other = dims[first.name], dims[second.name]
+    for dependence, relation in relations:
+        if dependence.source not in sources or dependence.sink not in sinks:
+            continue
+        source, sink = workload.statement(dependence.source), workload.statement(dependence.sink)
+        for outer in source.dims[: first.depth]:
+            relation = relation.intersect(same_value(*(_at(each, variable(outer)) for each in (source, sink))))
+        early, late = _at(source, _when(one, other)), _at(sink, _when(other, one))
+        forwards = sooner(early, late).union(same_value(early, late))
+        if not relation.subtract(forwards).is_empty():
+            return Neighbours(first.name, second.name, dependence)
+    return Neighbours(first.name, second.name, None)
+
+
+def _when(dim: Dim, other: Dim) -> Affine:
+    """Return the time of an iteration in a loop shared with another."""
+    if dim.step != other.step:
+        return variable(dim.name)
+    direction = 1 if dim.step > 0 else -1
+    return variable(dim.name) * abs(dim.step) + dim.origin * direction

@@ -1,0 +1,134 @@
+"""Fusion of neighbouring statements and Halide's blur.
+
+Source: lecture slides of the ML systems textbook, chapter Hardware Acceleration, rows A1 (matrix product, then
+max(C, 0)), B1 (batch normalisation), F3 and F4 (blur of 2048 x 3072, from the Halide paper). Exact.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from polymap.ir.loopnest import Workload
+from polymap.ir.quasi_affine import Affine, Floor, affine, dim
+from polymap.poly.budgets import budget
+from polymap.poly.counting import count
+from polymap.schedules.legality import schedule_violations
+from polymap.schedules.nests import nests
+from polymap.workload.c.reader import from_c
+from polymap.workload.dependence_analysis import domain_of, value_based_flow
+
+GEMM_RELU = """
+float A[128][8], B[8][32], C[128][32], D[128][32];
+#pragma scop
+for (int m = 0; m < 128; m++) for (int n = 0; n < 32; n++) for (int k = 0; k < 8; k++) C[m][n] += A[m][k] * B[k][n];
+for (int p = 0; p < 128; p++) for (int q = 0; q < 32; q++) D[p][q] = fmaxf(C[p][q], 0.0f);
+#pragma endscop
+"""
+
+BATCH_NORM = """
+float x[16][8], y[16][8], mean[8];
+#pragma scop
+for (int f = 0; f < 8; f++) for (int b = 0; b < 16; b++) mean[f] += x[b][f];
+for (int f = 0; f < 8; f++) mean[f] = mean[f] * 0.0625f;
+for (int f = 0; f < 8; f++) for (int b = 0; b < 16; b++) y[b][f] = x[b][f] - mean[f];
+#pragma endscop
+"""
+
+
+def tile(name: str, size: int) -> Affine:
+    return affine(((1, Floor(dim(name), size)),))
+
+
+def number(value: int) -> Affine:
+    return Affine((), value)
+
+
+def test_a1_the_maximum_after_k_inside_a_tile_is_legal_and_inside_k_it_is_not() -> None:
+    work = from_c(GEMM_RELU)
+    first, second = (tile("m", 64), tile("n", 16)), (tile("p", 64), tile("q", 16))
+    after = {
+        "S0": (*first, number(0), dim("m"), dim("n"), dim("k")),
+        "S1": (*second, number(1), dim("p"), dim("q"), number(0)),
+    }
+    assert schedule_violations(work, after) == ()
+    inside = {
+        "S0": (*first, dim("m"), dim("n"), dim("k"), number(0)),
+        "S1": (*second, dim("p"), dim("q"), number(0), number(1)),
+    }
+    (broken,) = schedule_violations(work, inside)
+    assert broken.message.startswith("A flow dependence of C is broken: S1[p=0, q=0] must come after S0[m=0, n=0, k=1]")
+
+
+def test_b1_batch_normalisation_fuses_on_the_features_and_not_on_the_batch() -> None:
+    work = from_c(BATCH_NORM)
+    assert [(pair.first, pair.second, pair.broken is None) for pair in nests(work).neighbours] == [
+        ("f", "f_2", True),
+        ("f_2", "f_3", True),
+    ]
+    features = {
+        "S0": (dim("f"), number(0), dim("b")),
+        "S1": (dim("f_2"), number(1), number(0)),
+        "S2": (dim("f_3"), number(2), dim("b_2")),
+    }
+    assert schedule_violations(work, features) == ()
+    batch = {
+        "S0": (dim("b"), number(0), dim("f")),
+        "S1": (number(15), number(1), dim("f_2")),
+        "S2": (dim("b_2"), number(2), dim("f_3")),
+    }
+    assert schedule_violations(work, batch) != ()
+
+
+HEAD = "float in[2048][3072], bx[2048][3072], out[2046][3072];\n#pragma scop\n"
+BLUR = {
+    "breadth first": ("for (int y = 0; y < 2048; y++) for (int x = 0; x < 3072; x++) bx[y][x] = in[y][x];", 6_291_456),
+    "inlined": (
+        "for (int y = 0; y < 2046; y++) for (int x = 0; x < 3072; x++) for (int r = 0; r < 3; r++) "
+        "out[y][x] += in[y + r][x];",
+        18_855_936,
+    ),
+    "sliding window": (
+        "for (int y = 0; y < 2046; y++) for (int r = (y == 0 ? 0 : 2); r < 3; r++) for (int x = 0; x < 3072; x++) "
+        "bx[y + r][x] = in[y + r][x];",
+        6_291_456,
+    ),
+    "strips of 8": (
+        "for (int s = 0; s < 2046; s += 8) for (int y = s; y < 2048 && y < s + 10; y++) "
+        "for (int x = 0; x < 3072; x++) bx[y][x] = in[y][x];",
+        7_858_176,
+    ),
+}
+
+
+@pytest.mark.parametrize("schedule", BLUR)
+def test_f3_evaluations_of_the_producer_in_the_schedules_of_blur(schedule: str) -> None:
+    text, expected = BLUR[schedule]
+    work = from_c(f"{HEAD}{text}\n#pragma endscop")
+    with budget():
+        assert count(domain_of(work, work.statements[0])) == expected
+
+
+def lines(modulus: int) -> Workload:
+    return from_c(
+        f"""
+        float in[12][4], bx[{modulus}][4], out[10][4];
+        #pragma scop
+        for (int y = 0; y < 12; y++) {{
+          for (int x = 0; x < 4; x++) bx[y % {modulus}][x] = in[y][x];
+          for (int x = 0; x < 4; x++)
+            if (y >= 2) {{
+              out[y - 2][x] = bx[(y - 2) % {modulus}][x];
+              out[y - 2][x] += bx[(y - 1) % {modulus}][x];
+              out[y - 2][x] += bx[y % {modulus}][x];
+            }}
+        }}
+        #pragma endscop
+        """
+    )
+
+
+@pytest.mark.parametrize(("modulus", "ages"), [(2, (0, 1, 0)), (3, (2, 1, 0)), (4, (2, 1, 0))])
+def test_f4_three_line_buffers_suffice_and_two_do_not(modulus: int, ages: tuple[int, ...]) -> None:
+    """Readers of the rows y - 2, y - 1 and y get the values written that many iterations of y before."""
+    flow = {each.sink: each.distances for each in value_based_flow(lines(modulus)) if each.tensor == "bx"}
+    assert flow == {f"S{number}": ((age,),) for number, age in enumerate(ages, 1)}
