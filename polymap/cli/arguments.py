@@ -279,8 +279,6 @@ def parse(words: Sequence[str]) -> Options:
         reorder_sums="--reorder-sums" in given,
         topic=topic,
     )
-    if name == "verify":
-        _check_verify(options, given, mistakes)
     _check_together(options, given, mistakes)
     if mistakes:
         raise MisreadOptions(mistakes, options)
@@ -374,6 +372,8 @@ def _check_verify(options: Options, given: dict[str, tuple[str, ...]], mistakes:
 
 def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
     """Note options that exclude each other."""
+    if options.command == "verify":
+        _check_verify(options, given, mistakes)
     searching = [option for option in _SEARCH if option in given]
     if options.command == "codegen" and options.mapping is not None and searching:
         what = f"{', '.join(searching)} and --mapping exclude each other"
