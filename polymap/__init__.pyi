@@ -62,6 +62,7 @@ from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofli
 from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
 from polymap.report.page.progress import ProgressLine as ProgressLine
 from polymap.report.page.report import report_page as report_page
+from polymap.report.programs.domain import domain_figure as domain_figure, domain_svg as domain_svg
 from polymap.report.space.capacity import capacity_figure as capacity_figure, capacity_svg as capacity_svg
 from polymap.report.space.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
 from polymap.report.space.course import (

@@ -22,7 +22,7 @@ ROWS = (
     ("demo", "__main__"),
     ("cli",),
     ("report.page",),
-    ("report.space",),
+    ("report.space", "report.programs"),
     ("proofs", "buffer_sweep", "choice", "comparison"),
     ("explore",),
     ("report.text",),

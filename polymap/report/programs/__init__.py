@@ -1,0 +1,1 @@
+"""Figures of programs: data first, then one picture of each."""
