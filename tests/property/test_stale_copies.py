@@ -34,7 +34,7 @@ PROGRAMS = (
     "void f(float A[6][9]) {for (int i = 1; i < 5; i++) for (int j = 1; j < 8; j++) A[i][j] = A[i-1][j+1] + 1;}",
     "void f(float A[6][9]) {for (int i = 1; i < 5; i++) for (int j = 1; j < 8; j++) A[i][j] = A[i][j-1] + A[i-1][j];}",
     "void f(float A[9]) { for (int i = 0; i < 4; i++) for (int j = 1; j < 8; j++) A[j] = A[j] + A[j-1]; }",
-    "void f(float A[9], float B[5]) { for (int i = 0; i < 5; i++) for (int j = 0; j < 6; j++) A[j] = A[j] + B[i]; }",
+    "void f(float A[9], float B[5]) { for (int i = 0; i < 5; i++) for (int j = 0; j < 6; j++) A[j] = B[i] - A[j]; }",
     "void f(float A[12], float B[5]) { for (int i = 0; i < 5; i++) for (int j = 0; j < 6; j++) A[i + j] = B[i] + 1; }",
     "void f(float A[6][6]) { for (int i = 1; i < 6; i++) for (int j = 0; j <= i; j++) A[i][j] = A[i-1][j] + A[i][i]; }",
 )  # fmt: skip
