@@ -88,19 +88,20 @@ class Tree:
     values: dict[tuple[str, str], Ints] = field(default_factory=dict)
 
     def walk(self, node: isl.ScheduleNode, names: list[str], above: list[tuple[tuple[str, ...], bool]]) -> None:
-        if node.get_type() == KIND.band:
+        kind = KIND(node.get_type())
+        if kind is KIND.band:
             count, number = node.band_n_member(), len(self.values)
             members = tuple(f"b{number}_{place}" for place in range(count))
             for place in range(count):
                 self.note(node.band_get_partial_schedule().get_union_pw_aff(place), names, members[place])
             self.walk(node.child(0), names, [*above, (members, bool(node.band_get_permutable()))])
-        elif node.get_type() in (KIND.sequence, KIND.set):
+        elif kind in (KIND.sequence, KIND.set):
             for place in range(node.n_children()):
                 child = node.child(place)
                 found: list[str] = []
                 child.filter_get_filter().foreach_set(lambda one, found=found: found.append(one.get_tuple_name()))
                 self.walk(child.child(0), [name for name in names if name in found], above)
-        elif node.get_type() == KIND.leaf:
+        elif kind is KIND.leaf:
             for name in names:
                 self.statements.append(name)
                 self.bands.append(above)
@@ -195,6 +196,7 @@ def isl_schedule(workload: Workload) -> isl.Schedule:
     for statement in workload.statements:
         one = isl.UnionSet.from_set(domain_of(workload, statement))
         domain = one if domain is None else domain.union(one)
+    assert domain is not None, "a program has statements"
     constraints = isl.ScheduleConstraints.on_domain(domain)
     for _, relation in dependence_relations(workload):
         one = isl.UnionMap.from_map(relation)
@@ -209,7 +211,9 @@ def measured(name: str, arch: Architecture, seconds: float) -> tuple[int, int | 
     source, sizes = KERNELS[name]
     workload = pm.from_c(source, sizes=sizes)
     arrays, shape = program_arrays(workload), source_shape(workload)
-    stays = Stays(arrays, shape, timed(arrays, shape))
+    when = timed(arrays, shape)
+    assert when is not None, "the source order visits every instance"
+    stays = Stays(arrays, shape, when)
     plain = sum(
         dram_bits(stays, each.name, None) for each in workload.tensors if arrays.accesses[each.name].element.size
     )
