@@ -82,7 +82,8 @@ def _explore(options: Options) -> int:
     if result is None:
         return code
     certificate, code = _certificate(options, result, code)
-    _answer(options, result_document(result), lambda: result_text(workload, arch, result), certificate)
+    mapped = result.workload or workload
+    _answer(options, result_document(result), lambda: result_text(mapped, arch, result), certificate)
     return code
 
 
@@ -147,7 +148,7 @@ def _codegen(options: Options) -> int:
             if result is not None:
                 _answer(options, result_document(result), lambda: result_text(workload, arch, result))
             return code
-        mapping = result.best
+        mapping, workload = result.best, result.workload or workload
         document = result_document(result) | {"schema": document["schema"]}
     cost = evaluate(workload, arch, mapping)
     for violation in cost.violations:
@@ -209,7 +210,7 @@ def _report(options: Options) -> int:
 
     assert options.output is not None, "parse() demands --output"
     other = None if mapping is None or options.mapping is None else (shown(options.mapping), mapping)
-    write_documents([Document(options.output, report_page(workload, arch, result, other))])
+    write_documents([Document(options.output, report_page(result.workload or workload, arch, result, other))])
     say(f"polymap: wrote {options.output}")
     return code
 

@@ -170,7 +170,7 @@ def _second(answer: Answer) -> tuple[str, Mapping] | None:
     objective = "energy" if answer.result.objective == "latency" else "latency"
     limits = {"time_limit_s": _SECOND_S, "work_limit": _SECOND_WORK}
     found = search(answer.workload, answer.arch, objective, "divide", **limits)
-    if found.best is None or found.best == answer.best:
+    if found.best is None or found.best == answer.best or found.workload != answer.workload:
         return None
     return f"best for {objective}" if found.status == "OPTIMAL" else f"good for {objective}", found.best
 

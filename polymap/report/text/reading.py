@@ -64,6 +64,9 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
         raise InputError(Mistake("PM612", what, f"Results of the schema '{SCHEMA}' are read here."))
     mistakes: list[Mistake] = []
     Fields.of(document, where, mistakes, known=(*_HEAD, *_ANSWER), required=(*_HEAD, *_PLAIN))
+    if is_table(document["workload"]) and "text" in document["workload"]:
+        what = f"{where} maps a program whose loops were renamed or skewed by the search"
+        raise InputError(Mistake("PM611", what, "Such answers are not read back yet: search again, or pickle them."))
     if mistakes:
         raise InputError(mistakes)
     try:

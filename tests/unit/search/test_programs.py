@@ -1,0 +1,69 @@
+"""A search of a program: where loops were renamed or skewed, the result is about the rewritten program."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import polymap as pm
+from polymap.cli.command_line import main
+
+SOURCE = """
+void f(double A[18][18], double B[18][18], double C[18][18]) {
+#pragma scop
+  for (int i = 1; i < 17; i++)
+    for (int j = 1; j < 17; j++)
+      B[i][j] = A[i][j] + A[i-1][j] + A[i+1][j];
+  for (int i = 2; i < 16; i++)
+    for (int j = 2; j < 16; j++)
+      C[i][j] = B[i][j] + B[i-1][j] + B[i+1][j];
+#pragma endscop
+}
+"""
+MACHINE = """{"name": "two", "nodes": [
+  {"level": "DRAM", "word_bits": 64, "read_pj": 100, "write_pj": 100},
+  {"level": "GLB", "capacity_bits": 5120, "word_bits": 64, "read_pj": 1, "write_pj": 1},
+  {"compute": "MAC", "pj": 1}]}"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    source, machine = tmp_path / "f.c", tmp_path / "two.json"
+    source.write_text(SOURCE, encoding="utf-8")
+    machine.write_text(MACHINE, encoding="utf-8")
+    return str(source), str(machine)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_the_program_of_fused_nests_computes_what_the_original_does(files: tuple[str, str]) -> None:
+    workload, arch = pm.load_workload(files[0]), pm.load_arch(files[1])
+    found = pm.explore(workload, arch, "traffic:DRAM", time_limit_s=5, work_limit=200)
+    assert found.best is not None
+    assert found.workload is not None
+    assert found.workload != workload, "fused nests have common loops"
+    run = pm.run_c(found.workload, arch, found.best)
+    assert run.matches_reference
+    assert run.counts_match
+    assert pm.simulate(found.workload, arch, found.best).traffic == found.cost.traffic
+
+
+def test_answers_about_rewritten_loops_are_told_not_to_be_read_back(files: tuple[str, str], tmp_path: Path) -> None:
+    found = pm.explore(
+        pm.load_workload(files[0]), pm.load_arch(files[1]), "traffic:DRAM", time_limit_s=5, work_limit=200
+    )
+    found.save(tmp_path / "run.json")
+    with pytest.raises(pm.PolymapError, match="PM611.*renamed or skewed"):
+        pm.load_result(tmp_path / "run.json")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_commands_speak_of_the_rewritten_program(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [files[0], "--arch", files[1], "--objective", "traffic:DRAM", "--work-limit", "200"]
+    assert main(["codegen", *asked, "--run", "-o", str(tmp_path / "f_mapped.c")]) == 0
+    assert "every output element is equal to the reference" in capsys.readouterr().out
+    assert main(["explore", *asked]) == 0
+    assert "C[i,j+1] = B[i,j+1]" in capsys.readouterr().out
