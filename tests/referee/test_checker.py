@@ -77,7 +77,8 @@ def _same_counts(seed: int, count: int, tiles: str) -> int:
 
 
 def _bounds_hold(seed: int, count: int) -> None:
-    """Bounds rise as they look at more, none is above a mapping's cost, and the search below finds it."""
+    """Bounds rise with the places they look at, none is above a mapping's cost, and the search below finds it. (The
+    bound of every tensor alone counts windows of any tiles: it may be above the joint one of dividing tiles.)"""
     rng = random.Random(f"bounds {seed}")
     looked_at = 0
     while looked_at < count:
@@ -94,7 +95,8 @@ def _bounds_hold(seed: int, count: int) -> None:
             apart, joint = prover.apart(rows), prover.joint(rows, (), ())
             assert apart is not None, told
             assert joint is not None, told
-            assert apart <= joint <= min(bound for bound in placed if bound is not None) <= value, told
+            assert joint <= min(bound for bound in placed if bound is not None) <= value, told
+            assert apart <= value, told
             for prices in (_random_prices(rng, checked) for _ in range(3)):
                 assert (prover.joint(rows, (), prices) or 0) <= value, f"{told}\n{prices}"
             assert any(_meets(prover, rows, number, _random_prices(rng, checked)) for number in range(len(placed))), (

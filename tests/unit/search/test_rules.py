@@ -74,7 +74,7 @@ def sampled_answers_meet_all() -> int:
             arch,
             "energy",
             "divide",
-            time_limit_s=40,
+            time_limit_s=80,
             seed=rng.randrange(100),
             clock=Ticks(),
             constraints=table,
