@@ -130,7 +130,7 @@ def _chosen(
     region: Region, conflicts: Sequence[Conflict], order: str, tile: int, *, reorder_sums: bool
 ) -> tuple[Times, str]:
     """Return the times of an order that polymap chooses, and what it is called."""
-    tiled = "" if tile == 1 else f", permutable bands tiled by {tile}"
+    tiled = "" if tile == 1 else f", permutable bands of several loops tiled by {tile}"
     if order != "original":
         try:
             with _limited("isl's order of a C program"):

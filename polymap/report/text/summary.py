@@ -301,6 +301,8 @@ def _tiling_text(band: Band) -> str:
 
 def orders_text(checkup: Checkup) -> str:
     """Return how many orders the outermost perfect nest has, how many are legal, and which loops run in parallel."""
+    if not checkup.loops:
+        return "no loop encloses the whole program; each of its nests:"
     orders = checkup.orders
     words = {True: "parallel", "reduction": "parallel if its sums are added up afterwards", False: "sequential"}
     lines = [
