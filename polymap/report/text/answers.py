@@ -185,6 +185,7 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
             "pruned": number(result.space.pruned),
             "listed": number(result.space.listed),
             "infeasible": number(result.space.infeasible),
+            **({"name": result.space.name} if result.space.name else {}),
         },
         "work": number(result.work),
     }

@@ -64,11 +64,11 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
         raise InputError(Mistake("PM612", what, f"Results of the schema '{SCHEMA}' are read here."))
     mistakes: list[Mistake] = []
     Fields.of(document, where, mistakes, known=(*_HEAD, *_ANSWER), required=(*_HEAD, *_PLAIN))
-    if is_table(document["workload"]) and "text" in document["workload"]:
-        what = f"{where} maps a program whose loops were renamed or skewed by the search"
-        raise InputError(Mistake("PM611", what, "Such answers are not read back yet: search again, or pickle them."))
     if mistakes:
         raise InputError(mistakes)
+    if is_table(document["workload"]) and set(document["workload"]) == {"name", "text"}:
+        what = f"{where} maps a program whose loops were renamed or skewed by the search"
+        raise InputError(Mistake("PM611", what, "Such answers are not read back yet: search again, or pickle them."))
     try:
         workload = workload_from_document(document["workload"])
         arch = arch_from_document(document["arch"], "arch")
@@ -173,12 +173,13 @@ class _Reader:
         return tuple((key, self._number(inner, key) or 0) for key in table)
 
     def _space(self, document: object, where: str) -> SpaceCount:
-        fields = Fields.of(document, where, self._mistakes, known=_SPACE, required=_SPACE)
+        fields = Fields.of(document, where, self._mistakes, known=(*_SPACE, "name"), required=_SPACE)
         counts = [self._number(fields, name, null=True) for name in _SPACE]
         syntactic, legal, distinct, evaluated, pruned, listed, infeasible = (
             None if count is None else int(count) for count in counts
         )
-        return SpaceCount(syntactic, legal, distinct, evaluated or 0, pruned or 0, listed, infeasible)
+        name = fields.label("name", "") or ""
+        return SpaceCount(syntactic, legal, distinct, evaluated or 0, pruned or 0, listed, infeasible, name)
 
     def _cost(self, document: object, where: str, mapping: Mapping) -> Cost | None:
         before = len(self._mistakes)

@@ -27,15 +27,16 @@ def _exact(value: int | float | None) -> str:
 
 def status_text(result: SearchResult) -> str:
     """Return status, value, bound, gap and seconds on one line."""
+    status = f"{result.status} among {result.space.name}" if result.space.name else result.status
     gap = "-" if result.gap is None else f"{100 * result.gap:.3g} %"
     if result.front:
-        return f"{result.status}: {result.objective}, {plural(len(result.front), 'point')}, {result.seconds:.1f} s"
+        return f"{status}: {result.objective}, {plural(len(result.front), 'point')}, {result.seconds:.1f} s"
     values = result.values or ((result.objective, result.value),)
     bounds = dict(result.bounds or ((result.objective, result.bound),))
     parts = [
         f"{name} {_exact(value)}{unit_of(name)}, bound {_exact(bounds[name])}{unit_of(name)}" for name, value in values
     ]
-    return f"{result.status}: {'; '.join(parts)}, gap {gap}, {result.seconds:.1f} s"
+    return f"{status}: {'; '.join(parts)}, gap {gap}, {result.seconds:.1f} s"
 
 
 def dividing_text(result: SearchResult) -> str:
@@ -67,6 +68,8 @@ def proof_text(result: SearchResult) -> str:
     if result.status != "OPTIMAL":
         return f"Not proven: a limit ended the search. {_best_bound(result)}"
     what = "beats a point of the front in one value and is as good in the others" if result.front else "is better"
+    if result.space.name:
+        return f"Proven among {result.space.name} (docs/program_space.md): none of them {what}; others may be."
     return f"Proven: no legal mapping {over} {what}.{_structures(result)}"
 
 
@@ -100,7 +103,9 @@ def space_text(result: SearchResult) -> str:
         ("infeasible", space.infeasible),
         ("structures listed", space.listed),
     )
-    return "space: " + ", ".join(f"{_exact(count)} {what}" for what, count in parts if count is not None)
+    return f"space{f' of {space.name}' if space.name else ''}: " + ", ".join(
+        f"{_exact(count)} {what}" for what, count in parts if count is not None
+    )
 
 
 def result_text(workload: Workload, arch: Architecture, result: SearchResult) -> str:
