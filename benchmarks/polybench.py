@@ -228,9 +228,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     asked = parser.parse_args()
     arch, logs, worse = machine(), [], []
-    print(
-        "| kernel | source order (a), bits | isl (b) / a | single nodes (c) / a | ours / a | gap | status | CPU s |"
-    )
+    print("| kernel | source order (a), bits | isl (b) / a | single nodes (c) / a | ours / a | gap | status | CPU s |")
     print("|---|---|---|---|---|---|---|---|")
     for name in asked.kernels or KERNELS:
         begin = time.process_time()

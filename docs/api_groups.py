@@ -35,7 +35,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Programs", "C that runs.", ("generate_c", "run_c", "transform_c", "CRun", "Form")),
     ("Pictures and tables", "Each figure is data first (`..._figure`), then drawn (`..._svg`).", (
         *("mapping_text", "mapping_svg", "traffic_text", "traffic_svg", "roofline_text", "roofline_svg"),
-        *("machine_svg", "front_svg", "history_svg", "domain_figure", "domain_svg", "side_by_side", "cloud_figure", "cloud_svg", "rarity_figure"),
+        *("machine_svg", "front_svg", "history_svg", "domain_figure", "domain_svg", "side_by_side"),
+        *("cloud_figure", "cloud_svg", "rarity_figure"),
         *("rarity_svg", "order_figure", "order_svg", "tile_map_figure", "tile_map_svg", "winner_figure"),
         *("winner_svg", "capacity_figure", "capacity_svg", "course_figure", "course_svg", "fate_figure", "fate_svg"),
         *("sensitivity_figure", "sensitivity_svg", "smooth_figure", "smooth_svg", "report_page"),
