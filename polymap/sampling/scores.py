@@ -3,8 +3,8 @@
 What a tensor moves depends on the loops and on its own storage nodes alone. So each mapping is seen from each tensor:
 the loops between its nodes, those next to each other that no count tells apart joined. Mappings that look alike from a
 tensor are one table of tiles for `evaluate_many`, in a tree in which every loop that some of them have has a place; the
-others have a loop of one iteration there. All of this is exact where all tiles divide; other mappings are evaluated one
-by one.
+others have a loop of one iteration there. A view with windows that arrays cannot count is counted alone, by the closed
+form of that tensor. All of this is exact where all tiles divide; other mappings are evaluated one by one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 from math import lcm, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.asked import mapping_of, question_of
 from polymap.costmodel import evaluate
+from polymap.costmodel.closed_form import Row, machine_model, nest_of, rows_of_tensor, workload_model
 from polymap.costmodel.tables import evaluate_many
 from polymap.inputs import expected_list
 from polymap.ir import (
@@ -178,8 +179,16 @@ def _whole(value: Fraction) -> int:
 Mark = str | tuple[tuple[int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+# A node of a mapping: (fan-out's number or _TEMPORAL, dim, tile) of a loop, (_STORAGE, level, tensors).
+_Step = tuple[int, str, int] | tuple[int, str, tuple[str, ...]]
+_TEMPORAL, _STORAGE = -1, -2
+
+# Where a loop stands in a view: (segment, how often dims recurred in it, dim) of a temporal loop, (mark, -1 - fan-out,
+# dim) of a spatial one.
+_Key = tuple[int, int, str]
+
+
+class _Look(NamedTuple):
     """How mappings look from one tensor: what ends each segment of temporal loops but the last, outermost first, and
     how often the dims may recur in a segment."""
 
@@ -187,14 +196,15 @@ class _Look:
     repeats: int
 
 
-@dataclass(slots=True)
-class _View:
-    """One mapping seen from one tensor. temporal: (segment, repeat, dim, tile); spatial: (mark, fan-out, dim, tile)."""
+class _View(NamedTuple):
+    """One mapping seen from one tensor. repeats: the most that dims recur in a segment. keys, tiles: of each loop.
+    spatial: (mark, fan-out, dim) of the spatial ones."""
 
     marks: list[Mark]
-    repeats: list[int]
-    temporal: list[tuple[int, int, str, int]]
-    spatial: list[tuple[int, int, str, int]]
+    repeats: int
+    keys: list[_Key]
+    tiles: list[int]
+    spatial: list[tuple[int, int, str]]
 
 
 class _Views:
@@ -215,58 +225,94 @@ class _Views:
         self._beside = _groups_of_fanouts(arch)
         self._extents = workload.extents()
         self._found: dict[tuple[int, _Look], tuple[list[int], list[_View]]] = {}
+        self._marks: dict[tuple[int, tuple[tuple[int, str], ...], frozenset[str]], Mark] = {}
         self._spread: list[tuple[int, int, int]] = []  # mapping, fan-out, trips
+        self._model, self._machine = workload_model(workload), machine_model(arch)
+        self._rows: list[tuple[int, Row[int]]] = []  # mapping, what a tensor counted alone moves and holds
 
     def add(self, number: int, mapping: Mapping) -> bool:
         """Take a mapping in; return whether it is one whose tiles divide, in reach."""
-        spread = self._spatial_trips(mapping) if self._reachable else None
-        if spread is None:
+        read = self._read(mapping) if self._reachable else None
+        if read is None:
             return False
-        seen = [self._seen(mapping, place, tensor.name) for place, tensor in enumerate(self._workload.tensors)]
-        if not all(map(self._is_simple, seen, self._windows)) or not all(map(self._is_alike, seen, count())):
+        steps, spread = read
+        over = frozenset(dim for kind, dim, _ in steps if kind >= 0)
+        seen = [self._seen(steps, place, tensor.name, over) for place, tensor in enumerate(self._workload.tensors)]
+        if not all(map(self._is_alike, seen, count())):
             return False
+        alone = [place for place, view in enumerate(seen) if not self._is_simple(view, self._windows[place])]
+        rows = self._rows_of(mapping, alone)
+        if rows is None:
+            return False
+        self._rows += [(number, row) for row in rows]
         self._spread += [(number, fanout, trips) for fanout, trips in spread]
         for place, view in enumerate(seen):
-            look = _Look(tuple(view.marks), max(2, 1 << (max(view.repeats) - 1).bit_length()))
-            numbers, views = self._found.setdefault((place, look), ([], []))
+            if place in alone:
+                continue
+            look = place, _Look(tuple(view.marks), max(2, 1 << (view.repeats - 1).bit_length()))
+            if look not in self._found:
+                self._found[look] = [], []
+            numbers, views = self._found[look]
             numbers.append(number)
             views.append(view)
         return True
 
-    def _spatial_trips(self, mapping: Mapping) -> list[tuple[int, int]] | None:
-        """Return (fan-out, trips) of all spatial loops; None where a tile does not divide, a tree branches, or spatial
-        loops side by side stand in another order than the machine's."""
+    def _rows_of(self, mapping: Mapping, places: Sequence[int]) -> list[Row[int]] | None:
+        """Return what some of the tensors that are only read move and hold, counted by the closed form; None where it
+        does not reach."""
+        if not places:
+            return []
+        nest = None if self._model is None else nest_of(self._model, self._machine, mapping)
+        if nest is None or self._model is None:
+            return None
+        found: list[Row[int]] = []
+        for place in places:
+            tensor = self._model.tensors[place]
+            rows = None if tensor.written else rows_of_tensor(self._model, self._machine, nest, tensor)
+            if rows is None:
+                return None
+            found += rows
+        return found
+
+    def _read(self, mapping: Mapping) -> tuple[list[_Step], list[tuple[int, int]]] | None:
+        """Return the nodes, and (fan-out, trips) of all spatial loops; None where a tile does not divide, a tree
+        branches, or spatial loops side by side stand in another order than the machine's."""
         tiles = dict(self._extents)
+        steps: list[_Step] = []
         found: list[tuple[int, int]] = []
         last = -1
         for node in mapping.nodes:
             if isinstance(node, Temporal | Spatial):
-                enclosing, tile = tiles[node.dim], node.tile
-                if tile < 1 or enclosing % tile:
+                dim, tile = node.dim, node.tile
+                if tile < 1 or tiles[dim] % tile:
                     return None
-                tiles[node.dim] = tile
+                fanout = _TEMPORAL
                 if isinstance(node, Spatial):
                     fanout = self._numbers[node.fanout]
                     if fanout < last:
                         return None
-                    last = fanout
-                    found.append((fanout, enclosing // tile))
-                    continue
-            elif isinstance(node, Branch):
+                    found.append((fanout, tiles[dim] // tile))
+                last = fanout
+                tiles[dim] = tile
+                steps.append((fanout, dim, tile))
+                continue
+            if isinstance(node, Branch):
                 return None
+            if isinstance(node, Storage):
+                steps.append((_STORAGE, node.level, node.tensors))
             last = -1
-        return found
+        return steps, found
 
     def _is_simple(self, view: _View, windows: tuple[tuple[str, ...], ...]) -> bool:
         """Return whether arrays can count a window's tiles: of its dims only one is spread, or each once, and no tile
         is cut by a temporal loop inside a spatial one that spans it."""
         for window in windows:
-            own = [(mark, dim) for mark, _, dim, _ in view.spatial if dim in window]
+            own = [(mark, dim) for mark, _, dim in view.spatial if dim in window]
             if len({dim for _, dim in own}) > 1 and len(own) > 2:
                 return False
             for mark, dim in own:
                 last = _last_spanned(self._arch, view.marks, mark)
-                if any(mark < segment <= last and dim == each for segment, _, each, _ in view.temporal):
+                if any(mark < segment <= last and dim == each for segment, repeat, each in view.keys if repeat >= 0):
                     return False
         return True
 
@@ -275,50 +321,55 @@ class _Views:
         a written tensor, the first of them starts it without a read."""
         if self._workload.tensors[place].name not in self._written:
             return True
-        return not any(
-            self._classes[place][dim] == 0
-            and (fanout < self._metered or _last_spanned(self._arch, view.marks, mark) >= 0)
-            for mark, fanout, dim, _ in view.spatial
-        )
+        return not any(self._classes[place][dim] == 0 and fanout < self._metered for _, fanout, dim in view.spatial)
 
-    def _seen(self, mapping: Mapping, place: int, tensor: str) -> _View:
-        """Return how a mapping looks from a tensor."""
-        classes, view = self._classes[place], _View([], [0], [], [])
-        spread = (
-            {node.dim for node in mapping.nodes if isinstance(node, Spatial)} if self._windows[place] else set[str]()
-        )
+    def _seen(self, steps: Sequence[_Step], place: int, tensor: str, over: frozenset[str]) -> _View:
+        """Return how a mapping looks from a tensor. over: the dims of its spatial loops."""
+        classes, marks = self._classes[place], list[Mark]()
+        keys: list[_Key] = []
+        tiles: list[int] = []
+        spatial: list[tuple[int, int, str]] = []
         run: list[tuple[int, str]] = []
-        last = 0
-        for node in mapping.nodes:
-            if isinstance(node, Spatial):
-                fanout = self._numbers[node.fanout]
-                run.append((fanout, node.dim))
-                view.spatial.append((len(view.marks), fanout, node.dim, node.tile))
+        last = repeat = most = 0
+        for kind, name, value in steps:
+            if kind >= 0 and isinstance(value, int):
+                run.append((kind, name))
+                spatial.append((len(marks), kind, name))
+                keys.append((len(marks), -1 - kind, name))
+                tiles.append(value)
                 continue
             if run:
-                view.marks.append(self._mark(place, run, spread))
-                view.repeats.append(0)
-                run, last = [], 0
-            if isinstance(node, Temporal):
-                own = classes[node.dim]
-                if own < last or not view.repeats[-1]:
-                    view.repeats[-1] += 1
+                marks.append(self._mark(place, tuple(run), over))
+                run, last, repeat = [], 0, 0
+            if isinstance(value, int):
+                own = classes[name]
+                if own < last or not repeat:
+                    repeat += 1
+                    most = max(most, repeat)
                 last = own
-                view.temporal.append((len(view.marks), view.repeats[-1] - 1, node.dim, node.tile))
-            elif isinstance(node, Storage) and tensor in node.tensors:
-                view.marks.append(node.level)
-                view.repeats.append(0)
-                last = 0
-        return view
+                keys.append((len(marks), repeat - 1, name))
+                tiles.append(value)
+            elif tensor in value:
+                marks.append(name)
+                last = repeat = 0
+        if run:
+            marks.append(self._mark(place, tuple(run), over))
+        return _View(marks, most, keys, tiles, spatial)
 
-    def _mark(self, place: int, run: list[tuple[int, str]], spread: set[str]) -> Mark:
+    def _mark(self, place: int, run: tuple[tuple[int, str], ...], over: frozenset[str]) -> Mark:
         """Return the spatial loops for which there is room beside these, so that few kinds of trees are told apart."""
+        asked = place, run, over
+        if asked not in self._marks:
+            self._marks[asked] = self._new_mark(place, run, over)
+        return self._marks[asked]
+
+    def _new_mark(self, place: int, run: Sequence[tuple[int, str]], over: frozenset[str]) -> Mark:
         fanouts = sorted({each for fanout, _ in run for each in self._beside[fanout]})
         windowed = {dim for window in self._windows[place] for dim in window}
         free = [(fanout, dim) for fanout in fanouts for dim in self._classes[place] if dim not in windowed]
         for window in self._windows[place]:
             own = [item for item in run if item[1] in window]
-            if own and len(spread.intersection(window)) == 1:
+            if own and len(over.intersection(window)) == 1:
                 own = [(fanout, own[0][1]) for fanout in fanouts]
             free += own
         return tuple(sorted(free))
@@ -330,6 +381,11 @@ class _Views:
             for level, above in enumerate((*depths, len(self._arch.fanouts))):
                 if fanout < above:
                     totals.instances[level, number] *= trips
+        for number, row in self._rows:
+            bits = self._workload.tensors[row.tensor].bits
+            totals.read[row.level, number] += row.reads * bits
+            totals.written[row.level, number] += row.writes * bits
+            totals.held[row.level, number] += row.tile * bits if row.level else 0
         for (place, look), (numbers, views) in self._found.items():
             self._count_look(totals, place, look, np.array(numbers), views)
 
@@ -352,24 +408,17 @@ class _Views:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """A tree with room for all loops of a look, and where they stand. temporal: (segment, repeat, dim) -> column;
-    spatial: (mark, fan-out, dim) -> column; dims: of each column."""
+    """A tree with room for all loops of a look, and where they stand. columns: of each loop; dims: of each column."""
 
     tree: Mapping
-    temporal: dict[tuple[int, int, str], int]
-    spatial: dict[tuple[int, int, str], int]
+    columns: dict[_Key, int]
     dims: tuple[str, ...]
 
     def table(self, views: Sequence[_View], extents: dict[str, int]) -> Ints:
         """Return [mapping, loop] -> tile; a loop that a mapping lacks has the enclosing tile."""
-        rows = [row for row, view in enumerate(views) for _ in range(len(view.temporal) + len(view.spatial))]
-        columns: list[int] = []
-        values: list[int] = []
-        for view in views:
-            columns += [self.temporal[segment, repeat, dim] for segment, repeat, dim, _ in view.temporal]
-            columns += [self.spatial[mark, fanout, dim] for mark, fanout, dim, _ in view.spatial]
-            values += [step[3] for step in view.temporal]
-            values += [step[3] for step in view.spatial]
+        rows = np.repeat(np.arange(len(views)), [len(view.keys) for view in views])
+        columns = [self.columns[key] for view in views for key in view.keys]
+        values = [tile for view in views for tile in view.tiles]
         tiles = np.zeros((len(views), len(self.dims)), dtype=np.int64)
         tiles[rows, columns] = values  # of loops that are joined the last one, the innermost, stays
         enclosing = {dim: np.full(len(views), extent, dtype=np.int64) for dim, extent in extents.items()}
@@ -405,8 +454,7 @@ def _layout(workload: Workload, arch: Architecture, classes: dict[str, int], loo
     order = sorted(classes, key=lambda dim: classes[dim])
     nodes: list[MappingNode] = []
     dims: list[str] = []
-    temporal: dict[tuple[int, int, str], int] = {}
-    spatial: dict[tuple[int, int, str], int] = {}
+    columns: dict[_Key, int] = {}
     for segment in range(len(look.marks) + 1):
         cut = {
             dim
@@ -419,7 +467,7 @@ def _layout(workload: Workload, arch: Architecture, classes: dict[str, int], loo
             for dim in order:
                 if dim in cut:
                     continue
-                temporal[segment, repeat, dim] = len(dims)
+                columns[segment, repeat, dim] = len(dims)
                 dims.append(dim)
                 nodes.append(Temporal(dim, 1))
         mark = look.marks[segment] if segment < len(look.marks) else ()
@@ -427,11 +475,11 @@ def _layout(workload: Workload, arch: Architecture, classes: dict[str, int], loo
             nodes.append(Storage(mark, (tensor,)))
             continue
         for fanout, dim in mark:
-            spatial[segment, fanout, dim] = len(dims)
+            columns[segment, -1 - fanout, dim] = len(dims)
             dims.append(dim)
             nodes.append(Spatial(dim, 1, arch.fanouts[fanout].name))
     tree = Mapping((*nodes, Compute(workload.statements[0].name)))
-    return _Layout(tree, temporal, spatial, tuple(dims))
+    return _Layout(tree, columns, tuple(dims))
 
 
 def _without_windows(workload: Workload, tensor: str) -> Workload:
