@@ -179,8 +179,8 @@ def _whole(value: Fraction) -> int:
 Mark = str | tuple[tuple[int, str], ...]
 
 
-# A node of a mapping: (fan-out's number or _TEMPORAL, dim, tile) of a loop, (_STORAGE, level, tensors).
-_Step = tuple[int, str, int] | tuple[int, str, tuple[str, ...]]
+# A node of a mapping: (fan-out's number or _TEMPORAL, dim, tile, ()) of a loop, (_STORAGE, level, 0, tensors).
+_Step = tuple[int, str, int, tuple[str, ...]]
 _TEMPORAL, _STORAGE = -1, -2
 
 # Where a loop stands in a view: (segment, how often dims recurred in it, dim) of a temporal loop, (mark, -1 - fan-out,
@@ -197,14 +197,22 @@ class _Look(NamedTuple):
 
 
 class _View(NamedTuple):
-    """One mapping seen from one tensor. repeats: the most that dims recur in a segment. keys, tiles: of each loop.
-    spatial: (mark, fan-out, dim) of the spatial ones."""
+    """One mapping as a tensor sees it. keys, tiles: of each loop; spatial: (mark, fan-out, dim) of spatial ones."""
 
-    marks: list[Mark]
-    repeats: int
+    look: _Look
     keys: list[_Key]
     tiles: list[int]
     spatial: list[tuple[int, int, str]]
+
+
+class _Alike(NamedTuple):
+    """The mappings of one look, in flat lists (many small objects would keep the garbage collector busy): numbers of
+    the mappings, how many loops each has, and of all loops the number of the key, and the tile."""
+
+    numbers: list[int]
+    lengths: list[int]
+    keys: list[int]
+    tiles: list[int]
 
 
 class _Views:
@@ -224,7 +232,9 @@ class _Views:
         )
         self._beside = _groups_of_fanouts(arch)
         self._extents = workload.extents()
-        self._found: dict[tuple[int, _Look], tuple[list[int], list[_View]]] = {}
+        self._found: dict[tuple[int, _Look], _Alike] = {}
+        self._keys: dict[_Key, int] = {}
+        self._spanned: dict[tuple[tuple[Mark, ...], int], int] = {}
         self._marks: dict[tuple[int, tuple[tuple[int, str], ...], frozenset[str]], Mark] = {}
         self._spread: list[tuple[int, int, int]] = []  # mapping, fan-out, trips
         self._model, self._machine = workload_model(workload), machine_model(arch)
@@ -236,7 +246,7 @@ class _Views:
         if read is None:
             return False
         steps, spread = read
-        over = frozenset(dim for kind, dim, _ in steps if kind >= 0)
+        over = frozenset([step[1] for step in steps if step[0] >= 0])
         seen = [self._seen(steps, place, tensor.name, over) for place, tensor in enumerate(self._workload.tensors)]
         if not all(map(self._is_alike, seen, count())):
             return False
@@ -249,12 +259,13 @@ class _Views:
         for place, view in enumerate(seen):
             if place in alone:
                 continue
-            look = place, _Look(tuple(view.marks), max(2, 1 << (view.repeats - 1).bit_length()))
-            if look not in self._found:
-                self._found[look] = [], []
-            numbers, views = self._found[look]
-            numbers.append(number)
-            views.append(view)
+            found = self._found.get((place, view.look))
+            if found is None:
+                found = self._found[place, view.look] = _Alike([], [], [], [])
+            found.numbers.append(number)
+            found.lengths.append(len(view.keys))
+            found.keys.extend([self._keys.setdefault(key, len(self._keys)) for key in view.keys])
+            found.tiles.extend(view.tiles)
         return True
 
     def _rows_of(self, mapping: Mapping, places: Sequence[int]) -> list[Row[int]] | None:
@@ -282,11 +293,15 @@ class _Views:
         found: list[tuple[int, int]] = []
         last = -1
         for node in mapping.nodes:
-            if isinstance(node, Temporal | Spatial):
-                dim, tile = node.dim, node.tile
+            if isinstance(node, Storage):
+                steps.append((_STORAGE, node.level, 0, node.tensors))
+                last = -1
+            elif isinstance(node, Branch):
+                return None
+            elif not isinstance(node, Compute):
+                dim, tile, fanout = node.dim, node.tile, _TEMPORAL
                 if tile < 1 or tiles[dim] % tile:
                     return None
-                fanout = _TEMPORAL
                 if isinstance(node, Spatial):
                     fanout = self._numbers[node.fanout]
                     if fanout < last:
@@ -294,13 +309,7 @@ class _Views:
                     found.append((fanout, tiles[dim] // tile))
                 last = fanout
                 tiles[dim] = tile
-                steps.append((fanout, dim, tile))
-                continue
-            if isinstance(node, Branch):
-                return None
-            if isinstance(node, Storage):
-                steps.append((_STORAGE, node.level, node.tensors))
-            last = -1
+                steps.append((fanout, dim, tile, ()))
         return steps, found
 
     def _is_simple(self, view: _View, windows: tuple[tuple[str, ...], ...]) -> bool:
@@ -311,10 +320,16 @@ class _Views:
             if len({dim for _, dim in own}) > 1 and len(own) > 2:
                 return False
             for mark, dim in own:
-                last = _last_spanned(self._arch, view.marks, mark)
+                last = self._last_spanned(view.look.marks, mark)
                 if any(mark < segment <= last and dim == each for segment, repeat, each in view.keys if repeat >= 0):
                     return False
         return True
+
+    def _last_spanned(self, marks: tuple[Mark, ...], mark: int) -> int:
+        found = self._spanned.get((marks, mark))
+        if found is None:
+            found = self._spanned[marks, mark] = _last_spanned(self._arch, marks, mark)
+        return found
 
     def _is_alike(self, view: _View, place: int) -> bool:
         """Return whether all instances of a level with a bandwidth move the same: where siblings add to one element of
@@ -330,31 +345,33 @@ class _Views:
         tiles: list[int] = []
         spatial: list[tuple[int, int, str]] = []
         run: list[tuple[int, str]] = []
-        last = repeat = most = 0
-        for kind, name, value in steps:
-            if kind >= 0 and isinstance(value, int):
+        last = repeat = most = 1
+        for kind, name, tile, tensors in steps:
+            if kind >= 0:
                 run.append((kind, name))
                 spatial.append((len(marks), kind, name))
                 keys.append((len(marks), -1 - kind, name))
-                tiles.append(value)
+                tiles.append(tile)
                 continue
             if run:
                 marks.append(self._mark(place, tuple(run), over))
                 run, last, repeat = [], 0, 0
-            if isinstance(value, int):
+            if kind == _TEMPORAL:
                 own = classes[name]
                 if own < last or not repeat:
                     repeat += 1
-                    most = max(most, repeat)
+                    if repeat > most:
+                        most = repeat
                 last = own
                 keys.append((len(marks), repeat - 1, name))
-                tiles.append(value)
-            elif tensor in value:
+                tiles.append(tile)
+            elif tensor in tensors:
                 marks.append(name)
                 last = repeat = 0
         if run:
             marks.append(self._mark(place, tuple(run), over))
-        return _View(marks, most, keys, tiles, spatial)
+        look = _Look(tuple(marks), max(2, 1 << (most - 1).bit_length()))
+        return _View(look, keys, tiles, spatial)
 
     def _mark(self, place: int, run: tuple[tuple[int, str], ...], over: frozenset[str]) -> Mark:
         """Return the spatial loops for which there is room beside these, so that few kinds of trees are told apart."""
@@ -386,16 +403,16 @@ class _Views:
             totals.read[row.level, number] += row.reads * bits
             totals.written[row.level, number] += row.writes * bits
             totals.held[row.level, number] += row.tile * bits if row.level else 0
-        for (place, look), (numbers, views) in self._found.items():
-            self._count_look(totals, place, look, np.array(numbers), views)
+        for (place, look), alike in self._found.items():
+            self._count_look(totals, place, look, alike)
 
-    def _count_look(self, totals: _Totals, place: int, look: _Look, numbers: Ints, views: Sequence[_View]) -> None:
+    def _count_look(self, totals: _Totals, place: int, look: _Look, alike: _Alike) -> None:
         tensor = self._workload.tensors[place]
         layout = _layout(self._workload, self._arch, self._classes[place], look, tensor.name)
         alone = _without_windows(self._workload, tensor.name)
-        tiles = layout.table(views, self._extents)
-        if not tiles.size:
-            tiles = np.zeros((len(views), 0), dtype=np.int64)
+        numbers = np.array(alike.numbers)
+        columns = np.array([layout.columns.get(key, -1) for key in self._keys], dtype=np.int64)
+        tiles = layout.table(alike, columns, self._extents)
         arrays = evaluate_many(alone, self._arch, layout.tree, tiles)
         for row in arrays.traffic:
             if row.tensor == tensor.name:
@@ -414,14 +431,14 @@ class _Layout:
     columns: dict[_Key, int]
     dims: tuple[str, ...]
 
-    def table(self, views: Sequence[_View], extents: dict[str, int]) -> Ints:
-        """Return [mapping, loop] -> tile; a loop that a mapping lacks has the enclosing tile."""
-        rows = np.repeat(np.arange(len(views)), [len(view.keys) for view in views])
-        columns = [self.columns[key] for view in views for key in view.keys]
-        values = [tile for view in views for tile in view.tiles]
-        tiles = np.zeros((len(views), len(self.dims)), dtype=np.int64)
-        tiles[rows, columns] = values  # of loops that are joined the last one, the innermost, stays
-        enclosing = {dim: np.full(len(views), extent, dtype=np.int64) for dim, extent in extents.items()}
+    def table(self, alike: _Alike, columns: Ints, extents: dict[str, int]) -> Ints:
+        """Return [mapping, loop] -> tile; a loop that a mapping lacks has the enclosing tile. columns: of each key."""
+        rows = np.repeat(np.arange(len(alike.numbers)), alike.lengths)
+        tiles = np.zeros((len(alike.numbers), len(self.dims)), dtype=np.int64)
+        tiles[rows, columns[np.array(alike.keys, dtype=np.int64)]] = (
+            alike.tiles
+        )  # of loops that are joined the last one, the innermost, stays
+        enclosing = {dim: np.full(len(tiles), extent, dtype=np.int64) for dim, extent in extents.items()}
         for column, dim in enumerate(self.dims):
             tiles[:, column] = np.where(tiles[:, column] > 0, tiles[:, column], enclosing[dim])
             enclosing[dim] = tiles[:, column]
