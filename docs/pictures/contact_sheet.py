@@ -19,6 +19,7 @@ from polymap.report.space import side_by_side_svg
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLUMNS, WIDTH, GAP = 3, 900.0, 20.0
 BYTE = 8
+STENCIL = "int A[8][10]; for (int i = 1; i < 8; i++) for (int j = 1; j < 9; j++) A[i][j] = A[i - 1][j + 1] + A[i][j - 1];"
 
 
 def figures() -> dict[str, str]:
@@ -57,6 +58,7 @@ def figures() -> dict[str, str]:
         "side by side": side_by_side_svg(pm.side_by_side(layer, arch, result.best, other, ("optimum", "OS"))),
         "capacity": pm.capacity_svg(pm.capacity_figure(layer, arch, "RF", [64, 128, 256, 512, 1024, 2048])),
         "sensitivity": pm.sensitivity_svg(pm.sensitivity_figure(layer, arch)),
+        "domain": pm.domain_svg(pm.domain_figure(pm.from_c(STENCIL), "S0", tile=(2, 3))),
         "buffer curve": buffer_curve_svg(
             pm.buffer_curve(small, "simple3", "RF", [1 << power for power in range(6, 15)])
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 from collections.abc import Callable
@@ -217,6 +218,19 @@ WRONG: dict[str, Callable[[], object]] = {
     "side_by_side": lambda: API.side_by_side(LAYER, FLAT, BEST, COST),
     "a machine by a wrong name": lambda: API.cloud_figure(pm.sample_mappings(LAYER, "flat33", 2)),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(name for name in dir(pm) if name.endswith(("_svg", "_figure"))))
+def test_figures_given_a_wrong_type_say_what_would_work(name: str) -> None:
+    function = getattr(pm, name)
+    needed = [
+        each for each in inspect.signature(function).parameters.values() if each.default is inspect.Parameter.empty
+    ]
+    for wrong in (LAYER, FLAT, 3, None, [COST]):
+        if name == "machine_svg" and wrong is FLAT:
+            continue
+        with pytest.raises(pm.PolymapError, match=r"^PM\d\d\d (.|\n)*(Expected|Use|Give|[Nn]eeds|With|Unknown|know)"):
+            function(*[wrong] * len(needed))
 
 
 @pytest.mark.parametrize("what", WRONG)

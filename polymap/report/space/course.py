@@ -15,6 +15,7 @@ from polymap.report.figures import (
     Frame,
     Picture,
     circle,
+    expected_figure,
     head,
     hint,
     picture,
@@ -55,7 +56,7 @@ def fate_figure(result: SearchResult) -> FateFigure:
 
 def fate_svg(figure: FateFigure) -> Picture:
     """Return a bar per fate, with its number and share."""
-    total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
+    total = sum(count for _, count in expected_figure(figure, FateFigure).fates) or 1
     shapes: Shapes = head("What became of the structures", figure.title)
     for row, (what, count) in enumerate(figure.fates):
         base = 100 + 44 * row
@@ -119,7 +120,7 @@ def history_svg(result: SearchResult) -> Picture:
 
 def course_svg(figure: CourseFigure) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven."""
-    figure = expected_kind(figure, CourseFigure, "the figure")
+    figure = expected_figure(figure, CourseFigure)
     everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
     wide = max(everything) > 20 * min(everything)
     x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
