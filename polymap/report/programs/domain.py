@@ -14,7 +14,7 @@ from polymap.report.figures import GREY, Picture, circle, expected_figure, head,
 from polymap.workload import dependences
 
 _STEP, _RADIUS = 34.0, 6.0
-_LEFT, _TOP, _ASIDE = 72.0, 122.0, 46.0
+_LEFT, _TOP, _ASIDE = 76.0, 142.0, 46.0
 _NARROW = 430.0  # room for the title
 _COLOURS = ("#2f6fde", "#df8213", "#0d9373", "#8a5cd6")
 _MOST_POINTS = 10_000
@@ -119,10 +119,10 @@ def domain_svg(figure: DomainFigure) -> Picture:
 def _axes(loops: tuple[str, str], high: tuple[int, int]) -> Iterator[str]:
     """Yield names and numbers of both loops."""
     left, top = _LEFT - 24, _TOP - 24
-    yield text(28, top + 4, f"{loops[0]} \u2193  {loops[1]} \u2192", fill=GREY)
+    yield text(28, top + 4, f"{loops[0]} \u2193", fill=GREY)
+    yield text(_LEFT - 4, top - 12, f"{loops[1]} \u2192", fill=GREY)
     for j in range(0, high[1] + 1, _every(high[1])):
-        if (x := _at(0, j)[0]) > left + 34 or high[1] == 0:
-            yield text(x, top + 4, str(j), size=11, fill=GREY, anchor="middle")
+        yield text(_at(0, j)[0], top + 4, str(j), size=11, fill=GREY, anchor="middle")
     for i in range(0, high[0] + 1, _every(high[0])):
         yield text(left, _at(i, 0)[1] + 4, str(i), size=11, fill=GREY, anchor="end")
 

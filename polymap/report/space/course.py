@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError
-from polymap.report import exact, percent, unit_of
+from polymap.report import exact, percent, unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -25,7 +25,7 @@ from polymap.report.figures import (
     stairs,
     text,
 )
-from polymap.report.space.axes import Shapes, grid, log_word, unit_text
+from polymap.report.space.axes import Shapes, grid, log_word
 from polymap.search.run import SearchResult
 
 FRAME = Frame(left=100, right=640, top=96, bottom=360)
@@ -126,7 +126,7 @@ def course_svg(figure: CourseFigure) -> Picture:
     x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
     y = round_axis(everything if wide else [0.0, *everything], FRAME.bottom, FRAME.top, logarithmic=wide)
     unit = unit_text(figure.objective)
-    shapes = [*head(f"{figure.objective}: best mapping and bound", figure.title)]
+    shapes = [*head(f"Best {figure.objective} and its bound", figure.title)]
     shapes += grid(FRAME, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
     for points, colour, dash in ((figure.bounds, BOUND, 'stroke-dasharray="5 4"'), (figure.values, FOUND, "")):
         placed = [(x.place(when), y.place(value)) for when, value in points]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from polymap.asked import question_of
 from polymap.explore import search
 from polymap.ir import Architecture, Fanout, MemoryLevel, Mistake, Node, OptionError, Workload
-from polymap.report import unit_of
+from polymap.report import unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -26,7 +26,7 @@ from polymap.report.figures import (
     text,
     ticks_of,
 )
-from polymap.report.space.axes import Shapes, unit_text
+from polymap.report.space.axes import Shapes
 from polymap.search.run import Options
 
 _ROW = 26.0

@@ -51,7 +51,7 @@ def test_what_cannot_be_drawn_is_said(statement: str, tile: tuple[int, int], mes
 def test_arrows_have_heads_and_axes_numbers() -> None:
     root = ElementTree.fromstring(str(domain_svg(domain_figure(from_c(STENCIL), "S0", tile=(2, 2)))))
     words = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert [word for word in words if word and word.isdigit()] == ["1", "2", "3", "0", "1", "2", "3"]
+    assert [word for word in words if word and word.isdigit()] == ["0", "1", "2", "3", "0", "1", "2", "3"]
     assert len(list(root.iter("{http://www.w3.org/2000/svg}polygon"))) == 24
     hints = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}title")]
     assert "i = 3, j = 2: wavefront 5, tile (1, 1)" in hints
