@@ -12,8 +12,9 @@ from polymap.report.figures.chart import BOUND, FOUND, Frame, expected_figure, h
 from polymap.report.numbers import percent, plural, unit_of, unit_text
 
 _ROW, _TOP = 24.0, 104.0
-_LEFT, _RIGHT, _WIDTH = 210.0, 640.0, 860.0
+_LEFT, _RIGHT, _WIDTH = 210.0, 640.0, 820.0  # room for the numbers at the right
 _PROVEN = "OPTIMAL"
+_PAINT = {True: {"fill": FOUND, "stroke": FOUND}, False: {"fill": svg.PAPER, "stroke": BOUND}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,8 @@ def layer_bars_svg(figure: LayerBarsFigure) -> svg.Picture:
     for number, bar in enumerate(figure.bars):
         shapes.append(svg.hint(_drawn(figure, number, x.place(bar.total)), _told(figure, number)))
     shapes.append(frame.across(f"{figure.objective}{',' if spelled else ''}{spelled}, all occurrences"))
-    shapes += [*frame.key(0, FOUND, "proven optimal")] if open_ones < len(figure.bars) else []
-    if open_ones:
-        base = frame.top + 34
-        hollow = svg.rect(frame.right + 25, base - 8, 9, 9, fill=svg.PAPER, stroke=BOUND, round_by=2)
-        shapes += [hollow, svg.text(frame.right + 42, base + 1, "not proven (hollow)", size=12)]
+    for left, words, paint in ((_LEFT, "proven optimal", _PAINT[True]), (_LEFT + 150, "not proven", _PAINT[False])):
+        shapes += [svg.rect(left, 78, 11, 11, round_by=2, **paint), svg.text(left + 18, 88, words, size=12)]
     return svg.picture(_WIDTH, max(frame.bottom + 56, _TOP + 60), figure.title, shapes)
 
 
@@ -127,8 +125,7 @@ def _drawn(figure: LayerBarsFigure, number: int, end: float) -> list[str]:
     shapes = [svg.text(_LEFT - 10, base, svg.fitted(bar.name, _LEFT - 40, 12), size=12, anchor="end")]
     if bar.value is None:
         return [*shapes, svg.text(_LEFT + 6, base, f"no mapping: {bar.status}", size=11, fill=BOUND)]
-    sure = bar.status == _PROVEN
-    paint = {"fill": FOUND if sure else svg.PAPER, "stroke": FOUND if sure else BOUND}
+    paint = _PAINT[bar.status == _PROVEN]
     shapes.append(svg.rect(_LEFT, top + 5, max(end - _LEFT, 1), _ROW - 10, round_by=2, **paint))
     many = f"{bar.multiplicity} \u00d7 " if bar.multiplicity > 1 else ""
     words = f"{many}{unit_text(figure.objective)(bar.value)}, {percent(figure.share(number))}"

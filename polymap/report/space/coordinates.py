@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from math import ceil, floor, log10
+from math import ceil, floor, log, log10
 from typing import Any
 
 from polymap.inputs import expected_kind
@@ -13,6 +13,8 @@ from polymap.ir import Mapping, MissingPackageError, Mistake, Spatial, Temporal,
 from polymap.report import energy, plural, short, size
 from polymap.report.figures import expected_figure
 from polymap.sampling import Sample
+
+_BYTES = (8.0, 16.0)  # marks at 1 B, 16 B, 256 B, 4 KiB, ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +53,24 @@ def coordinates_figure(sample: Sample) -> CoordinatesFigure:
         _logarithmic("energy", scores.energy_pj.tolist(), energy),
         _logarithmic("latency, cycles", scores.latency_cycles.tolist(), short),
         _logarithmic("compute units", [_units(sample.workload, mapping) for mapping in sample], short),
-        *(_logarithmic(f"held in {level}", bits.tolist(), _size) for level, bits in scores.occupancy_bits),
-        *(_logarithmic(f"moved at {level}", bits.tolist(), _size) for level, bits in scores.moved_bits),
+        *(_logarithmic(f"held in {level}", bits.tolist(), _size, _BYTES) for level, bits in scores.occupancy_bits),
+        *(_logarithmic(f"moved at {level}", bits.tolist(), _size, _BYTES) for level, bits in scores.moved_bits),
         Coordinate("fits", tuple(map(float, scores.fits.tolist())), ((0.0, "no"), (1.0, "yes")), logarithmic=False),
     ]
     count = plural(len(sample), "legal mapping")
     return CoordinatesFigure(f"{sample.workload.name} on {sample.arch.name}: {count}, drawn uniformly", tuple(axes))
 
 
-def _logarithmic(name: str, values: Sequence[float], unit: Callable[[float], str]) -> Coordinate:
-    """Return an axis from power of ten to power of ten around the values above 0."""
-    above = [value for value in values if value > 0] or [1.0]
-    first, last = floor(log10(min(above)) + 1e-9), ceil(log10(max(above)) - 1e-9)
+def _logarithmic(
+    name: str, values: Sequence[float], unit: Callable[[float], str], scale: tuple[float, float] = (1.0, 10.0)
+) -> Coordinate:
+    """Return an axis around the values above 0 with marks at the powers of a base times a factor. scale: (factor,
+    base)."""
+    factor, base = scale
+    above = [value / factor for value in values if value > 0] or [1.0]
+    first, last = floor(log(min(above), base) + 1e-9), ceil(log(max(above), base) - 1e-9)
     ends = range(first, max(last, first + 1) + 1)
-    marks = [(10.0**power, unit(10.0**power)) for power in ends]
+    marks = [(factor * base**power, unit(factor * base**power)) for power in ends]
     if any(value <= 0 for value in values):
         marks[0] = marks[0][0], f"0 to {marks[0][1]}"
     return Coordinate(name, tuple(map(float, values)), tuple(marks), logarithmic=True)
