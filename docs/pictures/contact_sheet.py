@@ -36,7 +36,14 @@ def figures() -> dict[str, str]:
     fitting = scores.energy_pj[scores.fits].tolist()
     small = pm.einsum("O[m,p,q] += I[p+r,q+s] * W[m,r,s]", m=16, p=6, q=6, r=3, s=3, name="small convolution")
     other = families["output-stationary"].mapping
-    loops = [place for place, node in enumerate(_loops(result.best)) if isinstance(node, pm.Temporal)]
+    loops = _loops(other)
+    split = [
+        place
+        for place, loop in enumerate(loops)
+        if isinstance(loop, pm.Temporal) and any(inner.dim == loop.dim for inner in loops[place + 1 :])
+    ]
+    across = split[0]
+    up = next(place for place in split if loops[place].dim != loops[across].dim)
     return {
         "machine": pm.machine_svg(arch),
         "mapping": pm.mapping_svg(layer, arch, result.best, result.cost),
@@ -53,9 +60,14 @@ def figures() -> dict[str, str]:
         ),
         "neighbours": pm.smooth_svg(pm.smooth_figure(pm.sample_mappings(layer, arch, 30, seed=1))),
         "orders": pm.order_svg(pm.order_figure(small, "simple3")),
-        "tiles": pm.tile_map_svg(pm.tile_map_figure(layer, arch, result.best, loops[0], loops[1])),
+        "tiles": pm.tile_map_svg(pm.tile_map_figure(layer, arch, other, across, up)),
         "winners": pm.winner_svg(
-            pm.winner_figure(layer, arch, ("RF", [64 * BYTE, 256 * BYTE]), ("Buffer", [4096 * BYTE, 16384 * BYTE]))
+            pm.winner_figure(
+                layer,
+                arch,
+                ("RF", [4 * BYTE, 16 * BYTE, 64 * BYTE, 256 * BYTE]),
+                ("Buffer", [1024 * BYTE, 16384 * BYTE]),
+            )
         ),
         "side by side": side_by_side_svg(pm.side_by_side(layer, arch, result.best, other, ("optimum", "OS"))),
         "capacity": pm.capacity_svg(pm.capacity_figure(layer, arch, "RF", [64, 128, 256, 512, 1024, 2048])),
@@ -63,9 +75,7 @@ def figures() -> dict[str, str]:
         "domain": pm.domain_svg(pm.domain_figure(pm.from_c(STENCIL), "S0", tile=(2, 3))),
         "layers": pm.layer_bars_svg(pm.layer_bars_figure(f"Layers on {arch.name}", _layers(arch))),
         "buffer curve": buffer_curve_svg(
-            pm.buffer_curve(
-                pm.matmul(m=64, n=64, k=64), arch, "Buffer", [1 << power for power in range(10, 19)], time_limit_s=10
-            )
+            pm.buffer_curve(pm.matmul(m=64, n=64, k=64), "tutorial3", "SRAM", [1 << power for power in range(8, 18)])
         ),
     }
 
