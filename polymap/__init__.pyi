@@ -54,6 +54,7 @@ from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Vi
 from polymap.proofs import verify as verify
 from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
 from polymap.report.figures.front import front_svg as front_svg
+from polymap.report.figures.layer_bars import layer_bars_figure as layer_bars_figure, layer_bars_svg as layer_bars_svg
 from polymap.report.figures.machine import machine_svg as machine_svg
 from polymap.report.figures.nest import mapping_text as mapping_text
 from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
@@ -65,6 +66,10 @@ from polymap.report.page.report import report_page as report_page
 from polymap.report.programs.domain import domain_figure as domain_figure, domain_svg as domain_svg
 from polymap.report.space.capacity import capacity_figure as capacity_figure, capacity_svg as capacity_svg
 from polymap.report.space.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
+from polymap.report.space.coordinates import (
+    coordinates_figure as coordinates_figure,
+    coordinates_plot as coordinates_plot,
+)
 from polymap.report.space.course import (
     course_figure as course_figure,
     course_svg as course_svg,

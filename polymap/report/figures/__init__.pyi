@@ -7,6 +7,7 @@ from polymap.report.figures.chart import (
     FOUND as FOUND,
     Axis as Axis,
     Frame as Frame,
+    expected_figure as expected_figure,
     head as head,
     round_axis as round_axis,
     stairs as stairs,
