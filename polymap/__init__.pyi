@@ -51,6 +51,13 @@ from polymap.ir.mapping import (
     Temporal as Temporal,
 )
 from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
+from polymap.networks.exploration import (
+    LayerAnswer as LayerAnswer,
+    NetworkAnswer as NetworkAnswer,
+    explore_network as explore_network,
+    run_question as run_question,
+)
+from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
 from polymap.proofs import verify as verify
 from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
 from polymap.report.figures.front import front_svg as front_svg

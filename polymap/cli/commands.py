@@ -12,7 +12,7 @@ from polymap.arch import load_arch, preset_names
 from polymap.cli.arguments import Options
 from polymap.cli.completion import completion_text
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
-from polymap.cli.named_inputs import Inputs, check_outputs
+from polymap.cli.named_inputs import Inputs, check_outputs, names_network
 from polymap.cli.output import Document, say, warnings_said, write_documents
 from polymap.cli.progress import best_so_far
 from polymap.explore import explore
@@ -69,6 +69,11 @@ def run_command(options: Options) -> int:
 
 
 def _explore(options: Options) -> int:
+    if names_network(options):
+        with interrupts_wait():
+            from polymap.cli.whole_networks import explore_whole_network
+
+        return explore_whole_network(options)
     workload, arch, _ = _read(options)
     if options.certificate is not None:
         with interrupts_wait():

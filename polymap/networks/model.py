@@ -1,0 +1,146 @@
+"""A network as data: its distinct layers with multiplicities, its views, and the nodes that have no workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from polymap.inputs import expected_text, shown
+from polymap.ir import Apply, Mistake, Operator, Read, Shown, Statement, Workload, WorkloadError, did_you_mean
+from polymap.workload import builtin_networks, builtin_workload, network_layers
+
+
+class View(NamedTuple):
+    """A node that computes nothing: it renames, splits, joins or reorders elements (reshape, transpose, concat)."""
+
+    node: str
+    operator: str
+
+
+class Unmapped(NamedTuple):
+    """A node without a workload, and why."""
+
+    node: str
+    operator: str
+    reason: str
+
+
+class MappedNode(NamedTuple):
+    """A node and the workloads that compute it, in order (attention: scores, softmax, context)."""
+
+    node: str
+    operator: str
+    workloads: tuple[Workload, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLayer:
+    """A distinct workload and how many nodes of the network compute it.
+
+    name: of its first node. operators: what these nodes are called in the model ("Conv", "Gemm"), "" for built-in ones.
+    """
+
+    name: str
+    workload: Workload
+    multiplicity: int
+    operator: str = ""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one of these nodes: instances of `+=` of a product of two different tensors."""
+        statements = (each for each in self.workload.statements if is_multiply_accumulate(each))
+        return sum(_instances(self.workload, each) for each in statements)
+
+
+@dataclass(frozen=True, slots=True)
+class Network(Shown):
+    """A network: what is computed, how often, and what of the model computes nothing or has no workload.
+
+    layers: distinct workloads in order of their first node. views: nodes that only rename elements. left_out: nodes
+    without a workload. edges: (node, node) pairs, producer first, over all nodes.
+    """
+
+    name: str
+    layers: tuple[NetworkLayer, ...]
+    views: tuple[View, ...] = ()
+    left_out: tuple[Unmapped, ...] = ()
+    edges: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unmapped(self) -> list[Unmapped]:
+        """The nodes without a workload, as (node name, operator, reason)."""
+        return list(self.left_out)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the whole network: convolutions and products; additions of other nodes are none."""
+        return sum(layer.macs * layer.multiplicity for layer in self.layers)
+
+    def products(self) -> Network:
+        """Return the network of the layers that multiply and accumulate: convolutions, products, attention."""
+        return replace(self, layers=tuple(layer for layer in self.layers if layer.macs))
+
+
+def is_multiply_accumulate(statement: Statement) -> bool:
+    """Return whether a statement adds a product of two different tensors to its target."""
+    match statement.expression:
+        case Apply("*", (Read(first), Read(second))) if statement.operator is Operator.ADD:
+            return statement.reads[first].tensor != statement.reads[second].tensor
+        case _:
+            return False
+
+
+def _instances(workload: Workload, statement: Statement) -> int:
+    """Return the number of points of a statement's domain."""
+    if not statement.constraints:
+        extents, count = workload.extents(), 1
+        for dim in statement.dims:
+            count *= extents[dim]
+        return count
+    from polymap.workload import domain_of
+
+    return 0
+
+
+def network_of_nodes(
+    name: str,
+    mapped: Iterable[MappedNode],
+    views: Iterable[View] = (),
+    left_out: Iterable[Unmapped] = (),
+    edges: Iterable[tuple[str, str]] = (),
+) -> Network:
+    """Return the network of nodes in order: workloads that differ in their names alone become one layer."""
+    layers: dict[Workload, NetworkLayer] = {}
+    for node, operator, workloads in mapped:
+        for workload in workloads:
+            key = replace(workload, name="")
+            first = layers.get(key)
+            label = node if len(workloads) == 1 else workload.name
+            layers[key] = (
+                replace(first, multiplicity=first.multiplicity + 1)
+                if first is not None
+                else NetworkLayer(label, workload, 1, operator)
+            )
+    return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), tuple(dict.fromkeys(edges)))
+
+
+def network(name: str) -> Network:
+    """Return a built-in network ("resnet50", "vgg16", "mobilenet_v2", "bert_base", ...), batch 1, 8 bits.
+
+    Its layers are the convolutions and products of the source that `polymap.workload` names; it has no edges. Raises
+    WorkloadError for an unknown name.
+    """
+    found = builtin_network(expected_text(name, "the network's name", WorkloadError))
+    if found is not None:
+        return found
+    what = f"there is no built-in network {shown(name)}"
+    raise WorkloadError(Mistake("PM235", what, did_you_mean(name[:100], builtin_networks())))
+
+
+def builtin_network(name: str) -> Network | None:
+    """Return the built-in network of this name, None where there is none."""
+    if name not in builtin_networks():
+        return None
+    layers = (NetworkLayer(layer, builtin_workload(layer), count) for layer, count in network_layers(name))
+    return Network(name, tuple(layers))
