@@ -2,16 +2,14 @@ from polymap.networks.exploration import (
     LayerAnswer as LayerAnswer,
     NetworkAnswer as NetworkAnswer,
     explore_network as explore_network,
-    run_question as run_question,
 )
 from polymap.networks.model import (
     MappedNode as MappedNode,
     Network as Network,
-    NetworkLayer as NetworkLayer,
+    Part as Part,
     Unmapped as Unmapped,
     View as View,
     builtin_network as builtin_network,
-    network as network,
     network_of_nodes as network_of_nodes,
 )
 from polymap.networks.texts import (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import NamedTuple
 
 from polymap.inputs import expected_text, shown
-from polymap.ir import Apply, Mistake, Operator, Read, Shown, Statement, Workload, WorkloadError, did_you_mean
+from polymap.ir import Mistake, Shown, Workload, WorkloadError, did_you_mean
 from polymap.workload import builtin_networks, builtin_workload, network_layers
 
 
@@ -26,12 +27,19 @@ class Unmapped(NamedTuple):
     reason: str
 
 
+class Part(NamedTuple):
+    """A workload of a node. is_product: its instances are multiply-accumulates (convolutions, matrix products)."""
+
+    workload: Workload
+    is_product: bool
+
+
 class MappedNode(NamedTuple):
     """A node and the workloads that compute it, in order (attention: scores, softmax, context)."""
 
     node: str
     operator: str
-    workloads: tuple[Workload, ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +53,12 @@ class NetworkLayer:
     workload: Workload
     multiplicity: int
     operator: str = ""
+    is_product: bool = True
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one of these nodes: instances of `+=` of a product of two different tensors."""
-        statements = (each for each in self.workload.statements if is_multiply_accumulate(each))
-        return sum(_instances(self.workload, each) for each in statements)
+        """Multiply-accumulates of one of these nodes: its instances if it is a product, else 0."""
+        return prod(dim.extent for dim in self.workload.dims) if self.is_product else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +90,6 @@ class Network(Shown):
         return replace(self, layers=tuple(layer for layer in self.layers if layer.macs))
 
 
-def is_multiply_accumulate(statement: Statement) -> bool:
-    """Return whether a statement adds a product of two different tensors to its target."""
-    match statement.expression:
-        case Apply("*", (Read(first), Read(second))) if statement.operator is Operator.ADD:
-            return statement.reads[first].tensor != statement.reads[second].tensor
-        case _:
-            return False
-
-
-def _instances(workload: Workload, statement: Statement) -> int:
-    """Return the number of points of a statement's domain."""
-    if not statement.constraints:
-        extents, count = workload.extents(), 1
-        for dim in statement.dims:
-            count *= extents[dim]
-        return count
-    from polymap.workload import domain_of
-
-    return 0
-
-
 def network_of_nodes(
     name: str,
     mapped: Iterable[MappedNode],
@@ -111,17 +98,13 @@ def network_of_nodes(
     edges: Iterable[tuple[str, str]] = (),
 ) -> Network:
     """Return the network of nodes in order: workloads that differ in their names alone become one layer."""
-    layers: dict[Workload, NetworkLayer] = {}
-    for node, operator, workloads in mapped:
-        for workload in workloads:
-            key = replace(workload, name="")
-            first = layers.get(key)
-            label = node if len(workloads) == 1 else workload.name
-            layers[key] = (
-                replace(first, multiplicity=first.multiplicity + 1)
-                if first is not None
-                else NetworkLayer(label, workload, 1, operator)
-            )
+    layers: dict[tuple[Workload, bool], NetworkLayer] = {}
+    for node, operator, parts in mapped:
+        for workload, is_product in parts:
+            key = replace(workload, name=""), is_product
+            label = node if len(parts) == 1 else f"{node}.{workload.name}"
+            first = layers.get(key) or NetworkLayer(label, replace(workload, name=label[:200]), 0, operator, is_product)
+            layers[key] = replace(first, multiplicity=first.multiplicity + 1)
     return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), tuple(dict.fromkeys(edges)))
 
 

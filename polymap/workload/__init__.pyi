@@ -11,6 +11,7 @@ from polymap.workload.document import (
     workload_from_document as workload_from_document,
     workload_to_document as workload_to_document,
 )
+from polymap.workload.einsums import einsum as einsum
 from polymap.workload.layers import LAYERS as LAYERS
 from polymap.workload.networks import (
     builtin_names as builtin_names,
