@@ -30,7 +30,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Family",
     )),
     ("Networks", "All layers of a model.", (
-        *("network", "Network", "NetworkLayer", "explore_network", "NetworkAnswer", "LayerAnswer", "run_question"),
+        *("network", "from_onnx", "from_torch", "Network", "NetworkLayer", "explore_network", "NetworkAnswer"),
+        *("LayerAnswer", "run_question"),
     )),
     ("Sampling", "The space around it.", (
         *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),

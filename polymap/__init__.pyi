@@ -18,6 +18,8 @@ from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
+from polymap.importers.onnx_models import from_onnx as from_onnx
+from polymap.importers.torch_models import from_torch as from_torch
 from polymap.ir.errors import (
     ArchError as ArchError,
     BudgetError as BudgetError,

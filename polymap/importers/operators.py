@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product as combinations
 from math import prod
 
+from polymap.inputs import is_list
 from polymap.ir import Apply, Expression, Number, Read, Workload
 from polymap.networks import Part
 from polymap.workload import einsum
@@ -20,7 +21,6 @@ Shape = tuple[int, ...]
 _SPACE = ("p", "q", "t")  # output positions
 _TAPS = ("r", "s", "u")  # kernel positions
 _PHASES = ("a", "b", "e")  # output positions within a stride
-_LEADING = "ijklmnopqrst"
 
 
 class NotMapped(Exception):
@@ -58,8 +58,7 @@ class Call:
         value = self.options.get(name)
         if isinstance(value, int):
             return (value,) * rank
-        items = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
-        numbers = tuple(item for item in items if isinstance(item, int))
+        numbers = tuple(item for item in value if isinstance(item, int)) if is_list(value) else ()
         if len(numbers) == 1:
             return numbers * rank
         return numbers if len(numbers) == rank else (default,) * rank
@@ -88,7 +87,7 @@ def _spatial_rank(call: Call) -> int:
 
 
 def convolution(call: Call) -> tuple[Part, ...]:
-    """O[n,k,p,q] += I[n,c,stride*p+dilation*r,...] * W[k,c,r,s]; with groups O[n,g,k,p,q]; depthwise without k and c."""
+    """O[n,k,p,q] += I[n,c,stride*p+dilation*r,...] * W[k,c,r,s]; groups: O[n,g,k,p,q]; depthwise: no k and c."""
     rank = _spatial_rank(call)
     weight = call.inputs[1]
     groups, outputs, channels = _integer(call, "groups", 1), call.output[1], weight[1]
@@ -96,20 +95,20 @@ def convolution(call: Call) -> tuple[Part, ...]:
         raise NotMapped("the shapes of input, weights and output do not fit together")
     strides, dilations = call.integers("strides", rank, 1), call.integers("dilations", rank, 1)
     space, taps = _SPACE[:rank], _TAPS[:rank]
-    sizes = {"n": call.output[0], **dict(zip(space, call.output[2:])), **dict(zip(taps, weight[2:]))}
+    sizes = {"n": call.output[0], **_sized(space, call.output[2:]), **_sized(taps, weight[2:])}
     per_group = outputs // groups
     letters = [("g", groups)] if groups > 1 else []
     kept = [*letters, *([("k", per_group)] if groups == 1 or per_group > 1 else [])]
     summed = [*letters, *([("c", channels)] if groups == 1 or channels > 1 else [])]
     sizes |= dict((*kept, *summed))
-    window = [_axis(*each) for each in zip(strides, space, dilations, taps)]
+    window = [_axis(*each) for each in zip(strides, space, dilations, taps, strict=True)]
     inner = [("c", channels)] if ("c", channels) in summed else []
     names = [[letter for letter, _ in each] for each in (kept, summed, [*kept, *inner])]
     text = (
         f"O[{','.join(('n', *names[0], *space))}] += I[{','.join(('n', *names[1], *window))}]"
         f" * W[{','.join((*names[2], *taps))}]"
     )
-    return (Part(call.workload(text, sizes, "convolution"), True),)
+    return (Part(call.workload(text, sizes, "convolution"), is_product=True),)
 
 
 def transposed_convolution(call: Call) -> tuple[Part, ...]:
@@ -127,7 +126,7 @@ def transposed_convolution(call: Call) -> tuple[Part, ...]:
     if set(dilations) != {1}:
         raise NotMapped("a transposed convolution with dilation reads its input at strided offsets")
     begins = call.integers("pads_begin", rank, 0)
-    axes = [_phases(*each) for each in zip(call.output[2:], weight[2:], strides, begins)]
+    axes = [_phases(*each) for each in zip(call.output[2:], weight[2:], strides, begins, strict=True)]
     parts: list[Part] = []
     for kinds in combinations(*axes):
         sizes = {"n": call.output[0], "k": per_group, "c": channels} | ({"g": groups} if groups > 1 else {})
@@ -140,7 +139,7 @@ def transposed_convolution(call: Call) -> tuple[Part, ...]:
             out, read, tap = ([letter for letter in each if letter != "g"] for each in (out, read, tap))
         text = f"O[{','.join(out)}] += I[{','.join(read)}] * W[{','.join(tap)}]"
         name = "transposed" if len(parts) == 0 else f"transposed_{len(parts)}"
-        parts.append(Part(call.workload(text, sizes, name), True))
+        parts.append(Part(call.workload(text, sizes, name), is_product=True))
     return tuple(parts)
 
 
@@ -167,13 +166,22 @@ def matrix_product(call: Call) -> tuple[Part, ...]:
         raise NotMapped("the shapes of the operands do not fit together")
     leading = _broadcast((left[:-2], right[:-2]))
     letters = [f"b{axis}" for axis in range(len(leading))]
-    sizes = dict(zip(letters, leading)) | {"m": left[-2], "n": right[-1], "k": left[-1]}
+    sizes = _sized(letters, leading) | {"m": left[-2], "n": right[-1], "k": left[-1]}
     of_a, of_b = (_indices(shape[:-2], leading, letters) for shape in (left, right))
     if not of_b and leading:  # the weights of a linear layer: all leading dims are rows
         sizes = {"m": prod(leading) * left[-2], "n": right[-1], "k": left[-1]}
         letters = of_a = []
     text = f"C[{_joined(letters, 'm', 'n')}] += A[{_joined(of_a, 'm', 'k')}] * B[{_joined(of_b, 'k', 'n')}]"
-    return (Part(call.workload(text, sizes, "product"), True),)
+    return (Part(call.workload(text, sizes, "product"), is_product=True),)
+
+
+def linear(call: Call) -> tuple[Part, ...]:
+    """C[m,n] += A[m,k] * B[k,n] with the weights given as [n, k]; all leading dims of the input are rows m."""
+    *leading, wide = call.inputs[0]
+    weight = call.inputs[1]
+    if len(weight) != 2 or weight[1] != wide:
+        raise NotMapped("the shapes of the operands do not fit together")
+    return matrix_product(replace(call, inputs=((prod(leading), wide), weight[::-1])))
 
 
 def attention(call: Call) -> tuple[Part, ...]:
@@ -193,9 +201,9 @@ def attention(call: Call) -> tuple[Part, ...]:
     context = f"C[{head},m,d] += P[{head},m,n] * V[b,h,n,d]"
     softmax_call = replace(call, operator="softmax", inputs=((*queries[:3], keys[2]),), output=(*queries[:3], keys[2]))
     return (
-        Part(call.workload(scores, _only(sizes, scores), "scores"), True),
+        Part(call.workload(scores, _only(sizes, scores), "scores"), is_product=True),
         *softmax(softmax_call),
-        Part(call.workload(context, _only(sizes, context), "context"), True),
+        Part(call.workload(context, _only(sizes, context), "context"), is_product=True),
     )
 
 
@@ -213,12 +221,12 @@ def pooling(call: Call) -> tuple[Part, ...]:
         raise NotMapped("the size of the window is not known")
     strides, dilations = call.integers("strides", rank, 1), call.integers("dilations", rank, 1)
     space, taps = _SPACE[:rank], _TAPS[:rank]
-    sizes = {"n": call.output[0], "c": call.output[1], **dict(zip(space, call.output[2:])), **dict(zip(taps, kernel))}
-    window = ",".join(_axis(*each) for each in zip(strides, space, dilations, taps))
+    sizes = {"n": call.output[0], "c": call.output[1], **_sized(space, call.output[2:]), **_sized(taps, kernel)}
+    window = ",".join(_axis(*each) for each in zip(strides, space, dilations, taps, strict=True))
     is_max = call.operator == "max_pool"
     text = f"O[n,c,{','.join(space)}] {'max=' if is_max else '+='} I[n,c,{window}]"
     mean = None if is_max else _divided(Read(0), prod(kernel))
-    return (Part(call.workload(text, sizes, "pooling", mean), False),)
+    return (Part(call.workload(text, sizes, "pooling", mean), is_product=False),)
 
 
 def reduction(call: Call) -> tuple[Part, ...]:
@@ -234,7 +242,7 @@ def reduction(call: Call) -> tuple[Part, ...]:
         "reduce_sum_square": Apply("*", (Read(0), Read(0))),
         "reduce_l1": Apply("fabs", (Read(0),)),
     }
-    return (Part(call.workload(text, dict(zip(letters, shape)), "reduction", terms.get(call.operator)), False),)
+    return (Part(call.workload(text, _sized(letters, shape), "reduction", terms.get(call.operator)), is_product=False),)
 
 
 def elementwise(call: Call) -> tuple[Part, ...]:
@@ -250,22 +258,22 @@ def elementwise(call: Call) -> tuple[Part, ...]:
     used = {letter for read in reads for letter in read}
     kept = [letter for letter in letters if letter in used]
     right = " * ".join(f"{name}[{','.join(read)}]" for name, read in zip("ABCDEFGHLMNPQRST", reads, strict=False))
-    sizes = {letter: size for letter, size in zip(letters, call.output) if letter in used}
+    sizes = {letter: size for letter, size in zip(letters, call.output, strict=True) if letter in used}
     expression = make.make(tuple(Read(place) for place in range(len(operands))))
-    return (Part(call.workload(f"O[{','.join(kept)}] += {right}", sizes, "elementwise", expression), False),)
+    return (Part(call.workload(f"O[{','.join(kept)}] += {right}", sizes, "elementwise", expression), is_product=False),)
 
 
 def softmax(call: Call) -> tuple[Part, ...]:
     """Largest element of each row, exponentials of the differences, their sums, quotients."""
     letters, row = _rows(call, _integer(call, "axis", -1))
-    sizes, each = dict(zip(letters, call.inputs[0])), ",".join(letters)
+    sizes, each = _sized(letters, call.inputs[0]), ",".join(letters)
     steps: tuple[tuple[str, str, Expression | None], ...] = (
         ("largest", f"M[{row}] max= X[{each}]", None),
         ("exponentials", f"E[{each}] += X[{each}] * M[{row}]", Apply("exp", (Apply("-", (Read(0), Read(1))),))),
         ("sums", f"S[{row}] += E[{each}]", None),
         ("quotients", f"O[{each}] += E[{each}] * S[{row}]", Apply("/", (Read(0), Read(1)))),
     )
-    return tuple(Part(call.workload(text, sizes, name, value), False) for name, text, value in steps)
+    return tuple(Part(call.workload(text, sizes, name, value), is_product=False) for name, text, value in steps)
 
 
 def layer_norm(call: Call) -> tuple[Part, ...]:
@@ -277,7 +285,7 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     last = _integer(call, "axes", 1)
     letters = [f"i{axis}" for axis in range(len(shape))]
     row, inner = ",".join(letters[: len(shape) - last]), letters[len(shape) - last :]
-    sizes, each, width = dict(zip(letters, shape)), ",".join(letters), prod(shape[len(shape) - last :])
+    sizes, each, width = _sized(letters, shape), ",".join(letters), prod(shape[len(shape) - last :])
     is_rms = bool(call.options.get("rms"))
     reads = [f"X[{each}]"] if is_rms else [f"X[{each}]", f"M[{row}]"]
     centred: Expression = Read(0) if is_rms else Apply("-", (Read(0), Read(1)))
@@ -290,11 +298,11 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     epsilon = call.options.get("epsilon", 1e-5)
     root = Apply("sqrt", (Apply("+", (Read(at), Number(repr(float(str(epsilon)))))),))
     value: Expression = Apply("/", (centred, root))
-    for place, operation in zip(range(at + 1, at + 1 + len(parameters)), "*+"):
+    for place, operation in zip(range(at + 1, at + 1 + len(parameters)), "*+", strict=False):
         value = Apply(operation, (value, Read(place)))
-    scales = [f"{name}[{','.join(inner)}]" for name, _ in zip("GB", parameters)]
+    scales = [f"{name}[{','.join(inner)}]" for name, _ in zip("GB", parameters, strict=False)]
     steps.append(("quotients", f"O[{each}] += {' * '.join((*reads, f'V[{row}]', *scales))}", value))
-    return tuple(Part(call.workload(text, sizes, name, value), False) for name, text, value in steps)
+    return tuple(Part(call.workload(text, sizes, name, value), is_product=False) for name, text, value in steps)
 
 
 def batch_norm(call: Call) -> tuple[Part, ...]:
@@ -306,14 +314,46 @@ def batch_norm(call: Call) -> tuple[Part, ...]:
     each = ",".join(letters)
     value = Apply("+", (Apply("*", (Read(0), Read(1))), Read(2)))
     text = f"O[{each}] += X[{each}] * G[i1] * H[i1]"
-    return (Part(call.workload(text, dict(zip(letters, shape)), "normalisation", value), False),)
+    return (Part(call.workload(text, _sized(letters, shape), "normalisation", value), is_product=False),)
+
+
+def group_norm(call: Call) -> tuple[Part, ...]:
+    """Rows of a group's channels are normalised, then each channel is scaled and shifted (options: groups, epsilon)."""
+    shape, groups = call.output, _integer(call, "groups", 1)
+    if len(shape) < 2 or shape[1] % groups:
+        raise NotMapped("not over [batch, channels, ...] with channels in groups")
+    rows = (shape[0] * groups, shape[1] // groups * prod(shape[2:]))
+    parts = layer_norm(replace(call, inputs=(rows,), output=rows, options={**call.options, "axes": 1}))
+    return (*parts, *batch_norm(call)) if len(call.inputs) > 1 else parts
+
+
+def contraction(call: Call) -> tuple[Part, ...]:
+    """The product of two tensors that an equation such as "bhmk,bhnk->bhmn" says; options: equation."""
+    equation = str(call.options.get("equation", "")).replace(" ", "")
+    left, arrow, output = equation.partition("->")
+    terms = left.split(",")
+    letters = "".join((*terms, output))
+    if not arrow or not letters.isalpha() or len(terms) != 2 or any(len(set(t)) < len(t) for t in (*terms, output)):
+        raise NotMapped("not an explicit equation of two tensors without diagonals")
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, call.inputs, strict=True):
+        for letter, size in _sized(term, shape).items():
+            if sizes.setdefault(f"i{letter}", size) != size:
+                raise NotMapped("the shapes of the operands do not fit together")
+    first, second, result = (",".join(f"i{letter}" for letter in term) for term in (*terms, output))
+    text = f"O[{result}] += A[{first}] * B[{second}]"
+    return (Part(call.workload(text, sizes, "contraction"), is_product=True),)
 
 
 def embedding(call: Call) -> tuple[Part, ...]:
     """O[i,d] += T[i,d]: the row that index i looks up, as if the rows stood in this order in the table."""
     letters = [f"i{axis}" for axis in range(len(call.output))]
     each = ",".join(letters)
-    return (Part(call.workload(f"O[{each}] += T[{each}]", dict(zip(letters, call.output)), "rows"), False),)
+    return (Part(call.workload(f"O[{each}] += T[{each}]", _sized(letters, call.output), "rows"), is_product=False),)
+
+
+def _sized(letters: Sequence[str], extents: Sequence[int]) -> dict[str, int]:
+    return dict(zip(letters, extents, strict=True))
 
 
 def _integer(call: Call, name: str, default: int) -> int:
@@ -323,7 +363,7 @@ def _integer(call: Call, name: str, default: int) -> int:
 
 def _rank_of(call: Call, name: str) -> int:
     value = call.options.get(name)
-    return len(value) if isinstance(value, Sequence) else int(isinstance(value, int))
+    return len(value) if is_list(value) else int(isinstance(value, int))
 
 
 def _rows(call: Call, axis: int) -> tuple[list[str], str]:
@@ -336,7 +376,7 @@ def _rows(call: Call, axis: int) -> tuple[list[str], str]:
 
 def _broadcast(shapes: Sequence[Shape]) -> Shape:
     rank = max(map(len, shapes))
-    columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes))
+    columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True)
     sizes = [sorted(set(column)) for column in columns]
     if any(len(each) > 2 or (len(each) == 2 and each[0] != 1) for each in sizes):
         raise NotMapped("the shapes of the operands do not broadcast")
@@ -407,11 +447,19 @@ def _hard_sigmoid(value: Expression) -> Expression:
     return Apply("/", (_clipped(Apply("+", (value, _number(3))), 0, 6), _number(6)))
 
 
+def _compared(sign: str) -> Function:
+    return Function(0, lambda reads: Apply(sign, reads[:2]) if reads[1:] else reads[0])
+
+
+def _selected(reads: tuple[Expression, ...]) -> Expression:
+    return Apply("?:", (Apply("!=", (reads[0], _number(0))), *reads[1:])) if len(reads) == 3 else reads[0]
+
+
 FUNCTIONS: dict[str, Function] = {
     **{name: _folded(sign) for name, sign in (("add", "+"), ("subtract", "-"), ("multiply", "*"), ("divide", "/"))},
     **{name: _folded(name) for name in ("max", "min")},
     **{name: _call(name) for name in ("exp", "log", "sqrt", "tanh", "erf", "fabs", "sin", "cos", "floor", "ceil")},
-    "power": Function(2, lambda reads: Apply("pow", reads) if len(reads) > 1 else Apply("*", (reads[0], reads[0]))),
+    "power": Function(2, lambda reads: Apply("pow", reads) if len(reads) > 1 else Apply("*", (*reads, *reads))),
     "negate": Function(1, lambda reads: Apply("neg", reads)),
     "reciprocal": Function(1, lambda reads: Apply("/", (_number(1), reads[0]))),
     "rsqrt": Function(1, lambda reads: Apply("/", (_number(1), Apply("sqrt", reads)))),
@@ -422,6 +470,10 @@ FUNCTIONS: dict[str, Function] = {
     "gelu": Function(1, lambda reads: _gelu(reads[0])),
     "hard_sigmoid": Function(1, lambda reads: _hard_sigmoid(reads[0])),
     "hard_swish": Function(1, lambda reads: Apply("*", (reads[0], _hard_sigmoid(reads[0])))),
+    "leaky_relu": Function(1, lambda reads: Apply("max", (reads[0], Apply("*", (_number(0.01), reads[0]))))),
+    "where": Function(3, _selected),
+    "less": _compared("<"),
+    "equal": _compared("=="),
     "copy": Function(1, lambda reads: reads[0]),  # casts, constants applied, masks
 }
 REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_sum_square", "reduce_l1")
@@ -429,12 +481,15 @@ _TABLE: dict[str, Callable[[Call], tuple[Part, ...]]] = {
     "convolution": convolution,
     "transposed_convolution": transposed_convolution,
     "product": matrix_product,
+    "linear": linear,
     "attention": attention,
     "max_pool": pooling,
     "average_pool": pooling,
     "softmax": softmax,
     "layer_norm": layer_norm,
     "batch_norm": batch_norm,
+    "group_norm": group_norm,
+    "contraction": contraction,
     "embedding": embedding,
     **dict.fromkeys(REDUCTIONS, reduction),
     **dict.fromkeys(FUNCTIONS, elementwise),

@@ -121,7 +121,7 @@ def phases_of(out: int, kernel: int, stride: int, begin: int) -> list:
         outputs, taps = len(range(first, out, stride)), len(range(phase, kernel, stride))
         if outputs and taps:
             found.setdefault((outputs, taps), []).append((first, phase, (first + begin - phase) // stride))
-    return [(sizes, phases) for sizes, phases in found.items()]
+    return list(found.items())
 
 
 def fill_phase(workload: Workload, x: Array, w: Array, kinds: tuple, made: Array, stride: list) -> None:
@@ -280,9 +280,10 @@ DIRECT = {
     "relu": lambda x: np.maximum(x, 0), "relu6": lambda x: np.clip(x, 0, 6), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "silu": lambda x: x / (1 + np.exp(-x)), "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / 2**0.5)) / 2,
     "hard_sigmoid": lambda x: np.clip(x + 3, 0, 6) / 6, "hard_swish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
-    "copy": lambda x: x,
+    "copy": lambda x: x, "leaky_relu": lambda x: np.maximum(x, 0.01 * x), "less": np.less, "equal": np.equal,
+    "where": lambda x: x,
 }  # fmt: skip
-BINARY = ("add", "subtract", "multiply", "divide", "max", "min", "power")
+BINARY = ("less", "equal", "add", "subtract", "multiply", "divide", "max", "min", "power")
 
 
 @pytest.mark.parametrize("operator", FUNCTIONS)
@@ -298,6 +299,36 @@ def test_elementwise_functions_broadcast(operator: str, shapes: tuple) -> None:
         tensor.name: array.reshape(tensor.shape) for tensor, array in zip(workload.tensors[1:], arrays, strict=True)
     }
     np.testing.assert_allclose(run(workload, **given).reshape(expected.shape), expected, rtol=1e-6)
+
+
+def test_where_selects() -> None:
+    draw = np.random.default_rng(8)
+    c, x, y = draw.integers(0, 2, (3, 4)), draw.normal(size=(3, 4)), draw.normal(size=4)
+    made = run(only(call("where", (c.shape, x.shape, y.shape), (3, 4))), A=c, B=x, C=y)
+    np.testing.assert_allclose(made, np.where(c, x, y))
+
+
+@pytest.mark.parametrize("equation", ["bhmk,bhnk->bhmn", "ij,jk->ki", "abc,bd->acd", "i,j->ij"])
+def test_contractions_equal_einsum(equation: str) -> None:
+    sizes = dict(zip("abcdhijkmn", range(2, 12), strict=True))
+    draw, terms = np.random.default_rng(9), equation.split("->")[0].split(",")
+    a, b = (draw.integers(-4, 5, [sizes[letter] for letter in term]) for term in terms)
+    expected = np.einsum(equation, a, b)
+    made = run(only(call("contraction", (a.shape, b.shape), expected.shape, equation=equation)), A=a, B=b)
+    np.testing.assert_array_equal(made, expected)
+
+
+def test_group_norm_normalises_groups_and_scales_channels() -> None:
+    draw = np.random.default_rng(10)
+    x, g, h = draw.normal(size=(2, 6, 4)), draw.normal(size=6), draw.normal(size=6)
+    parts = [p.workload for p in parts_of(call("group_norm", (x.shape, g.shape, h.shape), x.shape, groups=3))]
+    rows = x.reshape(6, 8)
+    mean = run(parts[0], X=rows)
+    variance = run(parts[1], X=rows, M=mean)
+    normal = run(parts[2], X=rows, M=mean, V=variance).reshape(x.shape)
+    expected = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(normal, expected.reshape(x.shape), rtol=1e-6)
+    np.testing.assert_allclose(run(parts[3], X=normal, G=g, H=h), normal * g[:, None] + h[:, None])
 
 
 def test_batch_norm_and_embedding() -> None:
