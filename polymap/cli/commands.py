@@ -61,6 +61,7 @@ def run_command(options: Options) -> int:
         "verify": _verify,
         "report": _report,
         "transform": _transform,
+        "sweep": _sweep,
         "list": _list,
         "schema": _schema,
         "completion": _completion,
@@ -243,6 +244,13 @@ def _transform(options: Options) -> int:
     )
     write_documents([Document(options.output or "-", text)])
     return ANSWERED
+
+
+def _sweep(options: Options) -> int:
+    with interrupts_wait():
+        from polymap.cli.whole_networks import run_sweep
+
+    return run_sweep(options)
 
 
 def _list(options: Options) -> int:

@@ -195,7 +195,7 @@ def names_network(options: Options) -> bool:
 def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:
     """Return the mistakes in the inputs that the options name."""
     inputs = Inputs(options)
-    if options.command not in ("verify", "list", "transform"):
+    if options.command not in ("verify", "list", "transform", "sweep"):
         if options.workload and not names_network(options):
             inputs.workload()
         if options.arch:

@@ -12,6 +12,7 @@ from polymap.cli.arguments import Options
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs
 from polymap.cli.output import Document, say, write_documents
+from polymap.inputs import parse_json, read_text, shown
 from polymap.ir import Architecture, Mistake, OptionError
 from polymap.networks import (
     LayerAnswer,
@@ -21,6 +22,9 @@ from polymap.networks import (
     answer_text,
     builtin_network,
     explore_network,
+    sweep_document,
+    sweep_of_document,
+    sweep_text,
 )
 from polymap.report.text import json_text
 
@@ -113,3 +117,22 @@ def _write(options: Options, answer: NetworkAnswer) -> None:
     if options.json != "-":
         documents.append(Document("-", answer_text(answer)))
     write_documents(documents)
+
+
+def run_sweep(options: Options) -> int:
+    """Run the sweep of a specification file and write its table; interrupted, the store keeps what is answered."""
+    text = read_text(options.workload)
+    document = parse_json(text, shown(options.workload))
+    try:
+        if options.workers == 1:
+            found = sweep_of_document(document, options.store)
+        else:
+            with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+                found = sweep_of_document(document, options.store, pool)
+    except KeyboardInterrupt:
+        told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
+        say(f"polymap: interrupted; {told}")
+        return INTERRUPTED
+    documents = [] if options.json is None else [Document(options.json, json_text(sweep_document(found)))]
+    write_documents([*documents, *([] if options.json == "-" else [Document("-", sweep_text(found))])])
+    return ANSWERED

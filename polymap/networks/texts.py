@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from polymap.inputs import is_table
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
 from polymap.networks.model import Network
+from polymap.networks.sweeps import SweepTable
 from polymap.report import exact, listing, percent, plural, short, table, unit_of
 from polymap.report.text import head_document, number, result_document
 
@@ -62,6 +64,42 @@ def answer_document(answer: NetworkAnswer) -> dict[str, object]:
     document |= {"macs": number(Fraction(net.macs)), "rows": answer_rows(answer)}
     document |= {"views": [list(each) for each in net.views], "unmapped": [list(each) for each in net.left_out]}
     return document | {"layers": [result_document(each.result) for each in answer.layers]}
+
+
+def sweep_text(found: SweepTable) -> str:
+    """Return a row per question, and the machines that none beats."""
+    unit = unit_of(found.objective)
+    rows = [(each.workload, _machine(each.machine), "-" if each.value is None else exact(each.value), each.status)
+            for each in found.rows]  # fmt: skip
+    front = [
+        (_machine(machine), exact(total), "unlimited" if bits is None else f"{bits:,}", status)
+        for machine, total, bits, status in found.front()
+    ]
+    shown = table(("workload", "machine", f"{found.objective},{unit}", ""), rows, left=2, prose=1)
+    best = table(("machine", f"{found.objective} of all,{unit}", "on-chip bits", ""), front, prose=1)
+    asked = f"{plural(found.asked, 'question')} searched, the others known"
+    return f"{shown}\n\nno machine has less of both:\n{best}\n\n{asked}"
+
+
+def sweep_document(found: SweepTable) -> dict[str, object]:
+    """Return rows and front of a sweep as JSON."""
+    rows = [
+        {"workload": each.workload, "machine": each.machine, "status": each.status, "value": number(each.value)}
+        | {"bound": number(each.bound), "seconds": each.seconds}
+        for each in found.rows
+    ]
+    front = [
+        {"machine": machine, "value": number(total), "on_chip_bits": number(bits), "status": status}
+        for machine, total, bits, status in found.front()
+    ]
+    return head_document("sweep") | {"objective": found.objective, "asked": found.asked, "rows": rows, "front": front}
+
+
+def _machine(label: object) -> str:
+    if isinstance(label, str):
+        return label
+    assert is_table(label)
+    return " ".join(f"{name}={value}" for name, value in label.items()) or "base"
 
 
 def _totals(net: Network) -> str:
