@@ -29,6 +29,10 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         *("compare", "Comparison", "dataflow", "order", "buffer_curve", "BufferCurve", "crossover", "Crossover"),
         "Family",
     )),
+    ("Networks", "All layers of a model.", (
+        *("network", "from_onnx", "from_torch", "Network", "NetworkLayer", "explore_network", "NetworkAnswer"),
+        *("LayerAnswer", "run_question", "sweep", "SweepTable", "SweepRow"),
+    )),
     ("Sampling", "The space around it.", (
         *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),
     )),

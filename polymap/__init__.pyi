@@ -18,6 +18,8 @@ from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
+from polymap.importers.onnx_models import from_onnx as from_onnx
+from polymap.importers.torch_models import from_torch as from_torch
 from polymap.ir.errors import (
     ArchError as ArchError,
     BudgetError as BudgetError,
@@ -51,6 +53,14 @@ from polymap.ir.mapping import (
     Temporal as Temporal,
 )
 from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
+from polymap.networks.exploration import (
+    LayerAnswer as LayerAnswer,
+    NetworkAnswer as NetworkAnswer,
+    explore_network as explore_network,
+    run_question as run_question,
+)
+from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
+from polymap.networks.sweeps import SweepRow as SweepRow, SweepTable as SweepTable, sweep as sweep
 from polymap.proofs import verify as verify
 from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
 from polymap.report.figures.front import front_svg as front_svg

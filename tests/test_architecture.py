@@ -23,6 +23,8 @@ ROWS = (
     ("cli",),
     ("report.page",),
     ("report.space", "report.programs"),
+    ("importers",),
+    ("networks",),
     ("proofs", "buffer_sweep", "choice", "comparison", "cpu"),
     ("explore",),
     ("report.text",),
