@@ -75,7 +75,12 @@ class Climber:
 
     @property
     def is_over(self) -> bool:
-        return self.stop() or (self.best is not None and self.best.cost <= self.floor)
+        return self.stop() or self.is_at_floor
+
+    @property
+    def is_at_floor(self) -> bool:
+        """Return whether no mapping costs less than the best shape."""
+        return self.best is not None and self.best.cost <= self.floor
 
     def program(self, rewriting: Rewriting) -> ProgramArrays:
         if rewriting not in self.programs:
