@@ -27,7 +27,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Searching", "The best mapping, and its proof.", (
         *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),
         *("compare", "Comparison", "dataflow", "order", "buffer_curve", "BufferCurve", "crossover", "Crossover"),
-        "Family",
+        "Family", "fusion", "Fusion", "MovedElements", "ForbiddenFusion",
     )),
     ("Sampling", "The space around it.", (
         *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),

@@ -18,6 +18,7 @@ from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
+from polymap.fusion import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
 from polymap.ir.errors import (
     ArchError as ArchError,
     BudgetError as BudgetError,
@@ -91,6 +92,7 @@ from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
 )
+from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion
 from polymap.schedules.scattering import LoopKind as LoopKind, Schedule as Schedule
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult

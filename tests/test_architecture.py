@@ -23,7 +23,7 @@ ROWS = (
     ("cli",),
     ("report.page",),
     ("report.space", "report.programs"),
-    ("proofs", "buffer_sweep", "choice", "comparison"),
+    ("proofs", "buffer_sweep", "choice", "comparison", "fusion"),
     ("explore",),
     ("report.text",),
     ("report.figures",),

@@ -10,6 +10,7 @@ from polymap.schedules.document import (
     mapping_to_document as mapping_to_document,
     with_names_of as with_names_of,
 )
+from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion, forbidden_fusions as forbidden_fusions
 from polymap.schedules.legality import (
     dependence_violations as dependence_violations,
     instance_text as instance_text,

@@ -45,10 +45,14 @@ def may_be_climbed(workload: Workload, objective: Objective) -> bool:
 
 class ProgramSearch:
     """A search that can be ended and taken up again. best: the best legal tree so far; scored: shapes looked at.
+    apart: only trees in which statements of different outermost nests share no loop.
     complete: all trees of docs/program_space.md were looked at, and none is better."""
 
-    def __init__(self, workload: Workload, arch: Architecture, objective: Objective, seed: int) -> None:
+    def __init__(
+        self, workload: Workload, arch: Architecture, objective: Objective, seed: int, *, apart: bool = False
+    ) -> None:
         self.workload, self.arch, self.objective, self.seed = workload, arch, objective, seed
+        self.apart = apart
         self.best: ProgramTree | None = None
         self.complete = False
         self._climber: Climber | None = None
@@ -63,11 +67,11 @@ class ProgramSearch:
         if self._climber is None:
             arrays, weights = program_arrays(self.workload), weights_of(self.arch, self.objective)
             floors = _floors(self.workload, weights)
-            self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop)
-        has_buffers = any(each.temporary and not each.initial for each in self.workload.tensors)
+            self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop, apart=self.apart)
+        has_buffers = not self.apart and any(each.temporary and not each.initial for each in self.workload.tensors)
         first = stop.part(0.5) if has_buffers else stop
         self._climber.stop = first
-        if self._is_small() and self._climber.walk(first):
+        if not self.apart and self._is_small() and self._climber.walk(first):
             self.complete = True
         else:
             self._climber.run()
