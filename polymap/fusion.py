@@ -88,12 +88,12 @@ def fusion(
     goal = parse_single(objective, arch)
     if len({each.position[0] for each in workload.statements}) < 2 or not may_be_climbed(workload, goal):
         what = f"workload {workload.name!r} has no nests that could be fused, or more instances than are searched"
-        raise OptionError(Mistake("PM543", what, "Expected a program of two or more outermost nests."))
+        raise OptionError(Mistake("PM565", what, "Expected a program of two or more outermost nests."))
     apart = ProgramSearch(workload, arch, goal, seed, apart=True)
     apart.go_on(Limits(time.monotonic, time_limit_s / 2, Memory(None)), lambda _mapping, _cost: True)
     best = search(workload, arch, objective, "any", time_limit_s=time_limit_s / 2, seed=seed)
     if apart.best is None:
-        raise OptionError(Mistake("PM543", "no tree that runs nest after nest was found", "Allow more time."))
+        raise OptionError(Mistake("PM565", "no tree that runs nest after nest was found", "Allow more time."))
     unfused, value = apart.best, float(apart.best.value)
     forbidden = forbidden_fusions(workload)
     if best.best is None or best.cost is None or best.value is None or best.value >= value:
