@@ -64,6 +64,11 @@ from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_t
 from polymap.report.page.progress import ProgressLine as ProgressLine
 from polymap.report.page.report import report_page as report_page
 from polymap.report.programs.domain import domain_figure as domain_figure, domain_svg as domain_svg
+from polymap.report.programs.schedule import schedule_figure as schedule_figure, schedule_svg as schedule_svg
+from polymap.report.programs.statements import (
+    dependence_graph as dependence_graph,
+    dependence_graph_svg as dependence_graph_svg,
+)
 from polymap.report.space.capacity import capacity_figure as capacity_figure, capacity_svg as capacity_svg
 from polymap.report.space.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
 from polymap.report.space.course import (

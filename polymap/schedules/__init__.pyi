@@ -25,6 +25,10 @@ from polymap.schedules.loop_view import (
     trip_count as trip_count,
     view_of as view_of,
 )
+from polymap.schedules.matrices import (
+    ScatteringMatrix as ScatteringMatrix,
+    scattering_matrices as scattering_matrices,
+)
 from polymap.schedules.nests import Band as Band, Nests as Nests
 from polymap.schedules.relation import original_schedule as original_schedule
 from polymap.schedules.scattering import (
