@@ -64,8 +64,8 @@ class Fusion:
         for level in dict.fromkeys(row.level for row in self.moved):
             rows = [row for row in self.moved if row.level == level]
             before, after = sum(row.unfused for row in rows), sum(row.fused for row in rows)
-            lines.append(f"{level}: {after:,} elements moved instead of {before:,}, {before - after:,} saved.")
-            lines += [f"  {row.tensor}: {row.saved:,} saved" for row in rows if row.saved]
+            lines.append(f"{level}: {after:,} elements moved instead of {before:,}, {_told(before - after)}.")
+            lines += [f"  {row.tensor}: {_told(row.saved)}" for row in rows if row.saved]
         if self.forbidden:
             lines += ["Loops that cannot be one:", *(f"  {each}" for each in self.forbidden)]
         return "\n".join(lines)
@@ -103,6 +103,10 @@ def fusion(
         moved = _moved(workload, arch, unfused.cost, best.cost)
         chosen = float(best.value), best.workload, best.best, best.cost
     return Fusion(objective, *chosen, value, unfused.mapping, unfused.cost, moved, forbidden)
+
+
+def _told(saved: int) -> str:
+    return f"{saved:,} saved" if saved >= 0 else f"{-saved:,} more"
 
 
 def _moved(workload: Workload, arch: Architecture, unfused: Cost, fused: Cost) -> tuple[MovedElements, ...]:
