@@ -18,7 +18,7 @@ from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
-from polymap.fusion import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
+from polymap.fusion_gain import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
 from polymap.ir.errors import (
     ArchError as ArchError,
     BudgetError as BudgetError,

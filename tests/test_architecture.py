@@ -23,7 +23,7 @@ ROWS = (
     ("cli",),
     ("report.page",),
     ("report.space", "report.programs"),
-    ("proofs", "buffer_sweep", "choice", "comparison", "fusion"),
+    ("proofs", "buffer_sweep", "choice", "comparison", "fusion_gain"),
     ("explore",),
     ("report.text",),
     ("report.figures",),
