@@ -27,7 +27,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Searching", "The best mapping, and its proof.", (
         *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),
         *("compare", "Comparison", "dataflow", "order", "buffer_curve", "BufferCurve", "crossover", "Crossover"),
-        "Family",
+        "Family", "fusion", "Fusion", "MovedElements", "ForbiddenFusion",
     )),
     ("Networks", "All layers of a model.", (
         *("network", "from_onnx", "from_torch", "Network", "NetworkLayer", "explore_network", "NetworkAnswer"),
@@ -40,6 +40,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Pictures and tables", "Each figure is data first (`..._figure`), then drawn (`..._svg`).", (
         *("mapping_text", "mapping_svg", "traffic_text", "traffic_svg", "roofline_text", "roofline_svg"),
         *("machine_svg", "front_svg", "history_svg", "domain_figure", "domain_svg", "side_by_side"),
+        *("dependence_graph", "dependence_graph_svg", "schedule_figure", "schedule_svg"),
         *("cloud_figure", "cloud_svg", "rarity_figure"),
         *("rarity_svg", "order_figure", "order_svg", "tile_map_figure", "tile_map_svg", "winner_figure"),
         *("winner_svg", "capacity_figure", "capacity_svg", "course_figure", "course_svg", "fate_figure", "fate_svg"),

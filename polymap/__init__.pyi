@@ -18,6 +18,7 @@ from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
+from polymap.fusion_gain import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
 from polymap.importers.onnx_models import from_onnx as from_onnx
 from polymap.importers.torch_models import from_torch as from_torch
 from polymap.ir.errors import (
@@ -74,6 +75,11 @@ from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_t
 from polymap.report.page.progress import ProgressLine as ProgressLine
 from polymap.report.page.report import report_page as report_page
 from polymap.report.programs.domain import domain_figure as domain_figure, domain_svg as domain_svg
+from polymap.report.programs.schedule import schedule_figure as schedule_figure, schedule_svg as schedule_svg
+from polymap.report.programs.statements import (
+    dependence_graph as dependence_graph,
+    dependence_graph_svg as dependence_graph_svg,
+)
 from polymap.report.space.capacity import capacity_figure as capacity_figure, capacity_svg as capacity_svg
 from polymap.report.space.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
 from polymap.report.space.coordinates import (
@@ -106,6 +112,7 @@ from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
 )
+from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion
 from polymap.schedules.scattering import LoopKind as LoopKind, Schedule as Schedule
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult

@@ -35,6 +35,7 @@ from polymap.report.figures.svg import (
     polyline as polyline,
     rect as rect,
     text as text,
+    text_width as text_width,
     tint as tint,
 )
 from polymap.report.figures.traffic import (

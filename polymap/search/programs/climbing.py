@@ -26,7 +26,7 @@ from polymap.search.programs.moves import (
 )
 from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.rewriting import Rewriting, rewritten
-from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal, source_shape, timed
+from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal, keeps_apart, source_shape, timed
 from polymap.search.programs.stays import Stays
 
 TILES = (16, 8, 32)
@@ -49,7 +49,8 @@ class Found:
 
 
 class Climber:
-    """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at."""
+    """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at.
+    apart: of shapes in which statements of different outermost nests share no loop."""
 
     def __init__(
         self,
@@ -59,7 +60,10 @@ class Climber:
         floors: dict[str, Fraction],
         seed: int,
         stop: Callable[[], bool],
+        *,
+        apart: bool = False,
     ) -> None:
+        self.apart = apart
         self.arch, self.weights, self.floors, self.stop = arch, weights, floors, stop
         self.floor = sum(floors.values(), Fraction(0))
         self.levels = self._roomy(weights)
@@ -75,7 +79,12 @@ class Climber:
 
     @property
     def is_over(self) -> bool:
-        return self.stop() or (self.best is not None and self.best.cost <= self.floor)
+        return self.stop() or self.is_at_floor
+
+    @property
+    def is_at_floor(self) -> bool:
+        """Return whether no mapping costs less than the best shape."""
+        return self.best is not None and self.best.cost <= self.floor
 
     def program(self, rewriting: Rewriting) -> ProgramArrays:
         if rewriting not in self.programs:
@@ -128,7 +137,8 @@ class Climber:
         key = rewriting, shape
         if key not in self.legal:
             when = self._when(rewriting, shape) if when is None else when
-            self.legal[key] = when is not None and is_legal(self.program(rewriting), when)
+            keeps = not self.apart or keeps_apart(self.programs[()].workload, shape)
+            self.legal[key] = keeps and when is not None and is_legal(self.program(rewriting), when)
         return self.legal[key]
 
     def walk(self, stop: Callable[[], bool]) -> bool:
@@ -213,7 +223,7 @@ class Climber:
 
         Skewed programs are looked at where the loops of the others cannot all be tiled.
         """
-        every = rewritings(self.programs[()].workload)
+        every = ((),) if self.apart else rewritings(self.programs[()].workload)
         plain = [each for each in every if not any(loop.skews for _, loop in each)]
         shapes = [(rewriting, shape) for rewriting in plain for shape in self._bases(rewriting)]
         rounds = [self._tilings(shapes, TILES[0], None)]

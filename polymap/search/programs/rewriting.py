@@ -125,10 +125,15 @@ def _statement(
             constraints.append(values[old])
         if values[old] != dim(names[old]) or extents[old] != extent[names[old]]:
             constraints.append(-values[old] + (extents[old] - 1))
+    dims = tuple(names[old] for old in statement.dims)
+    kept = tuple(each for each in dict.fromkeys(constraints) if each.terms)
+    return replace(with_values(statement, values), dims=dims, constraints=kept)
+
+
+def with_values(statement: Statement, values: Table[str, Affine]) -> Statement:
+    """Return the statement with its counters replaced in accesses and expressions; loops and constraints stay."""
     return replace(
         statement,
-        dims=tuple(names[old] for old in statement.dims),
-        constraints=tuple(each for each in dict.fromkeys(constraints) if each.terms),
         target=_access(statement.target, values),
         reads=tuple(_access(each, values) for each in statement.reads),
         expression=_expression(statement.expression, values),
