@@ -8,7 +8,7 @@ from fractions import Fraction
 from random import Random
 
 from polymap.ir import Architecture
-from polymap.search.programs.alignments import rewritings
+from polymap.search.programs.alignments import merged_rewritings, scheduled_rewritings, skewed_rewritings
 from polymap.search.programs.every_shape import every_shape, exact_nodes
 from polymap.search.programs.instances import ProgramArrays, thinned
 from polymap.search.programs.moves import (
@@ -88,8 +88,20 @@ class Climber:
 
     def program(self, rewriting: Rewriting) -> ProgramArrays:
         if rewriting not in self.programs:
-            self.programs[rewriting] = rewritten(self.programs[()], rewriting)
+            arrays = rewritten(self.programs[()], rewriting)
+            assert arrays is not None, "only rewritings that are possible are looked at"
+            self.programs[rewriting] = arrays
         return self.programs[rewriting]
+
+    def _possible(self, every: tuple[Rewriting, ...]) -> list[Rewriting]:
+        """Return the rewritings under which old counters are affine functions of new ones."""
+        found: list[Rewriting] = []
+        for rewriting in every:
+            arrays = self.programs.get(rewriting) or rewritten(self.programs[()], rewriting)
+            if arrays is not None:
+                self.programs[rewriting] = arrays
+                found.append(rewriting)
+        return found
 
     def score(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None = None) -> Found | None:
         """Return the shape with its best nodes, None where it is illegal, holds too much, or does not cost less than
@@ -223,19 +235,26 @@ class Climber:
 
         Skewed programs are looked at where the loops of the others cannot all be tiled.
         """
-        every = ((),) if self.apart else rewritings(self.programs[()].workload)
-        plain = [each for each in every if not any(loop.skews for _, loop in each)]
-        shapes = [(rewriting, shape) for rewriting in plain for shape in self._bases(rewriting)]
-        rounds = [self._tilings(shapes, TILES[0], None)]
-        if not any(whole for whole, _ in rounds[0]):
-            skewed = [(each, shape) for each in every if each not in plain for shape in self._bases(each)]
-            rounds.append(self._tilings(skewed, TILES[0], None))
-            shapes += skewed
-        yield [one for found in rounds for _, one in found]
+        workload = self.programs[()].workload
+        merged = ((),) if self.apart else merged_rewritings(workload)
+        by_isl = () if self.apart else scheduled_rewritings(workload)
+        scheduled = [(each, self._source(each)) for each in self._possible(by_isl)]
+        shapes = [(each, shape) for each in self._possible(merged) for shape in self._bases(each)]
+        first = [*self._tilings(scheduled, TILES[0], None), *self._tilings(shapes, TILES[0], None)]
+        if not self.apart and not any(whole for whole, _ in first):
+            skewed = self._possible(skewed_rewritings(workload))
+            more = [(each, shape) for each in skewed for shape in self._bases(each)]
+            first += self._tilings(more, TILES[0], None)
+            shapes += more
+        shapes = [*scheduled, *shapes]
+        yield [one for _, one in first]
         yield shapes
         for skipped in (None, 0, 1, 2):
             for tile in TILES:
                 yield [one for _, one in self._tilings(shapes, tile, skipped)]
+
+    def _source(self, rewriting: Rewriting) -> Shape:
+        return source_shape(self.program(rewriting).workload)
 
     def _tilings(
         self, shapes: list[tuple[Rewriting, Shape]], tile: int, skipped: int | None
