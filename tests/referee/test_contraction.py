@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,10 +47,11 @@ def compared(seed: int) -> tuple[int, int]:
     random = Random(seed)
     work = random_program(random)
     arrays = program_arrays(work)
-    data = {"X": np.arange(np.prod(work.tensor("X").shape)).reshape(work.tensor("X").shape) ** 2}
+    data: dict[str, Any] = {"X": np.arange(np.prod(work.tensor("X").shape)).reshape(work.tensor("X").shape) ** 2}
     expected = interpreted(work, data)["Y"]
-    one = Weights((1,) * len(ARCH.levels), (1,) * len(ARCH.levels))
-    climber = Climber(replace(arrays, folding=True), ARCH, one, dict.fromkeys(expected_names(work), 0), seed, never)
+    one = Weights((Fraction(1),) * len(ARCH.levels), (Fraction(1),) * len(ARCH.levels))
+    floors = dict.fromkeys(expected_names(work), Fraction(0))
+    climber = Climber(replace(arrays, folding=True), ARCH, one, floors, seed, never)
     found = [0, 0]
     tried = [each for round_ in climber._rounds() for each in round_]
     for rewriting, shape in random.sample(tried, min(len(tried), 6)):
@@ -56,7 +59,9 @@ def compared(seed: int) -> tuple[int, int]:
         if not climber.is_legal(rewriting, shape):
             continue
         ordered = in_order_of(program, shape)
-        assert (timed(program, shape).rank.max() + 1) == ordered.count
+        times = timed(program, shape)
+        assert times is not None
+        assert (times.rank.max() + 1) == ordered.count
         assert (interpreted(ordered.workload, data)["Y"] == expected).all(), (seed, shape)
         smaller = contracted(program, shape)
         found[0] += 1
