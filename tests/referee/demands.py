@@ -18,10 +18,10 @@ KINDS = (
 )
 
 
-def random_demands(rng: random.Random, workload: Workload, arch: Architecture) -> Table:
+def random_demands(rng: random.Random, workload: Workload, arch: Architecture, kinds: tuple[str, ...] = KINDS) -> Table:
     """Return one to three constraints of different kinds (limits are the caller's to add)."""
     found: Table = {}
-    for kind in rng.sample(KINDS, rng.choice((1, 1, 2, 3))):
+    for kind in rng.sample(kinds, rng.choice((1, 1, 2, 3))):
         _add(rng, kind, workload, arch, found)
     return found
 

@@ -229,7 +229,7 @@ RESULT = pm.explore(LAYER, FLAT, tiles="divide")
 RIGHT: dict[str, Any] = {
     "workload": LAYER, "arch": FLAT, "mapping": BEST, "cost": COST, "result": RESULT, "sample": SAMPLE,
     "costs": [("best", COST)], "statement": "S", "title": "x", "optimum": 1.0, "layers": [("a", 1.0, 1, "OPTIMAL")],
-    "across": 0, "up": 1, "level": "RF", "sizes_bits": [64],
+    "across": 0, "up": 1, "level": "RF", "sizes_bits": [64], "schedule": pm.Schedule.original(LAYER),
 }  # fmt: skip
 OTHER_RIGHT = {
     "rarity_figure": {"costs": [1.0, 2.0]},
@@ -250,7 +250,7 @@ def test_figures_given_a_wrong_type_say_so(name: str) -> None:
     if needed == ["figure"]:
         for value in wrong:
             with pytest.raises(
-                pm.PolymapError, match=r"^PM120 the figure is (.|\n)*Expected what \w+_figure\(\.\.\.\)"
+                pm.PolymapError, match=r"^PM120 the figure is (.|\n)*Expected what \w+_(figure|graph)\(\.\.\.\)"
             ):
                 function(value)
         return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.report.figures import GREY, INK, Picture, line, picture, text, text_width
+from polymap.inputs import expected_kind
+from polymap.report.figures import GREY, INK, Picture, expected_figure, line, picture, text, text_width
 from polymap.schedules import ScatteringMatrix, Schedule, scattering_matrices
 
 _TOP, _CELL, _HIGH, _GAP = 64.0, 40.0, 24.0, 34.0
@@ -20,6 +21,7 @@ class ScheduleFigure:
 
 def schedule_figure(schedule: Schedule) -> ScheduleFigure:
     """Return the scattering functions of a schedule, statement by statement, as text and as matrices."""
+    schedule = expected_kind(schedule, Schedule, "the schedule")
     return ScheduleFigure(schedule.workload.name, scattering_matrices(schedule))
 
 
@@ -30,6 +32,7 @@ def scattering_text(matrix: ScatteringMatrix) -> str:
 
 def schedule_svg(figure: ScheduleFigure) -> Picture:
     """Return the matrices below each other: counters above the columns, the times t0, t1, ... before the rows."""
+    figure = expected_figure(figure, ScheduleFigure)
     shapes = [text(24, 34, f"Schedule of {figure.title}", size=15, bold=True)]
     y, width = _TOP, 320.0
     for matrix in figure.matrices:

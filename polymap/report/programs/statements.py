@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.ir import Workload
-from polymap.report.figures import GREY, INK, PAPER, RULE, Picture, hint, line, picture, rect, statement_text, text
+from polymap.report.figures import (
+    GREY,
+    INK,
+    PAPER,
+    RULE,
+    Picture,
+    expected_figure,
+    hint,
+    line,
+    picture,
+    rect,
+    statement_text,
+    text,
+)
 from polymap.workload import Kind, dependences
 
 _LEFT, _TOP, _GAP, _HIGH, _LANE, _PORT = 250.0, 56.0, 26.0, 34.0, 22.0, 12.0
@@ -26,7 +39,7 @@ class StatementEdge:
 
 
 @dataclass(frozen=True, slots=True)
-class StatementGraph:
+class DependenceGraph:
     """statements: (name, text) in textual order. edges: in the order of their sources and sinks."""
 
     title: str
@@ -34,7 +47,7 @@ class StatementGraph:
     edges: tuple[StatementEdge, ...]
 
 
-def dependence_graph(workload: Workload) -> StatementGraph:
+def dependence_graph(workload: Workload) -> DependenceGraph:
     """Return the statements of a program with its memory-based dependences, one edge per kind and array."""
     names = [each.name for each in workload.statements]
     found: dict[tuple[int, int, str, str], set[tuple[int | None, ...]]] = {}
@@ -47,7 +60,7 @@ def dependence_graph(workload: Workload) -> StatementGraph:
         for source, sink, kind, tensor in (key,)
     )
     texts = tuple((each.name, statement_text(each)) for each in workload.statements)
-    return StatementGraph(workload.name, texts, edges)
+    return DependenceGraph(workload.name, texts, edges)
 
 
 def _order(distance: tuple[int | None, ...]) -> tuple[tuple[bool, int], ...]:
@@ -59,9 +72,10 @@ def distance_text(edge: StatementEdge) -> str:
     return " ".join(f"({', '.join('*' if value is None else str(value) for value in each)})" for each in edge.distances)
 
 
-def dependence_graph_svg(figure: StatementGraph) -> Picture:
+def dependence_graph_svg(figure: DependenceGraph) -> Picture:
     """Return the graph: statements downwards in textual order, at their right a lane per edge from source (dot) to sink
     (arrow); colour and dashes tell the kind."""
+    figure = expected_figure(figure, DependenceGraph)
     ends = {name: [each for each in _ends(figure) if each[1] == name] for name, _ in figure.statements}
     at: dict[tuple[int, str, bool], float] = {}
     wide = max(_LEFT, max(len(told) for _, told in figure.statements) * 7.4 + 96)
@@ -80,7 +94,7 @@ def dependence_graph_svg(figure: StatementGraph) -> Picture:
     return picture(width, low + 20 * len(figure.edges) + 24, f"Dependences of {figure.title}", shapes)
 
 
-def _ends(figure: StatementGraph) -> list[tuple[int, str, bool]]:
+def _ends(figure: DependenceGraph) -> list[tuple[int, str, bool]]:
     """Return (edge, statement, whether it is the sink) of both ends of all edges."""
     ends = [(lane, edge.source, False) for lane, edge in enumerate(figure.edges)]
     return sorted([*ends, *((lane, edge.sink, True) for lane, edge in enumerate(figure.edges))])
