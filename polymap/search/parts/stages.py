@@ -1,4 +1,4 @@
-"""The stages that answer orders and fronts over tiles of any size. Each returns None for other objectives."""
+"""The stages that answer orders and fronts part by part. Each returns None for other objectives."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from polymap.search.problem import AtMost, Goal, Rules
 from polymap.search.run import (
     Search,
     SearchResult,
+    Stages,
     anneal_near_mappings,
     begin_at,
     bound_products,
@@ -24,8 +25,10 @@ from polymap.search.run import (
     covers,
     meet_rules,
     refine_structures,
+    search_dividing_tiles,
 )
 
+_SHARE_OF_EARLIER = 0.8  # of what is left of the limit, for each part of an order but the last
 _SHARES_OF_EXTREMES = (1 / 2, 1 / 2)  # of what is left of the limit, for the least value of one part of a front
 _SHARE_OF_LIMIT = 1 / 6  # and for one limit of the second part
 
@@ -50,17 +53,19 @@ def search_order(search: Search) -> SearchResult | None:
     known = KnownMappings(search)
     singles = search.objective.singles
     limits: Rules = ()
-    least: list[Fraction] = []
+    least: list[Fraction] = []  # of the parts up to the first that is not proven
+    proven = 0
     for place, single in enumerate(singles):
-        found = known.ask(place, limits, 1 / (len(singles) - place))
+        found = known.ask(place, limits, 1 if place == len(singles) - 1 else _SHARE_OF_EARLIER)
         if found.bound is None and not known.mappings:
             return search.infeasible(known.clash)
-        if found.bound is not None:
+        if place == proven and found.bound is not None:
             least.append(found.bound)
-        if found.value is None or not found.is_proven:
+            proven += found.is_proven
+        if found.value is None:
             break
         limits = (*limits, AtMost(single, found.value))
-    left = () if len(limits) == len(singles) else ((*least, *search.floors[len(least) :]),)
+    left = () if proven == len(singles) else ((*least, *search.floors[len(least) :]),)
     return known.closed(known.order()[:1], left)
 
 
@@ -118,24 +123,30 @@ class KnownMappings:
         if not limits:
             part.siblings = search.siblings[place : place + 1]
         start = self._least(place, limits)
-        found = part.answer(
-            (
-                partial(begin_at, start),
-                bound_structures,
-                meet_rules,
-                refine_structures,
-                anneal_near_mappings,
-                bound_products,
-                climb_to_the_end,
-            )
-        )
+        near = self._stages(None if start is None else self.mappings[start])
+        found = part.answer((search_dividing_tiles,) if search.divides else near)
         search.limits.work.add(part.limits.work.done)
         self._evaluated += found.space.evaluated
         if found.status == "INFEASIBLE":
             return PartAnswer(None, None)
-        value = None if found.best is None else self._add(found.best)[place]
+        if found.best is not None:
+            self._add(found.best)
+        least = self._least(place, limits)
+        value = None if least is None else least[place]
         self._report()
         return PartAnswer(value, value if found.status == "OPTIMAL" else part.floors[0])
+
+    def _stages(self, start: Mapping | None) -> Stages:
+        """Return the stages of a part over tiles of any size, which begin at a mapping."""
+        return (
+            partial(begin_at, start),
+            bound_structures,
+            meet_rules,
+            refine_structures,
+            anneal_near_mappings,
+            bound_products,
+            climb_to_the_end,
+        )
 
     def order(self) -> list[Values]:
         """Return the values of all mappings, best first."""
@@ -154,8 +165,8 @@ class KnownMappings:
         space = counted_space(self.search.size, Count(evaluated=self._evaluated))
         return self.search.closed(tuple(self.mappings[values] for values in points), left, space)
 
-    def _least(self, place: int, limits: Rules) -> Mapping | None:
-        """Return the mapping with the least value of a part that keeps the limits."""
+    def _least(self, place: int, limits: Rules) -> Values | None:
+        """Return the values of the mapping with the least value of a part that keeps the limits."""
         most = {limit.objective: limit.most for limit in limits if isinstance(limit, AtMost)}
         singles = self.search.objective.singles
         kept = [
@@ -163,7 +174,7 @@ class KnownMappings:
             for values in self.order()
             if all(value <= most.get(single, value) for single, value in zip(singles, values, strict=True))
         ]
-        return self.mappings[min(kept, key=lambda values: values[place])] if kept else None
+        return min(kept, key=lambda values: values[place]) if kept else None
 
     def _add(self, mapping: Mapping) -> Values:
         """Keep a mapping; return its values."""

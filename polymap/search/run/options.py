@@ -80,6 +80,9 @@ class Tuning:
 
     counting_share: float = 0.1
     """Of the time limit, for the count of the space before a search over tiles of any size (limits.py)."""
+    joint_share: float = 0.2
+    """Of what is left of the limit, for all parts of an order or a front at once, before they are asked for one by
+    one."""
     walking_share: float = 0.5
     """Of what is left of the limit, for walking over all trees where they are few."""
     padding_share: float = 0.1

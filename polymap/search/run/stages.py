@@ -154,12 +154,14 @@ def begin_at(start: Mapping | None, search: Search) -> SearchResult | None:
 
 def search_dividing_tiles(search: Search) -> SearchResult | None:
     """Search the tiles that divide: structures, their bounds, branch and bound. Where tiles of any size are asked for,
-    their answer begins with what is found here."""
+    or several parts, of which one after the other is cheaper than all at once, the answer begins with what is found
+    here."""
     if search.outcome is None:
         _report_program_order(search)
     if search.divided is None:
         search.divided = _divided(search)
-    return search.divided.result if search.divides else None
+    by_parts = len(search.objective.singles) > 1 and not search.divided.is_final
+    return search.divided.result if search.divides and not by_parts else None
 
 
 def enumerate_few_trees(search: Search) -> SearchResult | None:
@@ -369,7 +371,7 @@ def _report_program_order(search: Search) -> None:
 
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-    outcome = _solved(search, search.limits if search.divides else search.limits.dividing())
+    outcome = _solved(search, _limit_of_dividing(search))
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     if outcome.left == () and not mappings:
         return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
@@ -377,6 +379,8 @@ def _divided(search: Search) -> Divided:
     if not mappings:
         written = search.written()
         mappings, left = (() if written is None else (written,)), (search.floors,)
+    if search.divides and left and search.objective.goal is not Goal.PARETO:
+        search.raise_floor(0, min(left)[0])  # of a front a point that was found may be less than all that is left
     size = search.space_size(search.limits) if search.divides else None
     found = search.closed(mappings, left, counted_space(size, outcome.count), whole=search.divides)
     found = _accounted(found, outcome.count)
@@ -385,6 +389,15 @@ def _divided(search: Search) -> Divided:
         question = search.workload, search.arch, search.objective.text
         found = replace(found, proof=partial(_certificate, *question, best, search.rules))
     return Divided(found, mappings, outcome)
+
+
+def _limit_of_dividing(search: Search) -> Stop:
+    """Return when the search over dividing tiles ends: where others go on from what it finds, before the limit."""
+    if not search.divides:
+        return search.limits.dividing()
+    if len(search.objective.singles) == 1:
+        return search.limits
+    return search.limits.until(search.limits.share() + TUNING.joint_share * (1 - search.limits.share()))
 
 
 def _solved(search: Search, limit: Stop) -> Outcome:
