@@ -15,6 +15,7 @@ from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import exhaustive
+from polymap.search.run import stages
 from polymap.search.run.result import SearchResult
 from tests.referee.problems import Problem, joined_objective, random_problem
 
@@ -58,6 +59,31 @@ def test_several_objectives_have_the_optima_of_all_trees(batch: int) -> None:
             check_mapping(problem.workload, problem.arch, point.best)
             assert placement_violations(problem.workload, problem.arch, point.best) == ()
             assert point.cost.traffic == count_by_simulation(problem.workload, problem.arch, point.best).traffic
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(0, _BATCHES, 4))
+def test_the_same_part_by_part(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "TUNING", replace(stages.TUNING, joint_share=-1.0))
+    proven = 0
+    for problem in _problems(batch):
+        if problem.objective.startswith("weighted"):
+            continue
+        true = exhaustive(problem.workload, problem.arch, problem.objective, "divide")
+        found = search(problem.workload, problem.arch, problem.objective, "divide", time_limit_s=60)
+        assert true is not None
+        told = f"{problem}\nsearch: {found.status} {_values(found)} {[_values(p) for p in found.front]}\nall: {true}"
+        if true.value is None:
+            assert found.status in ("INFEASIBLE", "TIMEOUT"), told
+            continue
+        proven += found.status == "OPTIMAL"
+        assert found.status == "OPTIMAL" or not problem.objective.startswith("lex"), told
+        assert found.bound is not None, told
+        assert found.bound <= float(true.value), told
+        if found.status == "OPTIMAL":
+            assert _values(found) == _floats(true.values), told
+            assert [_values(point) for point in found.front] == [_floats(values) for values in true.front], told
+    assert proven
 
 
 @pytest.mark.slow

@@ -166,6 +166,8 @@ def search_dividing_tiles(search: Search) -> SearchResult | None:
 
 def enumerate_few_trees(search: Search) -> SearchResult | None:
     """Answer with the best of all trees where they are few: the optimum over tiles of any size."""
+    if search.divides:
+        return None
     search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
     done = _walked(search, search.size)
     if done is None:
