@@ -16,11 +16,11 @@ from polymap.codegen.source.orders import isl_order, own_order, times_of
 from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.values import known_size
-from polymap.inputs import shown
+from polymap.inputs import expected_kind, expected_text, shown
 from polymap.ir import Affine, BudgetError, Dim, Floor, Mistake, OptionError, ScheduleError, WorkloadError
 from polymap.poly import CONTEXT, budget
 from polymap.schedules import LoopKind, Schedule
-from polymap.workload.c import CProgram, from_c, read_program
+from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
 
 _OPERATIONS = 30_000_000
 _SECONDS = 60.0
@@ -55,8 +55,10 @@ def transform_c(
     C that is not read, ScheduleError for an order that breaks a dependence, with two statement instances.
     """
     _check_options(order, tile)
+    if schedule is not None:
+        expected_kind(schedule, Schedule, "the schedule")
     _check_folds(schedule)
-    sizes = dict(sizes or {})
+    sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     place = placed(source, program, file)
     with _limited("the reading of a C program with symbolic sizes"):
