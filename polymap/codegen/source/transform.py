@@ -55,9 +55,7 @@ def transform_c(
     C that is not read, ScheduleError for an order that breaks a dependence, with two statement instances.
     """
     _check_options(order, tile)
-    if schedule is not None:
-        expected_kind(schedule, Schedule, "the schedule")
-    _check_folds(schedule)
+    _check_schedule(schedule)
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     place = placed(source, program, file)
@@ -93,9 +91,9 @@ def _check_options(order: str, tile: int) -> None:
         raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 1 to 1,048,576."))
 
 
-def _check_folds(schedule: Schedule | None) -> None:
-    """Refuse circular buffers: declarations and subscripts of the text stay as they are."""
-    if schedule is not None and schedule.folds:
+def _check_schedule(schedule: Schedule | None) -> None:
+    """Refuse other types, and circular buffers: declarations and subscripts of the text stay as they are."""
+    if schedule is not None and expected_kind(schedule, Schedule, "the schedule").folds:
         kept = ", ".join(f"{each.tensor} modulo {list(each.moduli)}" for each in schedule.folds)
         what = f"the schedule keeps {kept}, and C to C writes no circular buffers"
         raise ScheduleError(Mistake("PM286", what, "Leave out the step `contract`: the order is legal without it."))
