@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polymap.inputs import shown
+from polymap.inputs import expected_seconds, shown
 from polymap.ir import ArchError, Architecture, Mapping, MappingError, Mistake, PolymapError, Workload, WorkloadError
 
 if TYPE_CHECKING:
@@ -67,5 +67,7 @@ def dependences(workload: Workload | str, *, budget: float | None = None) -> tup
     from polymap.workload import dependences as dependences_of
 
     asked = workload_of(workload)
+    if budget is not None:
+        expected_seconds(budget, "the budget")
     with raised(budget):
         return dependences_of(asked)

@@ -23,6 +23,7 @@ OPTIMUM = "optimum"
 _SHORT = {"WS": "weight-stationary", "OS": "output-stationary", "IS": "input-stationary", "RS": "row-stationary"}
 _TABLES = ("weight-stationary", "output-stationary", "input-stationary")
 _NAMES = ("weight-stationary", "output-stationary", "input-stationary", "row-stationary")
+FAMILIES = (*_NAMES, OPTIMUM)
 _LISTED = 50  # best mappings that are looked through for members of the families
 _DRAWN = 4000  # mappings drawn for families that have none among these
 _NAMED = 400  # the best of those drawn, which are named
@@ -89,7 +90,7 @@ class Comparison(Tabled):
 def compare(
     workload: Workload | str,
     arch: Architecture | str,
-    families: Sequence[str] = (*_NAMES, OPTIMUM),
+    families: Sequence[str] = FAMILIES,
     objective: str = "energy",
     *,
     time_limit_s: float = 60,
@@ -106,7 +107,7 @@ def compare(
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
-    names = [_known(name) for name in expected_list(families, "the list of families")]
+    names = _families(families)
     goal = parse_single(objective, arch, ranked=True)
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
@@ -138,11 +139,19 @@ def compare(
     return Comparison(workload, arch, objective, tuple(members), float(values[0]) if values else None)
 
 
+def _families(given: object) -> list[str]:
+    """Return the families asked for, each once."""
+    names = list(dict.fromkeys(_known(name) for name in expected_list(given, "the list of families")))
+    if not names:
+        raise OptionError(Mistake("PM528", "no family is named", f"Known: {', '.join(FAMILIES)}."))
+    return names
+
+
 def _known(name: object) -> str:
     name = expected_text(name, "the family", OptionError)
     full = _SHORT.get(name.upper(), name)
-    if full not in (*_NAMES, OPTIMUM):
-        hint = did_you_mean(full, (*_NAMES, OPTIMUM)) or f"Expected {', '.join(_NAMES)} or {OPTIMUM}."
+    if full not in FAMILIES:
+        hint = did_you_mean(full, FAMILIES) or f"Expected {', '.join(_NAMES)} or {OPTIMUM}."
         raise OptionError(Mistake("PM528", f"there is no family '{name}'", hint))
     return full
 

@@ -13,6 +13,7 @@ from polymap.schedules import ForbiddenFusion, forbidden_fusions
 from polymap.search.problem import parse_single
 from polymap.search.programs import ProgramSearch, may_be_climbed
 from polymap.search.resources import Limits, Memory
+from polymap.search.run import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def fusion(
     for one that is too large (docs/program_space.md), and where no tree meets the capacities.
     """
     workload, arch = question_of(workload, arch)
+    Options(time_limit_s=time_limit_s, seed=seed).check()
     goal = parse_single(objective, arch)
     if len({each.position[0] for each in workload.statements}) < 2 or not may_be_climbed(workload, goal):
         what = f"workload {workload.name!r} has no nests that could be fused, or more instances than are searched"

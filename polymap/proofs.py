@@ -31,9 +31,14 @@ def verify(
     (default: none): one that is about another question proves nothing, and `reason` names the first field that differs.
     Raises OptionError where only one of the two is given, or for a question that no certificate is about.
     """
+    # Here and not above: a certificate is checked without anything of the search.
+    if not isinstance(text, str) or not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+        from polymap.inputs import expected_seconds, expected_text
+
+        expected_text(text, "the certificate")
+        expected_seconds(seconds, "the time")
     if workload is None and arch is None and objective is None and constraints is None:
         return check(text, seconds)
-    # Here and not above: a certificate is checked without anything of the search.
     from polymap.asked import question_of
     from polymap.ir import Mistake, OptionError
     from polymap.search.run import asked_head

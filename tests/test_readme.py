@@ -90,7 +90,7 @@ def test_the_commands_can_be_read() -> None:
     block = readme().split("## On the command line\n\n```\n")[1].split("```")[0]
     commands = re.findall(r"^polymap +(.*)$", block, re.MULTILINE)
     assert {parse(shlex.split(words)).command for words in commands} == {
-        *("explore", "evaluate", "codegen", "check", "verify", "report", "list")
+        *("explore", "evaluate", "codegen", "check", "verify", "report", "compare", "list")
     }
 
 

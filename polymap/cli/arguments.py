@@ -23,8 +23,11 @@ Default = TypeVar("Default")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for. proof: the file to verify. topic: what `list` is to match, the schema, the shell. sizes:
-    as given, each name once. json and output: a path, "-" for stdout, or None."""
+    """What the user asked for.
+
+    proof: the file to verify. topic: what `list` is to match, the schema, the shell. families: the words of `compare`
+    that name one. sizes: as given, each name once. json and output: a path, "-" for stdout, or None.
+    """
 
     command: str
     workload: str = ""
@@ -50,6 +53,7 @@ class Options:
     native: bool = False
     proof: str = ""
     topic: str = ""
+    families: tuple[str, ...] = ()
     order: str = "auto"
     schedule: str | None = None
     tile: int = 32
@@ -78,7 +82,7 @@ class _Option:
 
 _OPTIONS = {
     "--arch": _Option("ARCH", "the machine: a preset's name (see `polymap list`), or a .json or .toml file"),
-    "--objective": _Option("OBJECTIVE", "what is minimised, one or several of the objectives below (default energy)"),
+    "--objective": _Option("OBJECTIVE", "what is minimised: of the objectives below (default energy)"),
     "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
     "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
     "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
@@ -161,6 +165,11 @@ _COMMANDS = {
         "WORKLOAD --arch ARCH -o FILE.html",
         ("--arch", "--mapping", *_SEARCH, "--size", "--output"),
     ),
+    "compare": _Command(
+        "compare the best mappings of the named dataflows with the best of all, each with its proof or gap",
+        "WORKLOAD --arch ARCH [FAMILY ...]",
+        ("--arch", "--objective", "--time-limit", "--seed", "--size", "--json"),
+    ),
     "transform": _Command(
         "write a C file with the loops of its function in another order, proven legal",
         "FILE.c",
@@ -198,6 +207,10 @@ constraints, each of them optional:
    "require": ["m"], "factors": {"n": 4}}}, "store": {"GLB": {"must": ["B"], "never": ["@input"]}},
    "intrinsic": {"m": 16, "n": 16}, "min_utilization": 0.5, "limits": {"latency": 40000}}
 """
+_FAMILY_HELP = """\
+FAMILY is one of weight-stationary, output-stationary, input-stationary, row-stationary (or WS, OS, IS, RS) and
+optimum, the best of all legal mappings; without one, all of them. Tiles divide the enclosing ones.
+"""
 _EXIT_HELP = """\
 exit code: 0 answered, 1 an illegal mapping (of `check`; otherwise a bug of polymap, which is said), 2 bad input, 3 no
 answer (infeasible, out of time, a certificate that does not hold), 4 the output cannot be written, 130 interrupted (the
@@ -227,7 +240,9 @@ def command_usage(name: str) -> str:
         rows = [(f"{option} {_OPTIONS[option].value}".rstrip(), _OPTIONS[option].help) for option in command.options]
         workload = [_WORKLOAD_HELP.rstrip()] if "WORKLOAD" in command.words else []
         parts += [*workload, "options:\n" + "\n".join(f"  {left:24} {right}" for left, right in rows)]
-    if "--objective" in command.options:
+    if name == "compare":
+        parts += [_FAMILY_HELP.rstrip(), f"objectives: {', '.join(SINGLE_FORMS)}"]
+    elif "--objective" in command.options:
         parts += [_OBJECTIVE_HELP.rstrip(), _CONSTRAINTS_HELP.rstrip()]
     return "\n\n".join((*parts, _EXIT_HELP))
 
@@ -244,17 +259,14 @@ def wanted_help(words: Sequence[str]) -> str | None:
 
 def parse(words: Sequence[str]) -> Options:
     """Return the options; raises OptionError with every mistake."""
-    name, *rest = words
-    if name == "help":
-        name, rest = rest[0], []
-    if name not in _COMMANDS:
-        kind = "option" if name.startswith("-") else "command"
-        raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
+    name, rest = _command(words)
     mistakes: list[Mistake] = []
     given, others = _split(name, rest, mistakes)
     reader = _Reader(given, mistakes)
     proof, others = (others[0], others[1:]) if name == "verify" and others else ("", others)
     topic = _topic(name, others, reader)
+    families = tuple(word for word in others[1:] if "=" not in word) if name == "compare" else ()
+    others = tuple(word for word in others if word not in families)
     workload, sizes = ("", ()) if name in _TOPICS else _workload_words(name, others, reader)
     options = Options(
         command=name,
@@ -286,12 +298,24 @@ def parse(words: Sequence[str]) -> Options:
         parallel="--parallel" in given,
         reorder_sums="--reorder-sums" in given,
         topic=topic,
+        families=families,
         store=reader.text("--store"),
     )
     _check_together(options, given, mistakes)
     if mistakes:
         raise MisreadOptions(mistakes, options)
     return options
+
+
+def _command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the name of the command and the words after it."""
+    name, *rest = words
+    if name == "help":
+        name, rest = rest[0], []
+    if name not in _COMMANDS:
+        kind = "option" if name.startswith("-") else "command"
+        raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
+    return name, rest
 
 
 class _Parser(argparse.ArgumentParser):
@@ -356,6 +380,7 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
         "explore": ("--arch",),
         "evaluate": ("--arch", "--mapping"),
         "codegen": ("--arch",),
+        "compare": ("--arch",),
         "report": ("--arch", "--output"),
     }.get(name, ())
     for option in needed:

@@ -60,6 +60,7 @@ def run_command(options: Options) -> int:
         "check": _check,
         "verify": _verify,
         "report": _report,
+        "compare": _compare,
         "transform": _transform,
         "sweep": _sweep,
         "list": _list,
@@ -219,6 +220,22 @@ def _report(options: Options) -> int:
     write_documents([Document(options.output, report_page(result.workload or workload, arch, result, other))])
     say(f"polymap: wrote {options.output}")
     return code
+
+
+def _compare(options: Options) -> int:
+    """Tell the best mapping of each family, and what it costs beside the best of all."""
+    workload, arch, _ = _read(options)
+    with interrupts_wait():
+        from polymap.comparison import FAMILIES, compare
+        from polymap.report.page import comparison_document, comparison_text
+
+    families, limit = options.families or FAMILIES, options.time_limit_s
+    with warnings_said():
+        found = compare(workload, arch, families, options.objective, time_limit_s=limit, seed=options.seed)
+    settings = {"families": [each.family for each in found.members], "time_limit_s": limit, "seed": options.seed}
+    document = comparison_document(found) | {"options": settings}
+    _answer(options, document, lambda: comparison_text(found))
+    return NO_ANSWER if found.optimum is None else ANSWERED
 
 
 def _transform(options: Options) -> int:

@@ -10,7 +10,7 @@ from polymap.search.problem import SINGLE_FORMS
 from polymap.workload import LAYERS, builtin_names
 
 _FILES = ("--mapping", "--constraints", "--output", "-o", "--certificate", "--json", "--schedule")
-_NEEDS_WORKLOAD = ("explore", "evaluate", "codegen", "check")
+_NEEDS_WORKLOAD = ("explore", "evaluate", "codegen", "check", "report", "compare")
 
 _BASH = """\
 # polymap completion bash: put this line into ~/.bashrc:  eval "$(polymap completion bash)"
@@ -54,6 +54,10 @@ def _values() -> dict[str, tuple[str, ...]]:
 
 def _words(name: str) -> tuple[str, ...]:
     """Return the words that may follow a command beside its options."""
+    if name == "compare":
+        from polymap.comparison import FAMILIES  # loads the search
+
+        return (*builtin_names(), *LAYERS, *FAMILIES)
     own = {"schema": SCHEMAS, "completion": SHELLS, "help": tuple(commands())}
     return (*builtin_names(), *LAYERS) if name in _NEEDS_WORKLOAD else own.get(name, ())
 

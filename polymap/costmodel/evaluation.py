@@ -9,6 +9,7 @@ from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
 from polymap.costmodel.counts import Counts
+from polymap.inputs import expected_seconds
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
 from polymap.schedules import check_mapping, placement_violations
 
@@ -24,7 +25,7 @@ def evaluate(
     """
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
-    until = time.monotonic() + time_limit_s
+    until = time.monotonic() + expected_seconds(time_limit_s, "time_limit_s")
     counts, method = counted(workload, arch, mapping, seconds=time_limit_s)
     return _cost(workload, arch, mapping, counts, method, until)
 
@@ -45,7 +46,7 @@ def violations(
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
-    until = time.monotonic() + time_limit_s
+    until = time.monotonic() + expected_seconds(time_limit_s, "time_limit_s")
     counts, _ = counted(workload, arch, mapping, seconds=time_limit_s)
     return _violations(workload, arch, mapping, counts, until)
 

@@ -14,6 +14,8 @@ from polymap.inputs.reading import (
     as_integer as as_integer,
     as_whole as as_whole,
     expected_kind as expected_kind,
+    expected_method as expected_method,
+    expected_seconds as expected_seconds,
     expected_list as expected_list,
     expected_text as expected_text,
     is_label as is_label,

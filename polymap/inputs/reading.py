@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path, PurePath
-from typing import SupportsIndex, TypeGuard, TypeVar, cast
+from typing import SupportsFloat, SupportsIndex, TypeGuard, TypeVar, cast
 
 from polymap.ir import InputError, Mistake, OptionError, PolymapError, did_you_mean
 
@@ -136,6 +136,20 @@ def expected_list(value: object, what: str) -> Sequence[object]:
     if is_list(value):
         return value
     raise OptionError(Mistake("PM120", f"{what} is {shown(value)}", "Expected a list."))
+
+
+def expected_seconds(value: object, what: str) -> float:
+    """Return a number of seconds, infinity among them, that a caller in Python gave; raises OptionError otherwise."""
+    if isinstance(value, SupportsFloat) and not isinstance(value, bool) and not math.isnan(float(value)):
+        return float(value)
+    raise OptionError(Mistake("PM120", f"{what} is {shown(value)}", "Expected a number of seconds."))
+
+
+def expected_method(value: object, name: str, what: str) -> None:
+    """Raise OptionError for a value, other than None, without a method of this name ("__call__": no function)."""
+    if value is not None and not callable(getattr(value, name, None)):
+        form = "a function" if name == "__call__" else f"an object with `{name}`"
+        raise OptionError(Mistake("PM120", f"{what} is {shown(value)}", f"Expected {form}, or None."))
 
 
 def as_whole(value: object) -> int | None:

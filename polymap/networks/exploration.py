@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from polymap.asked import arch_of, workload_of
 from polymap.explore import explore
-from polymap.inputs import parse_json, shown
+from polymap.inputs import expected_method, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.report.text import result_document, result_from_document
@@ -117,6 +117,8 @@ def explore_network(
     arch = arch_of(arch)
     goal = parse_single(objective, arch)
     Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
+    expected_method(executor, "submit", "the executor")
+    expected_method(on_layer, "__call__", "on_layer")
     if not net.layers:
         what = f"the network {shown(net.name)} has no layers"
         raise WorkloadError(Mistake("PM236", what, f"{len(net.views)} views, {len(net.left_out)} unmapped nodes."))

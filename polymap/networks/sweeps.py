@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from polymap.arch import arch_from_document, arch_to_document
 from polymap.asked import arch_of, workload_of
-from polymap.inputs import as_fraction, is_list, is_table, parse_json, shown
+from polymap.inputs import as_fraction, expected_method, is_list, is_table, parse_json, shown
 from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, OutputError, Shown, Workload
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.search.problem import parse_single
@@ -93,7 +93,8 @@ def sweep(
     machine, WorkloadError for a workload that JSON cannot say, OutputError for a file that cannot be a store.
     """
     Options(objective, tiles, time_limit_s=time_limit_s, seed=seed).check()
-    asked = [workload_of(each) for each in workloads]
+    expected_method(executor, "submit", "the executor")
+    asked = [workload_of(each) for each in _several(workloads, "the workloads")]
     options: Document = {"objective": objective, "tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
     places: list[tuple[Workload, object, Architecture, Document]] = []
     for label, arch in _machines(machines):
@@ -179,10 +180,18 @@ def _beats(one: tuple[object, Fraction, int | None, str], other: tuple[object, F
     return one[1] <= other[1] and sizes[0] <= sizes[1] and (one[1] < other[1] or sizes[0] < sizes[1])
 
 
+def _several(given: object, what: str) -> list[object]:
+    """Return the items of what callers give as several; a text, which has items too, is none."""
+    told = shown(given)
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        return list(cast("Iterable[object]", given))
+    raise OptionError(Mistake("PM120", f"{what} are {told}", "Expected a list."))
+
+
 def _machines(machines: object) -> list[tuple[object, Architecture]]:
     """Return (label, machine) of each machine asked about."""
     if not is_table(machines):
-        listed = list(cast("Iterable[object]", machines))
+        listed = _several(machines, "the machines")
         found = [arch_from_document(each) if is_table(each) else arch_of(each) for each in listed]
         return [(arch.name, arch) for arch in found]
     unknown = [name for name in machines if name not in ("base", "grid")]
@@ -215,6 +224,8 @@ def _opened(store: str | Path | None) -> Generator[sqlite3.Connection | None, No
     if store is None:
         yield None
         return
+    if not isinstance(store, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers may give
+        raise OptionError(Mistake("PM120", f"the store is {shown(store)}", "Expected the path of a file, or None."))
     try:
         journal = sqlite3.connect(store, isolation_level=None, timeout=60)
     except sqlite3.Error as error:

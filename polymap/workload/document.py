@@ -10,6 +10,7 @@ from polymap.inputs import (
     Fields,
     expected_kind,
     expected_text,
+    is_list,
     is_table,
     mistakes_in,
     parse_integer,
@@ -191,6 +192,11 @@ def _constraints(items: Sequence[object], mistakes: list[Mistake]) -> tuple[Affi
 def _sizes(words: Sequence[str], mistakes: list[Mistake]) -> dict[str, object]:
     """Return dim -> size of texts such as "m=512"; other texts and duplicates are noted as mistakes."""
     sizes: dict[str, object] = {}
+    given: object = words  # what callers in Python may give
+    if not is_list(given) or not all(isinstance(word, str) for word in given):
+        hint = 'Expected a table from name to integer, or texts such as "m=512".'
+        mistakes.append(Mistake("PM233", f"the sizes are {shown(words)}", hint))
+        return sizes
     for word in words:
         match = _SIZE.fullmatch(word)
         if match is None:

@@ -236,6 +236,41 @@ OTHER_RIGHT = {
     "winner_figure": {"across": ("RF", [64]), "up": ("GLB", [64])},
     "front_svg": {"result": pm.explore(LAYER, FLAT, "pareto:energy,latency", tiles="divide")},
 }
+PROGRAM = pm.program(["T[m] += A[m,k]", "C[m] = max(T[m], 0)"], m=2, k=2, temporary=["T"])
+SOURCE = "void f(int N, float A[N]) { for (int i = 1; i < N; i++) A[i] = A[i] + 1.0f; }"
+ON = {"workload": LAYER, "arch": FLAT, "mapping": BEST}
+# Functions with arguments, all of them right, and those of them that are given a wrong type.
+WRONGLY: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    ("evaluate", ON, ("time_limit_s",)),
+    ("violations", ON, ("time_limit_s",)),
+    ("evaluate_many", {"workload": LAYER, "arch": FLAT, "tiles": [[1, 1, 1]]}, ("tree",)),
+    ("crossover", {"workload": LAYER, "arch": FLAT, "level": "GLB"}, ("one", "other")),
+    ("formula", {**ON, "level": "DRAM", "tensor": "A"}, ("level", "tensor")),
+    ("fusion", {"workload": PROGRAM, "arch": FLAT}, ("objective", "time_limit_s", "seed")),
+    ("generate_c", ON, ("form",)),
+    ("run_c", ON, ("form", "seed")),
+    ("explain", {**ON, "cost": COST}, ("runner_up",)),
+    ("report_page", {"workload": LAYER, "arch": FLAT, "result": RESULT}, ("other",)),
+    ("explore_network", {"net": "alexnet", "arch": FLAT, "tiles": "divide"}, ("executor", "on_layer")),
+    ("sweep", {"workloads": [], "machines": []}, ("workloads", "machines", "store", "executor")),
+    ("program", {"statements": ["C[m] = A[m]"], "sizes": {"m": 2}}, ("statements", "types")),
+    ("load_workload", {"word": "C[m] += A[m]"}, ("sizes",)),
+    ("from_c", {"source": SOURCE, "sizes": {"N": 3}}, ("source", "sizes", "file", "budget")),
+    ("transform_c", {"source": SOURCE}, ("source", "sizes", "schedule", "file", "tile", "order")),
+    ("verify", {}, ("text", "seconds")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "right", "places"), WRONGLY, ids=[name for name, _, _ in WRONGLY])
+def test_arguments_of_a_wrong_type_are_named(name: str, right: dict[str, Any], places: tuple[str, ...]) -> None:
+    others = {"one": object(), "other": object()} if name == "crossover" else {}
+    text = {"text": "polymap certificate 3"} if name == "verify" else {}
+    for place in places:
+        for value in (object(), b"x", (object(),)):
+            with pytest.raises(pm.PolymapError, match=r"^PM\d\d\d .*\S"):
+                getattr(pm, name)(**{**others, **text, **right, place: value})
+
+
 DRAW = [name for name in dir(pm) if name.endswith(("_svg", "_figure", "_plot"))]
 
 

@@ -17,6 +17,7 @@ from polymap.codegen.execute.reference import Reference, operations_of, referenc
 from polymap.codegen.forms import Form, lower
 from polymap.codegen.lower import ElementType, element_types, has_values_at_start
 from polymap.costmodel import Traffic
+from polymap.inputs import as_integer, expected_kind, shown
 from polymap.ir import (
     Architecture,
     Branch,
@@ -25,6 +26,7 @@ from polymap.ir import (
     MappingNode,
     Mistake,
     Operator,
+    OptionError,
     Shown,
     Spatial,
     Tensor,
@@ -65,6 +67,7 @@ def generate_c(workload: Workload | str, arch: Architecture | str, mapping: Mapp
     """
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
+    form = expected_kind(form, Form, "the form")
     return emit(lower(workload, arch, mapping, form))
 
 
@@ -85,6 +88,8 @@ def run_c(
     """
     workload, arch = question_of(workload, arch)
     source = generate_c(workload, arch, mapping, form)
+    if (as_integer(seed) or 0) < 0 or as_integer(seed) is None:
+        raise OptionError(Mistake("PM506", f"seed is {shown(seed)}", "Use an integer of at least 0."))
     ordered = keeps_order(workload, mapping)
     ran = run_source(workload, arch, source, _flags(source, form), seed=seed, limits=limits, in_order=ordered)
     if form is Form.NATIVE:

@@ -16,11 +16,11 @@ from polymap.codegen.source.orders import isl_order, own_order, times_of
 from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.values import known_size
-from polymap.inputs import shown
+from polymap.inputs import expected_kind, expected_text, shown
 from polymap.ir import Affine, BudgetError, Dim, Floor, Mistake, OptionError, ScheduleError, WorkloadError
 from polymap.poly import CONTEXT, budget
 from polymap.schedules import LoopKind, Schedule
-from polymap.workload.c import CProgram, from_c, read_program
+from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
 
 _OPERATIONS = 30_000_000
 _SECONDS = 60.0
@@ -55,8 +55,8 @@ def transform_c(
     C that is not read, ScheduleError for an order that breaks a dependence, with two statement instances.
     """
     _check_options(order, tile)
-    _check_folds(schedule)
-    sizes = dict(sizes or {})
+    _check_schedule(schedule)
+    sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     place = placed(source, program, file)
     with _limited("the reading of a C program with symbolic sizes"):
@@ -91,9 +91,9 @@ def _check_options(order: str, tile: int) -> None:
         raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 1 to 1,048,576."))
 
 
-def _check_folds(schedule: Schedule | None) -> None:
-    """Refuse circular buffers: declarations and subscripts of the text stay as they are."""
-    if schedule is not None and schedule.folds:
+def _check_schedule(schedule: Schedule | None) -> None:
+    """Refuse other types, and circular buffers: declarations and subscripts of the text stay as they are."""
+    if schedule is not None and expected_kind(schedule, Schedule, "the schedule").folds:
         kept = ", ".join(f"{each.tensor} modulo {list(each.moduli)}" for each in schedule.folds)
         what = f"the schedule keeps {kept}, and C to C writes no circular buffers"
         raise ScheduleError(Mistake("PM286", what, "Leave out the step `contract`: the order is legal without it."))

@@ -17,6 +17,7 @@ from itertools import product
 
 from polymap.asked import question_of
 from polymap.costmodel.evaluation import evaluate
+from polymap.inputs import expected_kind, expected_text
 from polymap.ir import (
     Architecture,
     Mapping,
@@ -87,6 +88,9 @@ def crossover(
     MappingError for a member that cannot be read as a program.
     """
     workload, arch = question_of(workload, arch)
+    one, other = expected_kind(one, Family, "the first family"), expected_kind(other, Family, "the second family")
+    for name in (level, level if traffic_level is None else traffic_level):
+        expected_text(name, "the level", OptionError)
     counted = traffic_level or arch.levels[0].name
     mistakes = [*_level_problems(arch, level, inner=True), *_level_problems(arch, counted, inner=False)]
     if mistakes:

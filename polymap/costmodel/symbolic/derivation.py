@@ -45,6 +45,7 @@ from polymap.costmodel.symbolic.progressions import (
     differs,
     shape_of,
 )
+from polymap.inputs import expected_text
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, did_you_mean
 from polymap.schedules import check_mapping
 
@@ -58,6 +59,8 @@ def formula(workload: Workload | str, arch: Architecture | str, mapping: Mapping
     """
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
+    expected_text(level, "the level", OptionError)
+    expected_text(tensor, "the tensor", OptionError)
     model = workload_model(workload)
     machine = machine_model(arch)
     nest = None if model is None else nest_of(model, machine, mapping)

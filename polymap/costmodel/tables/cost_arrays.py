@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polymap.asked import question_of
+from polymap.asked import mapping_of, question_of
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
@@ -99,6 +99,7 @@ def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapp
     Raises OptionError for a table of another shape or type, MappingError naming the row that is no program.
     """
     workload, arch = question_of(workload, arch)
+    tree = mapping_of(tree)
     table = _checked(tiles, sum(1 for _ in _loops(tree.nodes)))
     first = _row(workload, arch, tree, table[0].tolist(), 0)
     figures = _Figures.like(first, len(table))

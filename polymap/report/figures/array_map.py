@@ -158,15 +158,18 @@ def array_svg(figure: ArrayFigure) -> Picture:
     for value in sorted({each for row in figure.work for each in row}):
         cells = [(i, j) for i, row in enumerate(figure.work) for j, each in enumerate(row) if each == value]
         shapes.append(_cells(frame, side, cells, value, most))
-    shapes.append(
-        text(frame.left, frame.top - 12, f"columns: {' x '.join(figure.columns) or 'one unit'}", size=11.5, fill=GREY)
-    )
-    shapes.append(
-        text(frame.left, frame.bottom + 20, f"rows: {' x '.join(figure.rows) or 'one'}", size=11.5, fill=GREY)
-    )
+    across, down = _counted("columns", figure.columns), _counted("rows", figure.rows)
+    shapes.append(text(frame.left, frame.top - 12, across, size=11.5, fill=GREY))
+    shapes.append(text(frame.left, frame.bottom + 20, down, size=11.5, fill=GREY))
     shapes += _phases(figure, frame.right + 40)
     height = max(frame.bottom + 40, 140 + 30 * min(len(figure.phases), _SHOWN + 1) + 40)
     return picture(frame.right + 40 + 400, height, f"Which compute unit works: {told}", shapes)
+
+
+def _counted(what: str, fanouts: tuple[str, ...]) -> str:
+    """Return what rows or columns count: their fan-outs by name."""
+    kind = "fan-outs" if len(fanouts) > 1 else "fan-out"
+    return f"{what}: {kind} {' x '.join(fanouts)}" if fanouts else f"{what}: one"
 
 
 def _cells(frame: Frame, side: float, cells: list[tuple[int, int]], value: int, most: int) -> str:

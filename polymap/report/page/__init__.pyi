@@ -1,2 +1,6 @@
+from polymap.report.page.families import (
+    comparison_document as comparison_document,
+    comparison_text as comparison_text,
+)
 from polymap.report.page.progress import ProgressLine as ProgressLine, to_stderr as to_stderr
 from polymap.report.page.report import report_page as report_page

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from polymap.asked import question_of
+from polymap.asked import mapping_of, question_of
 from polymap.codegen.execute import generate_c
 from polymap.costmodel import Cost
 from polymap.explore import search
-from polymap.inputs import expected_kind
+from polymap.inputs import expected_kind, is_list, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, PolymapError, Workload
 from polymap.proofs import verify
 from polymap.report import energy, exact, plural
@@ -64,6 +64,13 @@ class Answer:
         return f"{self.workload.name} on {self.arch.name}"
 
 
+def _named(other: object) -> tuple[str, Mapping]:
+    """Return the name and the mapping that a caller gave as the second one."""
+    if is_list(other) and len(other) == 2 and isinstance(other[0], str):
+        return other[0], mapping_of(other[1])
+    raise OptionError(Mistake("PM120", f"the second mapping is {shown(other)}", "Expected (name, mapping), or None."))
+
+
 def report_page(
     workload: Workload | str, arch: Architecture | str, result: SearchResult, other: tuple[str, Mapping] | None = None
 ) -> str:
@@ -78,7 +85,7 @@ def report_page(
         what = f"a report is about a mapping, and this {result.status} answer has none"
         raise OptionError(Mistake("PM574", what, "Search again with more time, or loosen what it must meet."))
     answer = Answer(workload, arch, result, result.best, result.cost)
-    second = other or _second(answer)
+    second = _second(answer) if other is None else _named(other)
     sections = [
         _answer(answer),
         _mapping(answer),

@@ -15,16 +15,15 @@ from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import write_text
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Reports, Workload, report_with
 from polymap.networks import NetworkAnswer, answer_document, answer_rows
+from polymap.report.page.families import comparison_document
 from polymap.report.page.progress import notebook
 from polymap.report.text import (
     curve_document,
     evaluation_document,
     explain,
-    head_document,
     json_text,
     mapping_document,
     no_answer_text,
-    number,
     proof_text,
     result_document,
     status_text,
@@ -87,23 +86,6 @@ def comparison_rows(comparison: Comparison) -> Rows:
         }
         for member in comparison.members
     ]
-
-
-def comparison_document(comparison: Comparison) -> dict[str, object]:
-    """Return the best of each family, and the question."""
-    members = [
-        {
-            "family": member.family,
-            "status": member.status,
-            "value": number(member.value),
-            "bound": number(member.bound),
-            "gap": member.gap,
-            "mapping": mapping_document(member.mapping),
-        }
-        for member in comparison.members
-    ]
-    head = head_document("comparison", comparison.workload, comparison.arch)
-    return head | {"objective": comparison.objective, "optimum": number(comparison.optimum), "members": members}
 
 
 def cost_file(cost: Cost) -> dict[str, object]:

@@ -37,7 +37,8 @@ def tile_map_figure(
     workload: Workload | str, arch: Architecture | str, mapping: Mapping, across: int, up: int
 ) -> TileMapFigure:
     """Return the costs when the tiles of two temporal loops (their numbers among all loops, outermost 0) vary over all
-    that divide the enclosing tile and are divided by the next one inside; everything else stays.
+    that divide the enclosing tile and are divided by the next one inside; everything else stays. Of two loops over one
+    dim each varies as if the other were not there: where the inner tile does not divide the outer one, it is partial.
 
     Raises OptionError for numbers that are those of no loop, or twice the same.
     """
@@ -48,7 +49,7 @@ def tile_map_figure(
     if len(set(numbers)) < 2 or not all(number is not None and 0 <= number < len(loops) for number in numbers):
         what = f"the loops are {shown(across)} and {shown(up)}"
         raise OptionError(Mistake("PM120", what, f"Expected two of the numbers 0 to {len(loops) - 1}."))
-    choices = [_tiles(workload, loops, number) for number in (across, up)]
+    choices = [_tiles(workload, loops, across, up), _tiles(workload, loops, up, across)]
     rows = [
         [a if n == across else b if n == up else loop.tile for n, loop in enumerate(loops)]
         for b in choices[1]
@@ -57,7 +58,7 @@ def tile_map_figure(
     costs = evaluate_many(workload, arch, mapping, np.array(rows, dtype=np.int64))
     shape = (len(choices[1]), len(choices[0]))
     pj, fits = costs.energy_pj.reshape(shape).tolist(), costs.legal.reshape(shape).tolist()
-    names = [f"tile of the loop over {loops[n].dim}" for n in (across, up)]
+    names = [_name(loops, across, up), _name(loops, up, across)]
     return TileMapFigure(
         f"{workload.name} on {arch.name}: all else as in the mapping marked",
         (names[0], choices[0]),
@@ -68,14 +69,22 @@ def tile_map_figure(
     )
 
 
-def _tiles(workload: Workload, loops: list[Temporal | Spatial], number: int) -> tuple[int, ...]:
-    """Return the tiles that a loop may have between the loops over its dim outside and inside it."""
+def _name(loops: list[Temporal | Spatial], number: int, other: int) -> str:
+    """Return what a loop is called beside the other one: by its dim, and where both are over it by its place."""
     dim = loops[number].dim
-    outer = [loop.tile for loop in loops[:number] if loop.dim == dim]
-    inner = [loop.tile for loop in loops[number + 1 :] if loop.dim == dim]
-    most, least = (outer or [workload.extents()[dim]])[-1], (inner or [1])[0]
-    if not inner:
+    place = "" if loops[other].dim != dim else "outer " if number < other else "inner "
+    return f"tile of the {place}loop over {dim}"
+
+
+def _tiles(workload: Workload, loops: list[Temporal | Spatial], number: int, other: int) -> tuple[int, ...]:
+    """Return the tiles that a loop may have between the loops over its dim outside and inside it, without `other`."""
+    dim = loops[number].dim
+    if all(loop.dim != dim for loop in loops[number + 1 :]):
         return (1,)  # the innermost loop over a dim ends at 1
+    around = [(place, loop.tile) for place, loop in enumerate(loops) if loop.dim == dim and place != other]
+    outer = [tile for place, tile in around if place < number]
+    inner = [tile for place, tile in around if place > number]
+    most, least = (outer or [workload.extents()[dim]])[-1], (inner or [1])[0]
     return tuple(tile for tile in range(least, most + 1) if most % tile == 0 and tile % least == 0)
 
 

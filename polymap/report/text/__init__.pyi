@@ -10,6 +10,7 @@ from polymap.report.text.answers import (
     number as number,
     result_document as result_document,
     run_document as run_document,
+    units_document as units_document,
     verdict_document as verdict_document,
 )
 from polymap.report.text.explanation import explain as explain

@@ -125,8 +125,13 @@ def result_document(result: SearchResult) -> dict[str, object]:
     """Return what `polymap explore` prints, and `result.save` writes."""
     names = [name for name, _ in result.values] or [result.objective]
     head = head_document("result", result.workload, result.arch)
-    units = {"value": {name: objective_unit(name) or None for name in names}, **COST_UNITS}
-    return head | {"options": _settings_document(result.settings), "units": units} | _answer_document(result)
+    options = {"options": _settings_document(result.settings), "units": units_document(names)}
+    return head | options | _answer_document(result)
+
+
+def units_document(objectives: Iterable[str]) -> dict[str, object]:
+    """Return the units of the values of objectives (null: none), and of the figures of a cost."""
+    return {"value": {name: objective_unit(name) or None for name in objectives}, **COST_UNITS}
 
 
 def _settings_document(settings: Settings) -> dict[str, object]:

@@ -17,8 +17,18 @@ from polymap.costmodel.analysis import (
     reuse_counts,
     roofline,
 )
-from polymap.inputs import expected_kind
-from polymap.ir import Architecture, Mapping, Operator, Tensor, Workload, is_plain, written_tensors
+from polymap.inputs import expected_kind, shown
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    Mistake,
+    Operator,
+    OptionError,
+    Tensor,
+    Workload,
+    is_plain,
+    written_tensors,
+)
 from polymap.report.figures import traffic_figure
 from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.text.reuse import Loop, Stay, stays
@@ -44,6 +54,9 @@ def explain(
         _latency(workload, arch, cost),
     ]
     if runner_up is not None:
+        if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            hint = "Expected (mapping, cost), such as an item of `result.top(2)`."
+            raise OptionError(Mistake("PM120", f"the runner-up is {shown(runner_up)}", hint))
         paragraphs.append(compare(workload, arch, (mapping, cost), runner_up))
     return "\n".join(_wrapped(paragraph) for paragraph in paragraphs if paragraph)
 

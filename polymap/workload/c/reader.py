@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.inputs import MAX_INTEGER, expected_text, is_name, shown
+from polymap.inputs import MAX_INTEGER, expected_seconds, expected_text, is_name, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.poly import raised
 from polymap.workload.c.assign import Variables
@@ -40,12 +40,17 @@ def from_c(
     Raises InputError for text that is no C, and WorkloadError, with every mistake and its line, for C that is no static
     loop nest: subscripts, bounds and conditions must be quasi-affine, loops bounded, subscripts inside their arrays.
     """
+    if budget is not None:
+        expected_seconds(budget, "the budget")
+    if name is not None:
+        expected_text(name, "the workload's name")
     with raised(budget):
         return _read(source, sizes or {}, name, file, associative=associative)
 
 
 def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *, associative: bool) -> Workload:
     source = expected_text(source, "the C text")
+    file = expected_text(file, "the name of the text")
     file = file if file.isprintable() else ascii(file)[1:-1]  # a name must not command the terminal
     complaints = Complaints(file)
     known = checked_sizes(sizes)

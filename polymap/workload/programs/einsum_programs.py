@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polymap.inputs import shown
+from polymap.inputs import is_list, shown
 from polymap.ir import (
     Apply,
     Convert,
@@ -169,7 +169,8 @@ def _stop_if_wrong(mistakes: list[Mistake]) -> None:
 
 def _read(statements: Sequence[str], complaints: Complaints) -> list[Einsum]:
     """Return the statements that can be read."""
-    if isinstance(statements, str) or not statements:
+    given: object = statements  # what callers may give
+    if not is_list(given) or not given or not all(isinstance(each, str) for each in given):
         what = f"the program is {shown(statements)}"
         raise WorkloadError(Mistake("PM201", what, 'Expected a list of einsums: ["C[m,n] += A[m,k] * B[k,n]"].'))
     found: list[Einsum] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from polymap.inputs import shown
+from polymap.inputs import is_table, shown
 from polymap.ir import Mistake, did_you_mean
 from polymap.workload.c import FLOATS, INTEGERS
 
@@ -14,6 +14,9 @@ def types_by_name(
 ) -> dict[str, str]:
     """Return name -> element type ("float32") of what has one: one type for all, or a table; mistakes are noted."""
     if types is None:
+        return {}
+    if not isinstance(types, str) and not is_table(types):
+        mistakes.append(Mistake("PM212", f"types is {shown(types)}", "Expected a type, or a table of types."))
         return {}
     table = dict.fromkeys(names, types) if isinstance(types, str) else dict(types)
     known = (*INTEGERS, *FLOATS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -169,6 +170,32 @@ def test_the_tile_map_holds_what_evaluate_says_of_each_pair() -> None:
     drawn = tile_map_svg(figure)
     assert "does not fit" in drawn
     assert_inside(drawn)
+
+
+def test_two_loops_over_one_dim_have_names_of_their_own() -> None:
+    layer = matmul(m=12, n=2, k=2, name="tall")
+    arch = load_arch("simple3")
+    nodes = [Storage(level.name, ("C", "A", "B")) for level in arch.levels]
+    loops = [Temporal("m", 6), Temporal("n", 1), Temporal("m", 3), Temporal("k", 1), Temporal("m", 1)]
+    tree = Mapping((nodes[0], loops[0], loops[1], nodes[1], loops[2], *nodes[2:], *loops[3:], Compute("S")))
+    found = tile_map_figure(layer, arch, tree, 0, 2)
+    assert found.across == ("tile of the outer loop over m", (1, 2, 3, 4, 6, 12))
+    assert found.up == ("tile of the inner loop over m", (1, 2, 3, 4, 6, 12))
+    assert found.own == (6, 3)
+    for row, inner in enumerate(found.up[1]):
+        for column, outer in enumerate(found.across[1]):
+            other = replace(
+                tree,
+                nodes=tuple(
+                    Temporal("m", outer) if node is loops[0] else Temporal("m", inner) if node is loops[2] else node
+                    for node in tree.nodes
+                ),
+            )
+            cost = evaluate(layer, arch, other)
+            assert found.energy_pj[row][column] == pytest.approx(float(cost.energy_pj), rel=1e-12)
+            assert found.fits[row][column] == cost.legal
+    # With another dim the loop next to it bounds the range.
+    assert tile_map_figure(layer, arch, tree, 0, 1).across[1] == (3, 6, 12)
 
 
 def test_figures_take_names() -> None:
