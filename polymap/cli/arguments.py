@@ -24,7 +24,8 @@ Default = TypeVar("Default")
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the user asked for. proof: the file to verify. topic: what `list` is to match, the schema, the shell. sizes:
-    as given, each name once. json and output: a path, "-" for stdout, or None."""
+    as given, each name once. parts: the
+    stores that `sweep merge` reads. json and output: a path, "-" for stdout, or None."""
 
     command: str
     workload: str = ""
@@ -56,6 +57,7 @@ class Options:
     parallel: bool = False
     reorder_sums: bool = False
     store: str | None = None
+    parts: tuple[str, ...] = ()
 
 
 class MisreadOptions(OptionError):
@@ -107,7 +109,9 @@ _OPTIONS = {
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
-    "--store": _Option("FILE", "a sqlite file that keeps every answer of a sweep when it is known"),
+    "--store": _Option(
+        "FILE", "keeps every answer of a sweep when it is known: a sqlite file, or lines of JSON (.jsonl)"
+    ),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
 _TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
@@ -168,7 +172,7 @@ _COMMANDS = {
     ),
     "sweep": _Command(
         "answer the same layers on many machines; a later run on the same store asks only what is missing",
-        "SPEC.json",
+        "SPEC.json | merge PART ... --store FILE | states --store FILE",
         ("--store", "--workers", "--json"),
     ),
     "list": _Command("print the built-in workloads and machines, or those that match", "[PATTERN]", ("--json",)),
@@ -247,14 +251,13 @@ def parse(words: Sequence[str]) -> Options:
     name, *rest = words
     if name == "help":
         name, rest = rest[0], []
-    if name not in _COMMANDS:
-        kind = "option" if name.startswith("-") else "command"
-        raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
+    _check_command(name)
     mistakes: list[Mistake] = []
     given, others = _split(name, rest, mistakes)
     reader = _Reader(given, mistakes)
     proof, others = (others[0], others[1:]) if name == "verify" and others else ("", others)
     topic = _topic(name, others, reader)
+    parts, others = (others[1:], others[:1]) if name == "sweep" and others[:1] == ("merge",) else ((), others)
     workload, sizes = ("", ()) if name in _TOPICS else _workload_words(name, others, reader)
     options = Options(
         command=name,
@@ -287,11 +290,18 @@ def parse(words: Sequence[str]) -> Options:
         reorder_sums="--reorder-sums" in given,
         topic=topic,
         store=reader.text("--store"),
+        parts=parts,
     )
     _check_together(options, given, mistakes)
     if mistakes:
         raise MisreadOptions(mistakes, options)
     return options
+
+
+def _check_command(name: str) -> None:
+    if name not in _COMMANDS:
+        kind = "option" if name.startswith("-") else "command"
+        raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -389,6 +399,13 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
         mistakes.append(Mistake("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
     if options.command == "report" and options.output == "-":
         mistakes.append(Mistake("PM556", "-o of report writes to a file", "Give a path that ends in .html."))
+    if options.command == "sweep" and options.workload in ("merge", "states"):
+        if options.store is None:
+            mistakes.append(
+                Mistake("PM553", f"sweep {options.workload} needs --store FILE", "The store that it is about.")
+            )
+        if options.workload == "merge" and not options.parts:
+            mistakes.append(Mistake("PM553", "sweep merge needs a PART", "The stores whose answers it takes over."))
     if options.schedule is not None and {"--order", "--tile"} & set(given):
         mistakes.append(Mistake("PM556", "--schedule excludes --order and --tile", "The schedule says all of it."))
     if options.certificate == "-":

@@ -71,9 +71,13 @@ def key_of(question: Document) -> str:
     return hashlib.sha256(f"{__version__}\n{json.dumps(plain, sort_keys=True)}".encode()).hexdigest()
 
 
-def entry_of(question: Document, answer: Document | None = None, *, now: Callable[[], float] = time.time) -> Entry:
-    """Return the entry of a question: running without an answer, else proven or limit reached."""
-    state = State.RUNNING
+def entry_of(
+    question: Document,
+    answer: Document | None = None,
+    state: State = State.RUNNING,
+    now: Callable[[], float] = time.time,
+) -> Entry:
+    """Return the entry of a question: in the state given without an answer, else proven or limit reached."""
     if answer is not None:
         state = State.PROVEN if answer["status"] in ("OPTIMAL", "INFEASIBLE") else State.LIMIT
     return Entry(key_of(question), question, state, now(), answer)
@@ -119,6 +123,19 @@ def merge_stores(target: str | Path, parts: Iterable[str | Path]) -> int:
         return sum(1 for _ in store.entries())
 
 
+def states_of(path: str | Path) -> dict[State, tuple[float, ...]]:
+    """Return, of each state, since when the questions of a store are in it (s since 1970), rising. Raises OutputError
+    (PM703) for a file that is no store."""
+    if not Path(path).is_file():
+        raise OutputError(Mistake("PM703", f"the store {shown(str(path))} does not exist"))
+    found: dict[State, list[float]] = {state: [] for state in State}
+    with opened_store(path) as store:
+        assert store is not None, "a path was given"
+        for entry in store.entries():
+            found[entry.state].append(entry.since)
+    return {state: tuple(sorted(times)) for state, times in found.items()}
+
+
 def tighter(old: Entry | None, new: Entry) -> Entry:
     """Return the entry that stands after `new` came to `old`: what is proven stays, and of two answers that a limit
     ended the lower value and the higher bound are kept."""
@@ -149,7 +166,10 @@ class _Sqlite:
     """A sqlite file in WAL mode; every `put` is a transaction that is on the disk when it returns."""
 
     def __init__(self, path: Path) -> None:
-        self._may_write = not path.exists() or os.access(path, os.W_OK)
+        self._may_write = not path.exists() or all(
+            os.access(each, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+            for each in (path, path.absolute().parent)
+        )
         where: str | Path = path
         if not self._may_write:  # a WAL file cannot be read without its index, which a read-only folder may lack
             mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"

@@ -107,7 +107,7 @@ class SweepRun:
                     self._take(column, number, answer, How.KNOWN)
             return
         for _, _, question in asked:
-            self._put(entry_of(question))
+            self._put(entry_of(question, state=State.ASKED))
         try:
             futures = [self.executor.submit(run_question, question) for _, _, question in asked]
             for (column, number, question), future in zip(asked, futures, strict=True):
@@ -148,8 +148,9 @@ class SweepRun:
         return entry.answer
 
     def _is_running(self, question: Document) -> bool:
+        """Whether another process has asked it, or one that ended early."""
         entry = None if self.journal is None else self.journal.find(key_of(question))
-        return entry is not None and entry.state is State.RUNNING
+        return entry is not None and entry.state in (State.ASKED, State.RUNNING)
 
     def _put(self, entry: Entry) -> None:
         if self.journal is not None:

@@ -71,7 +71,7 @@ def rows_not_searched(seed: int, machines: int, layers: list[pm.Workload]) -> in
 
 @pytest.mark.slow
 def test_a_sweep_answers_what_asking_each_machine_does() -> None:
-    assert sum(rows_not_searched(seed, 20, LAYERS[:1]) for seed in range(5)) > 10
+    assert sum(rows_not_searched(seed, 20, LAYERS[:1]) for seed in range(5)) > 5
 
 
 @pytest.mark.soak
