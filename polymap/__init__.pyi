@@ -61,6 +61,8 @@ from polymap.networks.exploration import (
     run_question as run_question,
 )
 from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
+from polymap.networks.stores import merge_stores as merge_stores
+from polymap.networks.sweep_run import MachineTotal as MachineTotal, SweepProgress as SweepProgress
 from polymap.networks.sweeps import SweepRow as SweepRow, SweepTable as SweepTable, sweep as sweep
 from polymap.proofs import verify as verify
 from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg

@@ -26,7 +26,8 @@ class Options:
     """What the user asked for.
 
     proof: the file to verify. topic: what `list` is to match, the schema, the shell. families: the words of `compare`
-    that name one. sizes: as given, each name once. json and output: a path, "-" for stdout, or None.
+    that name one. sizes: as given, each name once. parts: the stores that `sweep merge` reads. json and output: a path,
+    "-" for stdout, or None.
     """
 
     command: str
@@ -60,6 +61,7 @@ class Options:
     parallel: bool = False
     reorder_sums: bool = False
     store: str | None = None
+    parts: tuple[str, ...] = ()
 
 
 class MisreadOptions(OptionError):
@@ -111,7 +113,9 @@ _OPTIONS = {
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
-    "--store": _Option("FILE", "a sqlite file that keeps every answer of a sweep when it is known"),
+    "--store": _Option(
+        "FILE", "keeps every answer of a sweep when it is known: a sqlite file, or lines of JSON (.jsonl)"
+    ),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
 _TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
@@ -177,7 +181,7 @@ _COMMANDS = {
     ),
     "sweep": _Command(
         "answer the same layers on many machines; a later run on the same store asks only what is missing",
-        "SPEC.json",
+        "SPEC.json | merge PART ... --store FILE | states --store FILE",
         ("--store", "--workers", "--json"),
     ),
     "list": _Command("print the built-in workloads and machines, or those that match", "[PATTERN]", ("--json",)),
@@ -267,6 +271,7 @@ def parse(words: Sequence[str]) -> Options:
     topic = _topic(name, others, reader)
     families = tuple(word for word in others[1:] if "=" not in word) if name == "compare" else ()
     others = tuple(word for word in others if word not in families)
+    parts, others = (others[1:], others[:1]) if name == "sweep" and others[:1] == ("merge",) else ((), others)
     workload, sizes = ("", ()) if name in _TOPICS else _workload_words(name, others, reader)
     options = Options(
         command=name,
@@ -300,6 +305,7 @@ def parse(words: Sequence[str]) -> Options:
         topic=topic,
         families=families,
         store=reader.text("--store"),
+        parts=parts,
     )
     _check_together(options, given, mistakes)
     if mistakes:
@@ -414,6 +420,13 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
         mistakes.append(Mistake("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
     if options.command == "report" and options.output == "-":
         mistakes.append(Mistake("PM556", "-o of report writes to a file", "Give a path that ends in .html."))
+    if options.command == "sweep" and options.workload in ("merge", "states"):
+        if options.store is None:
+            mistakes.append(
+                Mistake("PM553", f"sweep {options.workload} needs --store FILE", "The store that it is about.")
+            )
+        if options.workload == "merge" and not options.parts:
+            mistakes.append(Mistake("PM553", "sweep merge needs a PART", "The stores whose answers it takes over."))
     if options.schedule is not None and {"--order", "--tile"} & set(given):
         mistakes.append(Mistake("PM556", "--schedule excludes --order and --tile", "The schedule says all of it."))
     if options.certificate == "-":

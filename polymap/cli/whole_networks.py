@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from multiprocessing import get_context
 
 from polymap.cli.arguments import Options
@@ -18,14 +19,18 @@ from polymap.networks import (
     LayerAnswer,
     Network,
     NetworkAnswer,
+    SweepProgress,
     answer_document,
     answer_text,
     builtin_network,
     explore_network,
+    merge_stores,
+    states_of,
     sweep_document,
     sweep_of_document,
     sweep_text,
 )
+from polymap.report import table
 from polymap.report.text import json_text
 
 Note = Callable[[int, int, LayerAnswer], None]
@@ -121,18 +126,50 @@ def _write(options: Options, answer: NetworkAnswer) -> None:
 
 def run_sweep(options: Options) -> int:
     """Run the sweep of a specification file and write its table; interrupted, the store keeps what is answered."""
-    text = read_text(options.workload)
-    document = parse_json(text, shown(options.workload))
+    if options.workload in ("merge", "states"):
+        return _tell_store(options)
+    document = parse_json(read_text(options.workload), shown(options.workload))
+    last: list[SweepProgress] = []
+
+    def note(progress: SweepProgress) -> None:
+        last[:] = [progress]
+        if sys.stderr.isatty():
+            left = "" if progress.seconds_left is None else f", about {progress.seconds_left:,.0f} s left"
+            told = f"{progress.done:,} of {progress.rows:,} rows, {progress.proven:,} proven"
+            say(f"polymap: {told}, {progress.searched:,} searched{left}")
+
     try:
         if options.workers == 1:
-            found = sweep_of_document(document, options.store)
+            found = sweep_of_document(document, options.store, on_progress=note)
         else:
             with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-                found = sweep_of_document(document, options.store, pool)
+                found = sweep_of_document(document, options.store, pool, note)
     except KeyboardInterrupt:
+        done = f" after {last[0].done:,} of {last[0].rows:,} rows" if last else ""
         told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
-        say(f"polymap: interrupted; {told}")
+        say(f"polymap: interrupted{done}; {told}")
         return INTERRUPTED
     documents = [] if options.json is None else [Document(options.json, json_text(sweep_document(found)))]
     write_documents([*documents, *([] if options.json == "-" else [Document("-", sweep_text(found))])])
+    return ANSWERED
+
+
+def _tell_store(options: Options) -> int:
+    """Merge stores into one, and tell how many of its questions are in which state."""
+    assert options.store is not None, "parse() asks for it"
+    if options.workload == "merge":
+        merge_stores(options.store, options.parts)
+    states = states_of(options.store)
+    rows = [
+        (
+            state.value,
+            f"{len(times):,}",
+            datetime.fromtimestamp(times[0], UTC).isoformat(" ", "seconds") if times else "",
+        )
+        for state, times in states.items()
+    ]
+    document = {state.value: {"questions": len(times), "since": list(times[:1])} for state, times in states.items()}
+    documents = [] if options.json is None else [Document(options.json, json_text(document))]
+    text = table(("state", "questions", "oldest since (UTC)"), rows)
+    write_documents([*documents, *([] if options.json == "-" else [Document("-", text)])])
     return ANSWERED

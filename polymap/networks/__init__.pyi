@@ -12,6 +12,8 @@ from polymap.networks.model import (
     builtin_network as builtin_network,
     network_of_nodes as network_of_nodes,
 )
+from polymap.networks.stores import merge_stores as merge_stores, states_of as states_of
+from polymap.networks.sweep_run import SweepProgress as SweepProgress
 from polymap.networks.sweeps import SweepTable as SweepTable, sweep_of_document as sweep_of_document
 from polymap.networks.texts import (
     answer_document as answer_document,

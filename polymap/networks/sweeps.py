@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import sqlite3
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product as combinations
 from pathlib import Path
@@ -15,22 +12,25 @@ from typing import Any, cast
 
 from polymap.arch import arch_from_document, arch_to_document
 from polymap.asked import arch_of, workload_of
-from polymap.inputs import as_fraction, expected_method, is_list, is_table, parse_json, shown
-from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, OutputError, Shown, Workload
-from polymap.networks.exploration import Document, Executor, run_question
-from polymap.search.problem import parse_single
+from polymap.inputs import expected_method, is_list, is_table, shown
+from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Shown, Workload
+from polymap.networks.columns import Column, How, column_of
+from polymap.networks.exploration import Document, Executor
+from polymap.networks.model import Network, builtin_network
+from polymap.networks.stores import opened_store
+from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
 from polymap.search.run import Options
-from polymap.version import __version__
-from polymap.workload import workload_from_document, workload_to_document
+from polymap.workload import workload_from_document
 
-_TABLE = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, question TEXT NOT NULL, answer TEXT NOT NULL)"
+_FIELDS = ("workloads", "machines", "objective", "tiles", "time_limit_s", "seed", "front_only")
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
     """The answer about one workload on one machine. machine: the grid's values, or the machine's name. value, bound: of
     the objective, None without a mapping. on_chip_bits: all capacities below the outermost level, every copy counted;
-    None where one is unlimited."""
+    None where one is unlimited. how: "searched", "known" (from the store), "neighbour" (a proof on a machine that is at
+    least as good, and a mapping that attains it here), "dismissed" (such a proof keeps the machine off the front)."""
 
     workload: str
     machine: object
@@ -39,127 +39,139 @@ class SweepRow:
     bound: Fraction | None
     seconds: float
     on_chip_bits: int | None = None
+    objective: str = "energy"
+    multiplicity: int = 1
+    how: str = "searched"
 
 
 @dataclass(frozen=True, slots=True)
 class SweepTable(Shown):
-    """The rows of a sweep, workload by workload for each machine. asked: how many questions this run searched."""
+    """The rows of a sweep, workload by workload for each machine, for each objective."""
 
-    objective: str
+    objectives: tuple[str, ...]
     rows: tuple[SweepRow, ...]
-    asked: int = field(default=0, compare=False)
 
-    def totals(self) -> list[tuple[object, Fraction, int | None, str]]:
-        """Return (machine, sum of the values of all workloads, on-chip bits, weakest status) of each machine that maps
-        all of them."""
+    @property
+    def asked(self) -> int:
+        """How many rows this run searched."""
+        return self.count(How.SEARCHED)
+
+    def count(self, how: How) -> int:
+        """Return how many rows come from there; of machines that no value tells apart one is searched, the others are
+        neighbours."""
+        return sum(row.how == how.value for row in self.rows)
+
+    def totals(self) -> list[MachineTotal]:
+        """Return the sums of each machine that maps all workloads."""
         machines: dict[str, list[SweepRow]] = {}
         for row in self.rows:
             machines.setdefault(json.dumps(row.machine, sort_keys=True, default=str), []).append(row)
-        found: list[tuple[object, Fraction, int | None, str]] = []
+        found: list[MachineTotal] = []
         for rows in machines.values():
-            values = [row.value for row in rows if row.value is not None]
-            if len(values) == len(rows):
-                status = "OPTIMAL" if all(row.status == "OPTIMAL" for row in rows) else "FEASIBLE"
-                found.append((rows[0].machine, sum(values, Fraction(0)), rows[0].on_chip_bits, status))
+            if any(row.value is None for row in rows):
+                continue
+            sums = dict.fromkeys(self.objectives, Fraction(0))
+            for row in rows:
+                sums[row.objective] += row.multiplicity * (row.value or 0)
+            status = "OPTIMAL" if all(row.status == "OPTIMAL" for row in rows) else "FEASIBLE"
+            found.append(MachineTotal(rows[0].machine, tuple(sums.values()), rows[0].on_chip_bits, status))
         return found
 
-    def front(self) -> list[tuple[object, Fraction, int | None, str]]:
-        """Return the totals that no other machine beats: none has both a smaller or equal sum and fewer or as many
-        on-chip bits, and one of them less. By rising sum; the status tells which are proven."""
-        totals = sorted(self.totals(), key=lambda each: (each[1], each[2] is None, each[2] or 0))
-        kept: list[tuple[object, Fraction, int | None, str]] = []
-        for each in totals:
-            if not any(_beats(other, each) for other in totals):
+    def front(self) -> list[MachineTotal]:
+        """Return the totals that no other machine beats: none has smaller or equal sums and fewer or as many on-chip
+        bits, and one of them less. By rising sums; the status tells which are proven."""
+        kept: list[MachineTotal] = []
+        for each in sorted(self.totals(), key=MachineTotal.place):
+            if not any(other.beats(each) for other in kept):
                 kept.append(each)
         return kept
 
 
 def sweep(
-    workloads: Iterable[Workload | str],
+    workloads: Iterable[Workload | Network | str],
     machines: Mapping[str, Any] | Iterable[Architecture | str | Mapping[str, Any]],
-    objective: str = "energy",
+    objective: str | Sequence[str] = "energy",
     *,
     tiles: str = "any",
     time_limit_s: float = 60,
     seed: int = 0,
+    front_only: bool = False,
     store: str | Path | None = None,
     executor: Executor | None = None,
+    on_progress: Callable[[SweepProgress], None] | None = None,
 ) -> SweepTable:
     """Return the best mapping of every workload on every machine, as a table.
 
+    workloads: workloads, networks, or names of either; a network stands for its layers and their multiplicities.
     machines: {"base": "flat3", "grid": {"GLB.capacity_bits": [262144, 524288], "X.size": [8, 16]}}, or machines, names
-    and documents. store: a sqlite file that keeps each answer when it is known; a later run asks only what is missing.
-    executor: anything with `submit`, as in `explore_network`. Raises OptionError for a grid that names no field of the
-    machine, WorkloadError for a workload that JSON cannot say, OutputError for a file that cannot be a store.
+    and documents. objective: one, or several that are each asked for themselves. A value is searched only where proofs
+    on other machines do not tell it. front_only: machines that such proofs keep off the front get no values
+    (DISMISSED), and of machines equal in all sums and bits the front has at least one. store: a file that keeps each
+    answer when it is known (sqlite, or lines of JSON where it ends in .jsonl); a later run asks only what is missing,
+    and what a shorter time limit ended. executor: anything with `submit`, as in `explore_network`. on_progress: called
+    after every search. Raises OptionError for a grid that names no field of the machine, WorkloadError for a workload
+    that JSON cannot say, OutputError for a file that cannot be a store, BudgetError where the executor lost a worker.
     """
-    Options(objective, tiles, time_limit_s=time_limit_s, seed=seed).check()
+    objectives = (objective,) if isinstance(objective, str) else tuple(objective)
+    for each in objectives:
+        Options(each, tiles, time_limit_s=time_limit_s, seed=seed).check()
     expected_method(executor, "submit", "the executor")
-    asked = [workload_of(each) for each in _several(workloads, "the workloads")]
-    options: Document = {"objective": objective, "tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
-    places: list[tuple[Workload, object, Architecture, Document]] = []
-    for label, arch in _machines(machines):
-        parse_single(objective, arch)
-        document = arch_to_document(arch)
-        places += [(each, label, arch, {"workload": workload_to_document(each), "arch": document}) for each in asked]
-    with _opened(store) as journal:
-        waiting = [_answer(journal, question | options, executor) for _, _, _, question in places]
-        known = sum(is_known for is_known, _ in waiting)
-        rows = tuple(
-            _row(workload, label, arch, ask())
-            for (workload, label, arch, _), (_, ask) in zip(places, waiting, strict=True)
-        )
-    return SweepTable(objective, rows, len(rows) - known)
+    layers = [layer for each in _several(workloads, "the workloads") for layer in _layers(each)]
+    labelled = _told_apart(_machines(machines))
+    archs = [arch for _, arch in labelled]
+    options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
+    columns: list[Column] = []
+    if archs:
+        columns = [column_of(layer, count, each, archs) for layer, count in layers for each in objectives]
+    bits = [on_chip_bits(arch) for arch in archs]
+    with opened_store(store) as journal:
+        run = SweepRun(columns, objectives, bits, options, journal, executor, on_progress)
+        run.recall()
+        run.search(front_only=front_only)
+    rows = [
+        _row(column, index, label, bits[index])
+        for index, (label, _) in enumerate(labelled)
+        for column in columns
+    ]  # fmt: skip
+    return SweepTable(objectives, tuple(rows))
 
 
 def sweep_of_document(
-    document: object, store: str | Path | None = None, executor: Executor | None = None
+    document: object,
+    store: str | Path | None = None,
+    executor: Executor | None = None,
+    on_progress: Callable[[SweepProgress], None] | None = None,
 ) -> SweepTable:
-    """Return the sweep of a specification: workloads, machines, and objective, tiles, time_limit_s and seed if given.
-
-    Raises OptionError for one that cannot be read.
-    """
-    known = ("workloads", "machines", "objective", "tiles", "time_limit_s", "seed")
-    hint = f"Fields: {', '.join(known)}; the first two are needed."
-    if not is_table(document) or any(name not in known for name in document):
+    """Return the sweep of a specification: workloads, machines, and objective, tiles, time_limit_s, seed, front_only if
+    given. Raises OptionError for one that cannot be read."""
+    hint = f"Fields: {', '.join(_FIELDS)}; the first two are needed."
+    if not is_table(document) or any(name not in _FIELDS for name in document):
         raise OptionError(Mistake("PM565", f"the specification of the sweep is {shown(document)}", hint))
     workloads, machines = document.get("workloads"), document.get("machines")
     if not is_list(workloads) or not (is_list(machines) or is_table(machines)):
         raise OptionError(Mistake("PM565", "the specification lacks a list of workloads, or machines", hint))
     named = [each if isinstance(each, str) else workload_from_document(each) for each in workloads]
-    options: dict[str, Any] = {name: document[name] for name in known[2:] if name in document}
-    return sweep(named, cast("Mapping[str, Any]", machines), **options, store=store, executor=executor)
+    options: dict[str, Any] = {name: document[name] for name in _FIELDS[2:] if name in document}
+    if not isinstance(options.get("front_only", False), bool):
+        raise OptionError(Mistake("PM565", f"front_only is {shown(options['front_only'])}", "Expected true or false."))
+    machines = cast("Mapping[str, Any]", machines)
+    return sweep(named, machines, **options, store=store, executor=executor, on_progress=on_progress)
 
 
-def _answer(
-    journal: sqlite3.Connection | None, question: Document, executor: Executor | None
-) -> tuple[bool, Callable[[], Document]]:
-    """Return whether the answer is in the store, and what waits for it (and stores it)."""
-    text = json.dumps(question, sort_keys=True)
-    key = hashlib.sha256(f"{__version__}\n{text}".encode()).hexdigest()
-    found = None if journal is None else journal.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-    if found is not None:
-        return True, lambda: json.loads(found[0])
-    future = None if executor is None else executor.submit(run_question, question)
-
-    def ask() -> Document:
-        answer = run_question(question) if future is None else future.result()
-        if journal is not None:
-            journal.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (key, text, json.dumps(answer)))
-        return answer
-
-    return False, ask
+def _layers(asked: Workload | Network | str) -> list[tuple[Workload, int]]:
+    """Return the workloads that a name or object stands for, with their multiplicities."""
+    net = asked if isinstance(asked, Network) else builtin_network(asked) if isinstance(asked, str) else None
+    return [(workload_of(asked), 1)] if net is None else [(each.workload, each.multiplicity) for each in net.layers]
 
 
-def _row(workload: Workload, label: object, arch: Architecture, answer: Document) -> SweepRow:
-    plain = parse_json(json.dumps({name: answer[name] for name in ("value", "bound", "seconds")}), "the answer")
-    assert is_table(plain)
-    value, bound = (_exact(plain[name]) for name in ("value", "bound"))
-    seconds = float(_exact(plain["seconds"]) or 0)
-    return SweepRow(workload.name, label, answer["status"], value, bound, seconds, on_chip_bits(arch))
-
-
-def _exact(value: object) -> Fraction | None:
-    return None if value is None else as_fraction(int(value) if isinstance(value, str) else value)
+def _row(column: Column, index: int, label: object, bits: int | None) -> SweepRow:
+    number = column.order.class_of[index]
+    reply = column.tightened(number)
+    is_first = column.order.class_of.index(number) == index
+    how = reply.how if is_first or reply.how is not How.SEARCHED else How.NEIGHBOUR
+    seconds = reply.seconds if is_first else 0.0
+    head = (column.workload.name, label, reply.status, reply.value, reply.bound, seconds)
+    return SweepRow(*head, bits, column.objective, column.multiplicity, how.value)
 
 
 def on_chip_bits(arch: Architecture) -> int | None:
@@ -175,12 +187,7 @@ def on_chip_bits(arch: Architecture) -> int | None:
     return total
 
 
-def _beats(one: tuple[object, Fraction, int | None, str], other: tuple[object, Fraction, int | None, str]) -> bool:
-    sizes = [float("inf") if each[2] is None else each[2] for each in (one, other)]
-    return one[1] <= other[1] and sizes[0] <= sizes[1] and (one[1] < other[1] or sizes[0] < sizes[1])
-
-
-def _several(given: object, what: str) -> list[object]:
+def _several(given: object, what: str) -> list[Any]:
     """Return the items of what callers give as several; a text, which has items too, is none."""
     told = shown(given)
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
@@ -205,6 +212,17 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
     return [_changed(document, dict(zip(fields, values, strict=True))) for values in combinations(*fields.values())]
 
 
+def _told_apart(machines: list[tuple[object, Architecture]]) -> list[tuple[object, Architecture]]:
+    """Return the machines with labels of their own: the second of a name has #2 behind it."""
+    seen: dict[str, int] = {}
+    found: list[tuple[object, Architecture]] = []
+    for label, arch in machines:
+        text = json.dumps(label, sort_keys=True, default=str)
+        seen[text] = seen.get(text, 0) + 1
+        found.append((label if seen[text] == 1 else f"{label}#{seen[text]}", arch))
+    return found
+
+
 def _changed(document: Mapping[str, Any], values: Mapping[str, object]) -> tuple[object, Architecture]:
     """Return the grid's values and the base machine with them."""
     nodes: list[dict[str, Any]] = [dict(node) for node in document["nodes"]]
@@ -216,26 +234,3 @@ def _changed(document: Mapping[str, Any], values: Mapping[str, object]) -> tuple
             raise OptionError(Mistake("PM565", f"the grid names {shown(field_name)}", hint))
         names[node][key] = value
     return dict(values), arch_from_document({**document, "nodes": nodes})
-
-
-@contextmanager
-def _opened(store: str | Path | None) -> Generator[sqlite3.Connection | None, None, None]:
-    """Open the store in WAL mode, every statement a transaction of its own; OutputError where it cannot be used."""
-    if store is None:
-        yield None
-        return
-    if not isinstance(store, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers may give
-        raise OptionError(Mistake("PM120", f"the store is {shown(store)}", "Expected the path of a file, or None."))
-    try:
-        journal = sqlite3.connect(store, isolation_level=None, timeout=60)
-    except sqlite3.Error as error:
-        raise OutputError(Mistake("PM703", f"the store {shown(str(store))} cannot be opened: {error}")) from None
-    try:
-        journal.execute("PRAGMA journal_mode=WAL")
-        journal.execute("PRAGMA synchronous=FULL")
-        journal.execute(_TABLE)
-        yield journal
-    except sqlite3.Error as error:
-        raise OutputError(Mistake("PM703", f"the store {shown(str(store))} cannot be used: {error}")) from None
-    finally:
-        journal.close()

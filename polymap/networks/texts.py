@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from polymap.inputs import is_table
+from polymap.networks.columns import How
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
 from polymap.networks.model import Network
 from polymap.networks.sweeps import SweepTable
@@ -67,32 +68,60 @@ def answer_document(answer: NetworkAnswer) -> dict[str, object]:
 
 
 def sweep_text(found: SweepTable) -> str:
-    """Return a row per question, and the machines that none beats."""
-    unit = unit_of(found.objective)
-    rows = [(each.workload, _machine(each.machine), "-" if each.value is None else exact(each.value), each.status)
-            for each in found.rows]  # fmt: skip
+    """Return a row per question, the machines that none beats, and where the answers come from."""
+    units = [f"{each},{unit_of(each)}" for each in found.objectives]
+    several = len(found.objectives) > 1
+    rows = [
+        (each.workload, _machine(each.machine), *((each.objective,) if several else ()),
+         "-" if each.value is None else exact(each.value), each.status)
+        for each in found.rows
+    ]  # fmt: skip
     front = [
-        (_machine(machine), exact(total), "unlimited" if bits is None else f"{bits:,}", status)
-        for machine, total, bits, status in found.front()
+        (_machine(each.machine), *map(exact, each.values), _bits(each.on_chip_bits), each.status)
+        for each in found.front()
     ]
-    shown = table(("workload", "machine", f"{found.objective},{unit}", ""), rows, left=2, prose=1)
-    best = table(("machine", f"{found.objective} of all,{unit}", "on-chip bits", ""), front, prose=1)
-    asked = f"{plural(found.asked, 'question')} searched, the others known"
-    return f"{shown}\n\nno machine has less of both:\n{best}\n\n{asked}"
+    head = ("workload", "machine", *(("objective", "value") if several else units), "")
+    shown = table(head, rows, left=3 if several else 2, prose=1)
+    best = table(("machine", *(f"{each} of all" for each in units), "on-chip bits", ""), front, prose=1)
+    return f"{shown}\n\nno machine has less of {'all' if several else 'both'}:\n{best}\n\n{_sources(found)}"
+
+
+def _bits(count: int | None) -> str:
+    return "unlimited" if count is None else f"{count:,}"
+
+
+def _sources(found: SweepTable) -> str:
+    """Return how many rows were searched, and where the others come from."""
+    told = f"{plural(found.asked, 'question')} searched"
+    ways = (
+        (How.NEIGHBOUR, "from proofs on other machines"),
+        (How.KNOWN, "from the store"),
+        (How.DISMISSED, "dismissed, off the front"),
+    )
+    for how, text in ways:
+        count = found.count(how)
+        told += f", {count:,} {text} ({percent(Fraction(count, len(found.rows)))})" if count else ""
+    return told
 
 
 def sweep_document(found: SweepTable) -> dict[str, object]:
     """Return rows and front of a sweep as JSON."""
     rows = [
-        {"workload": each.workload, "machine": each.machine, "status": each.status, "value": number(each.value)}
-        | {"bound": number(each.bound), "seconds": each.seconds}
+        {"workload": each.workload, "machine": each.machine, "objective": each.objective, "status": each.status}
+        | {"value": number(each.value), "bound": number(each.bound), "seconds": each.seconds}
+        | {"multiplicity": each.multiplicity, "on_chip_bits": number(each.on_chip_bits), "how": each.how}
         for each in found.rows
     ]
     front = [
-        {"machine": machine, "value": number(total), "on_chip_bits": number(bits), "status": status}
-        for machine, total, bits, status in found.front()
+        {"machine": each.machine, "value": number(each.values[0])}
+        | {"values": {name: number(value) for name, value in zip(found.objectives, each.values, strict=True)}}
+        | {"on_chip_bits": number(each.on_chip_bits), "status": each.status}
+        for each in found.front()
     ]
-    return head_document("sweep") | {"objective": found.objective, "asked": found.asked, "rows": rows, "front": front}
+    objective = found.objectives[0] if len(found.objectives) == 1 else list(found.objectives)
+    counts = {how.value: found.count(how) for how in How}
+    document = {"objective": objective, "asked": found.asked, "counts": counts, "rows": rows, "front": front}
+    return head_document("sweep") | document
 
 
 def _machine(label: object) -> str:

@@ -1,0 +1,206 @@
+"""The least values of one workload on many machines: searched where no proof on another machine tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.costmodel import Cost, evaluate
+from polymap.inputs import as_fraction, shown
+from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OutputError, Spatial, Workload
+from polymap.networks.machine_order import Good, MachineOrder, machine_order
+from polymap.schedules import mapping_from_document, view_of
+from polymap.search.objective import objective_values
+from polymap.search.problem import parse_single
+
+
+class How(Enum):
+    """Where an answer comes from."""
+
+    SEARCHED = "searched"
+    KNOWN = "known"
+    NEIGHBOUR = "neighbour"
+    DISMISSED = "dismissed"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer on one machine. value, bound: of the objective; value is None without a mapping. seconds: searched."""
+
+    status: str
+    value: Fraction | None
+    bound: Fraction | None
+    how: How
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A mapping that some machine's answer gave. need: bits held per level, siblings used per fan-out, as
+    `Standing.room`; values: by the prices of a standing."""
+
+    mapping: Mapping
+    fixed: tuple[object, ...]
+    need: tuple[int, ...]
+    values: dict[tuple[Good, ...], Fraction]
+
+
+@dataclass(slots=True)
+class Column:
+    """One workload and objective on all machines; classes are the standings of `order`."""
+
+    workload: Workload
+    objective: str
+    multiplicity: int
+    machines: tuple[Architecture, ...]
+    order: MachineOrder
+    replies: dict[int, Reply] = field(default_factory=dict[int, Reply])
+    floors: dict[int, Fraction] = field(default_factory=dict[int, Fraction])
+    _found: list[_Found] = field(default_factory=list[_Found])
+    _first: dict[int, Architecture] = field(default_factory=dict[int, Architecture])
+    _is_open: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        for arch, number in zip(self.machines, self.order.class_of, strict=True):
+            self._first.setdefault(number, arch)
+        self._is_open = np.ones(len(self.order.standings), np.bool_)
+
+    def arch(self, number: int) -> Architecture:
+        """Return the first machine of a class."""
+        return self._first[number]
+
+    def open_classes(self) -> list[int]:
+        """Return the classes without a reply."""
+        return [int(number) for number in np.flatnonzero(self._is_open)]
+
+    def next_classes(self) -> list[int]:
+        """Return the open classes that no other open one is better than: what to search next."""
+        found: list[int] = []
+        for number in self.open_classes():
+            better = self.order.better(number) & self._is_open
+            better[number] = False
+            if not better.any():
+                found.append(number)
+        return found
+
+    def settle(self, number: int, answer: dict[str, Any], how: How) -> None:
+        """Take what `run_question` returned on the first machine of a class. Raises OutputError (PM703) for an answer
+        whose mapping does not cost what it says."""
+        status, bound = answer["status"], _number(answer["bound"])
+        value = None
+        if answer["mapping"] is not None:
+            value = self._learn(number, mapping_from_document(answer["mapping"]), answer["value"])
+            bound = value if status == "OPTIMAL" else bound
+        self._reply(number, Reply(status, value, bound, how, float(_number(answer["seconds"]) or 0)))
+        if status == "INFEASIBLE":
+            for worse in self._worse(number):
+                self._reply(worse, Reply(status, None, bound, How.NEIGHBOUR))
+        if status == "OPTIMAL" and value is not None:
+            for worse in self._worse(number):
+                self.floors[worse] = max(self.floors.get(worse, value), value)
+
+    def infer(self) -> None:
+        """Settle the open classes where a known mapping costs what a better machine's proof says is least."""
+        for number in self.open_classes():
+            floor = self.floors.get(number)
+            if floor is not None and any(value == floor for value, _ in self._upper_bounds(number, floor)):
+                self._reply(number, Reply("OPTIMAL", floor, floor, How.NEIGHBOUR))
+
+    def dismiss(self, number: int) -> None:
+        """Leave a class without a value; its bound is what better machines prove."""
+        self._reply(number, Reply("DISMISSED", None, self.floors.get(number), How.DISMISSED))
+
+    def tightened(self, number: int) -> Reply:
+        """Return the reply of a class, with the value and the bound of others where they say more."""
+        reply, floor = self.replies[number], self.floors.get(number)
+        if reply.status not in ("FEASIBLE", "TIMEOUT"):
+            return reply
+        bounds = [each for each in (reply.bound, floor) if each is not None]
+        values = [value for value, _ in self._upper_bounds(number, Fraction(0))]
+        value = min((*values, *(() if reply.value is None else (reply.value,))), default=None)
+        bound = max(bounds, default=None)
+        status = reply.status if value is None else "OPTIMAL" if value == floor else "FEASIBLE"
+        return Reply(status, value, floor if status == "OPTIMAL" else bound, reply.how, reply.seconds)
+
+    def _reply(self, number: int, reply: Reply) -> None:
+        self.replies[number] = reply
+        self._is_open[number] = False
+
+    def _worse(self, number: int) -> Iterable[int]:
+        """Return the classes, open or ended by a limit, that the class is at least as good as; itself left out."""
+        ranks, groups = self.order.ranks, self.order.groups
+        found = np.all(ranks <= ranks[number], axis=1) & (groups == groups[number])
+        found[number] = False
+        for other in np.flatnonzero(found):
+            reply = self.replies.get(int(other))
+            if reply is None or reply.status in ("FEASIBLE", "TIMEOUT"):
+                yield int(other)
+
+    def _upper_bounds(self, number: int, floor: Fraction) -> list[tuple[Fraction, Mapping]]:
+        """Return values of known mappings that are legal on the class's machine, each evaluated there; those whose
+        value is above the floor of a floor above 0 are left out."""
+        standing, arch = self.order.standings[number], self._first[number]
+        found: list[tuple[Fraction, Mapping]] = []
+        for each in self._found:
+            if each.fixed != standing.fixed or any(n > room for n, room in zip(each.need, standing.room, strict=True)):
+                continue
+            known = each.values.get(standing.prices)
+            if known is not None and floor and known != floor:
+                continue
+            cost = evaluate(self.workload, arch, each.mapping)
+            value = each.values[standing.prices] = self._value(arch, cost)
+            if cost.legal:
+                found.append((value, each.mapping))
+                if value == floor:
+                    break
+        return found
+
+    def _learn(self, number: int, mapping: Mapping, told: object) -> Fraction:
+        """Return the exact value of a mapping on the machine of a class, and remember it for others."""
+        arch, standing = self._first[number], self.order.standings[number]
+        cost = evaluate(self.workload, arch, mapping)
+        value = self._value(arch, cost)
+        if not cost.legal or float(value) != float(_number(told) or 0):
+            what = (
+                f"the answer about {shown(self.workload.name)} on {shown(arch.name)} is {shown(told)}, its mapping's "
+            )
+            raise OutputError(Mistake("PM703", f"{what}{self.objective} {shown(float(value))}", "Delete the store."))
+        need = _need(self.workload, arch, mapping, cost)
+        if not any(each.mapping == mapping for each in self._found):
+            self._found.append(_Found(mapping, standing.fixed, need, {standing.prices: value}))
+        return value
+
+    def _value(self, arch: Architecture, cost: Cost) -> Fraction:
+        return objective_values(self.workload, arch, parse_single(self.objective, arch), cost)[0]
+
+
+def column_of(workload: Workload, multiplicity: int, objective: str, machines: Sequence[Architecture]) -> Column:
+    """Return a column of one or more machines, without replies. Raises OptionError for an objective that some machine
+    does not know."""
+    goals = [parse_single(objective, arch) for arch in machines]
+    return Column(workload, objective, multiplicity, tuple(machines), machine_order(machines, goals[0]))
+
+
+def _need(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> tuple[int, ...]:
+    """Return what the mapping takes of each level (bits; the outermost: none) and fan-out (siblings), in order."""
+    held = dict(cost.occupancy_bits)
+    loops = view_of(workload.extents(), mapping).loops
+    used = {
+        fanout.name: prod(
+            loop.trips for loop in loops if isinstance(loop.node, Spatial) and loop.node.fanout == fanout.name
+        )
+        for fanout in arch.fanouts
+    }
+    nodes = arch.nodes[:-1]
+    return tuple(held.get(node.name, 0) if isinstance(node, MemoryLevel) else used[node.name] for node in nodes)
+
+
+def _number(value: object) -> Fraction | None:
+    return None if value is None else as_fraction(int(value) if isinstance(value, str) else value)

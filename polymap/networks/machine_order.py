@@ -1,0 +1,121 @@
+"""Which machines can only cost more than others: the order by which one machine's proof bounds many.
+
+A mapping that is legal on a machine is legal on one with more capacity and larger fan-outs, where it moves the same
+elements; more bandwidth, more instances per cycle and smaller energies make it no dearer. So where two machines are
+equal in everything else, the least value on the better one is at most that on the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.search.problem import Goal, Objective
+
+Good = Fraction | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A machine as the values of one objective see it. fixed: what must be equal for two machines to be compared.
+
+    room: capacities (after buffering) and sizes of fan-outs, which decide what is legal; prices: bandwidths, instances
+    per cycle and negative energies, which decide what a mapping costs. More of either is never worse.
+    """
+
+    fixed: tuple[object, ...]
+    room: tuple[Good, ...]
+    prices: tuple[Good, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineOrder:
+    """Distinct standings. class_of: of each machine, the number of its standing. ranks[standing, field]: the place of
+    its room and prices among those of all; groups[standing]: numbers that are equal where `fixed` is."""
+
+    class_of: tuple[int, ...]
+    standings: tuple[Standing, ...]
+    ranks: NDArray[np.int64]
+    groups: NDArray[np.int64]
+
+    def better(self, number: int) -> NDArray[np.bool_]:
+        """Return which standings are at least as good in everything, itself included."""
+        found: NDArray[np.bool_] = np.all(self.ranks >= self.ranks[number], axis=1)
+        return found & (self.groups == self.groups[number])
+
+
+def machine_order(machines: Sequence[Architecture], objective: Objective) -> MachineOrder:
+    """Return the order of the machines under an objective of one value; fields that no value depends on are left out
+    (bandwidths of an energy without leakage, energies of a latency), so that machines which differ in these alone are
+    one standing."""
+    leaks = any(level.leak_pj_per_cycle for arch in machines for level in arch.levels)
+    energy, time = _dependence(objective, leaks=leaks)
+    numbers: dict[Standing, int] = {}
+    class_of = tuple(numbers.setdefault(_standing(arch, energy=energy, time=time), len(numbers)) for arch in machines)
+    standings = tuple(numbers)
+    groups: dict[tuple[object, ...], int] = {}
+    grouped = [groups.setdefault(each.fixed, len(groups)) for each in standings]
+    width = max((len(each.room) + len(each.prices) for each in standings), default=0)
+    rows = [(*each.room, *each.prices) for each in standings]
+    padded = [(*row, *(0 for _ in range(width - len(row)))) for row in rows]
+    ranks = np.zeros((len(rows), width), np.int64)
+    for field in range(width):
+        place = {value: rank for rank, value in enumerate(sorted({row[field] for row in padded}))}
+        ranks[:, field] = [place[row[field]] for row in padded]
+    return MachineOrder(class_of, standings, ranks, np.array(grouped, np.int64))
+
+
+def _dependence(objective: Objective, *, leaks: bool) -> tuple[bool, bool]:
+    """Return whether values depend on energies, and whether on times."""
+    if objective.parts:
+        parts = [_dependence(part, leaks=leaks) for _, part in objective.parts]
+        return any(energy for energy, _ in parts), any(time for _, time in parts)
+    if objective.goal in (Goal.TRAFFIC, Goal.CAPACITY):
+        return False, False
+    if objective.goal is Goal.ENERGY:
+        return True, leaks
+    return objective.goal is not Goal.LATENCY, True
+
+
+def _standing(arch: Architecture, *, energy: bool, time: bool) -> Standing:
+    fixed: list[object] = [arch.overlap if time else None]
+    room: list[Good] = []
+    prices: list[Good] = []
+    for node in arch.nodes:
+        match node:
+            case MemoryLevel():
+                two = node.read_bandwidth_bits_per_cycle is not None
+                names = node.holds if node.holds is None else frozenset(node.holds)
+                fixed += [node.name, node.word_bits, names, frozenset(node.must_hold), two and time]
+                room.append(_unlimited(node.usable_bits))
+                prices += _level_prices(node, energy=energy, time=time)
+            case Fanout():
+                dims = node.dims if node.dims is None else frozenset(node.dims)
+                fixed += [node.name, node.multicast, node.reduction, dims]
+                room.append(node.size)
+            case ComputeUnit():
+                fixed.append(node.name)
+                prices += [node.per_cycle] if time else []
+                prices += [-node.pj] if energy else []
+    return Standing(tuple(fixed), tuple(room), tuple(prices))
+
+
+def _level_prices(level: MemoryLevel, *, energy: bool, time: bool) -> list[Good]:
+    widths: tuple[Any, ...] = (
+        level.bandwidth_bits_per_cycle,
+        level.read_bandwidth_bits_per_cycle,
+        level.write_bandwidth_bits_per_cycle,
+    )
+    found: list[Good] = [_unlimited(each) for each in widths] if time else []
+    return found + ([-level.read_pj, -level.write_pj, -level.leak_pj_per_cycle] if energy else [])
+
+
+def _unlimited(value: Good | None) -> Good:
+    return math.inf if value is None else value
