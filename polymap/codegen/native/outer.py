@@ -1,0 +1,109 @@
+"""The loops around the register tiles, OpenMP on the cores, and the choice of each tile's code."""
+
+from __future__ import annotations
+
+from polymap.codegen.c import Block, Declare, Expr, For, If, Int, Name, Run
+from polymap.codegen.native.kernel import arguments, bounded, dim_names
+from polymap.codegen.native.plan import KernelPlan, Operand, OuterLoop
+from polymap.codegen.native.variants import Side, is_static, runs
+
+
+def outer_loops(plan: KernelPlan, numbers: dict[tuple[Side, ...], int], prefix: str, threads: int) -> Block:
+    """Return the loops of a tree down to the calls of its register tiles."""
+    return _loops(plan, 0, {}, numbers, prefix, threads)
+
+
+def _loops(
+    plan: KernelPlan, level: int, at: dict[str, str], numbers: dict[tuple[Side, ...], int], prefix: str, threads: int
+) -> Block:
+    if level == len(plan.outer):
+        return _calls(plan, at, numbers, prefix)
+    loop = plan.outer[level]
+    name = f"{dim_names(plan)[loop.dim]}_{level}"
+    spreads = loop.is_parallel and threads > 1
+    body = _loops(plan, level + 1, {**at, loop.dim: name}, numbers, prefix, 1 if spreads else threads)
+    pragma = f"#pragma omp parallel for schedule(static) num_threads({threads})" if spreads else ""
+    start: Expr = Name(at[loop.dim]) if loop.dim in at else Int(0)
+    return (For(name, start, _stop(plan, loop, level, at), body, pragma, step=loop.tile),)
+
+
+def _stop(plan: KernelPlan, loop: OuterLoop, level: int, at: dict[str, str]) -> Expr:
+    extent = plan.extents[loop.dim]
+    if loop.dim not in at:
+        return Int(extent)
+    end = f"{at[loop.dim]} + {loop.enclosing}"
+    above = [other for other in plan.outer[:level] if other.dim == loop.dim]
+    sizes = [extent, *(other.tile for other in above)]
+    divides = all(outer % inner == 0 for outer, inner in zip(sizes, sizes[1:], strict=False))
+    if divides:
+        return Name(end)
+    stops = [str(extent)]
+    for number, other in enumerate(plan.outer[:level]):
+        if other.dim == loop.dim:
+            stops.append(f"{dim_names(plan)[loop.dim]}_{number} + {other.tile}")
+    text = stops[0]
+    for stop in stops[1:]:
+        text = f"MIN({text}, {stop})"
+    return Name(text)
+
+
+def _calls(plan: KernelPlan, at: dict[str, str], numbers: dict[tuple[Side, ...], int], prefix: str) -> Block:
+    """Return the positions of the tile, the bounds of its reductions, and the call of its code."""
+    head: list[Declare] = [_position(plan, operand, at) for operand in plan.operands]
+    head.append(Declare("const long", "o_at", Name(_sum(plan.store.factors, plan.store.constant, plan, at))))
+    for dim in bounded(plan):
+        head += _bounds(plan, dim, at)
+    if plan.split and not plan.continues:
+        firsts = [f"{at[dim]} == 0" for dim in plan.split]
+        head.append(Declare("const int", "first", Name(" && ".join(firsts))))
+    return (*head, *_choice(plan, (), at, numbers, prefix))
+
+
+def _sum(factors: dict[str, int], constant: int, plan: KernelPlan, at: dict[str, str]) -> str:
+    own = {*plan.tile, plan.vector}
+    terms = [f"{factor}L * {at[dim]}" for dim, factor in factors.items() if dim in own and dim in at]
+    text = " + ".join(terms) or "0"
+    return f"{text} + {constant}" if constant > 0 else f"{text} - {-constant}" if constant < 0 else text
+
+
+def _position(plan: KernelPlan, operand: Operand, at: dict[str, str]) -> Declare:
+    factors = dict(operand.at.factors)
+    if not operand.is_packed:
+        return Declare("const long", f"{operand.name}_at", Name(_sum(factors, operand.at.constant, plan, at)))
+    step = factors.pop(plan.vector)
+    text = _sum(factors, 0, plan, at)
+    if plan.vector in at:
+        panel = f"{step}L * ({at[plan.vector]} / {plan.block})"
+        text = panel if text == "0" else f"{text} + {panel}"
+    return Declare("const long", f"{operand.name}_at", Name(text))
+
+
+def _bounds(plan: KernelPlan, dim: str, at: dict[str, str]) -> list[Declare]:
+    """Return the first and last tap of a reduction in a tile: inside its block, and off the padding."""
+    name, extent = dim_names(plan)[dim], plan.extents[dim]
+    start = at.get(dim, "0")
+    end = f"MIN({start} + {plan.split[dim]}, {extent})" if dim in plan.split else str(extent)
+    for guard in plan.guards:
+        if guard.tap != dim or is_static(plan, guard):
+            continue
+        out = f"{guard.step} * {at[guard.out]}" if guard.out in at else "0"
+        low = f"({-guard.constant + guard.spread - 1} - {out}) / {guard.spread}"
+        high = f"({guard.size - 1 - guard.constant + guard.spread} - {out}) / {guard.spread}"
+        start, end = f"MAX({start}, {low})", f"MIN({end}, {high})"
+    return [Declare("const int", f"{name}_from", Name(start)), Declare("const int", f"{name}_to", Name(end))]
+
+
+def _choice(
+    plan: KernelPlan, chosen: tuple[Side, ...], at: dict[str, str], numbers: dict[tuple[Side, ...], int], prefix: str
+) -> Block:
+    """Return the call, behind comparisons of the tile's position where tiles have different code."""
+    dims = (*plan.tile, plan.vector)
+    if len(chosen) == len(dims):
+        return (Run(f"{prefix}{numbers[chosen]}", tuple(Name(text) for text in arguments(plan))),)
+    dim = dims[len(chosen)]
+    parts = runs(plan, dim)
+    body = _choice(plan, (*chosen, parts[-1].side), at, numbers, prefix)
+    for run in reversed(parts[:-1]):
+        inner = _choice(plan, (*chosen, run.side), at, numbers, prefix)
+        body = (If(Name(f"{at[dim]} < {run.stop}"), inner, body),)
+    return body

@@ -1,0 +1,350 @@
+"""What the printer takes from a tree: outer loops, a vector dim, a register tile, and the reductions inside it.
+
+Outside the innermost Storage node of the output (of a level below the lanes) all loops become C loops. What is inside
+it is one register tile: every accumulator is a variable, and reductions run in an order that follows the memory.
+The indices of the vector dim in one tile are dealt to lanes so that vectors are contiguous: lanes are symmetric, so
+that no count depends on which of them does what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from polymap.codegen.native.arrays import ArrayForm, Linear
+from polymap.ir import (
+    Access,
+    Affine,
+    Apply,
+    Architecture,
+    Expression,
+    FanoutKind,
+    Mapping,
+    Operator,
+    Read,
+    Spatial,
+    Statement,
+    Workload,
+    bounds,
+)
+from polymap.schedules import LoopInTree, StorageInTree, view_of
+
+ELEMENT_BYTES = {"float": 4, "double": 8, "int32_t": 4, "int64_t": 8, "uint32_t": 4, "uint64_t": 8, "int16_t": 2}
+LANE_BYTES = 4
+MOST_ACCUMULATORS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class OuterLoop:
+    """A loop over a dim: steps of `tile` through the tile around it, of `enclosing` indices."""
+
+    dim: str
+    tile: int
+    enclosing: int
+    is_parallel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An axis whose index `step * out + spread * tap + constant` must be in 0 <= index < size, or reads padding."""
+
+    out: str
+    tap: str
+    step: int
+    spread: int
+    constant: int
+    size: int
+
+    def taps(self, low: int, high: int) -> tuple[int, int]:
+        """Return the taps (first, stop) of which none falls on padding for all out indices low..high."""
+        first = max(0, -((self.constant + self.step * low) // self.spread))
+        return first, (self.size - 1 - self.constant - self.step * high) // self.spread + 1
+
+    def outs(self, tap: int) -> tuple[int, int]:
+        """Return the out indices (first, stop) for which a tap does not fall on padding."""
+        shift = self.constant + self.spread * tap
+        return -(shift // self.step), (self.size - 1 - shift) // self.step + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A read. at: its position for the start of a tile; inside: per index inside the tile (vector dim: per lane)."""
+
+    form: ArrayForm
+    name: str
+    at: Linear
+    inside: Linear
+    is_vector: bool
+    is_packed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """The decisions of the printer. block: indices of the vector dim in a tile; lanes: elements of a vector.
+
+    tile: other dims of the output with their sizes in the register tile. reductions: outermost first; split: those
+    with loops outside of the tile and the tile's size. panels: packed operands' elements per array.
+    """
+
+    statement: Statement
+    extents: dict[str, int]
+    outer: tuple[OuterLoop, ...]
+    vector: str
+    block: int
+    lanes: int
+    tile: dict[str, int]
+    reductions: tuple[str, ...]
+    split: dict[str, int]
+    guards: tuple[Guard, ...]
+    operands: tuple[Operand, ...]
+    target: ArrayForm
+    store: Linear
+    accumulator: str
+    continues: bool
+
+    @property
+    def slots(self) -> int:
+        """Vectors along the vector dim in one tile."""
+        return -(-self.block // self.lanes)
+
+
+class NoPlan(Exception):
+    """The tree is not of the form that is printed with vectors; the text says why."""
+
+
+def kernel_plan(
+    workload: Workload, arch: Architecture, mapping: Mapping, forms: tuple[ArrayForm, ...], *, packed: bool = True
+) -> KernelPlan:
+    """Return the plan of a tree. Raises NoPlan where the tree or workload has another form."""
+    if len(workload.statements) != 1 or workload.original is not None:
+        raise NoPlan("the workload has more than one statement")
+    statement = workload.statements[0]
+    by_name = {form.tensor: form for form in forms}
+    _check_statement(workload, statement)
+    shape = _tree_shape(workload, arch, mapping)
+    target = by_name[statement.target.tensor]
+    accumulator = target.c_type
+    if accumulator not in ELEMENT_BYTES or target.kind == "bfloat16":
+        raise NoPlan(f"no vectors of {target.kind} are accumulated")
+    lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
+    lanes = lane.size * LANE_BYTES // ELEMENT_BYTES[accumulator]
+    if lanes < 2 or lanes & (lanes - 1):
+        raise NoPlan("the machine's vectors have no power of two of elements")
+    guards = _guards(workload, statement, by_name)
+    _check_guards(shape, guards)
+    reductions = _memory_order(statement, by_name, shape)
+    plan = KernelPlan(
+        statement=statement,
+        extents=workload.extents(),
+        outer=shape.outer,
+        vector=shape.vector,
+        block=shape.inside[shape.vector],
+        lanes=lanes,
+        tile=shape.tile,
+        reductions=reductions,
+        split={d: shape.inside[d] for d in reductions if shape.inside[d] < workload.extents()[d]},
+        guards=guards,
+        operands=(),
+        target=target,
+        store=target.linear(statement.target),
+        accumulator=accumulator,
+        continues=workload.tensor(statement.target.tensor).initial,
+    )
+    _check_size(plan)
+    operands = tuple(
+        _operand(plan, number, access, by_name[access.tensor], packed) for number, access in enumerate(statement.reads)
+    )
+    return replace(plan, operands=operands)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    outer: tuple[OuterLoop, ...]
+    vector: str
+    inside: dict[str, int]
+    tile: dict[str, int]
+
+
+def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Shape:
+    kinds = {fanout.name: fanout.kind for fanout in arch.fanouts}
+    statement = workload.statements[0]
+    (compute,) = view_of(workload.extents(), mapping).computes
+    own = {name for index in statement.target.index for name in index.dims}
+    loops = [(at, node) for at, node in enumerate(compute.above) if isinstance(node, LoopInTree) and node.trips > 1]
+    lanes = [(at, node) for at, node in loops if _kind(kinds, node) is FanoutKind.LANE]
+    if len(lanes) != 1 or lanes[0][1].node.dim not in own:
+        raise NoPlan("not one dim of the output is spread over the lanes")
+    lane_at, lane = lanes[0]
+    start = lane_at
+    for at, node in enumerate(compute.above):
+        if at > lane_at and isinstance(node, StorageInTree) and statement.target.tensor in node.node.tensors:
+            start = at
+    vector = lane.node.dim
+    if any(lane_at < at < start and node.node.dim == vector for at, node in loops):
+        raise NoPlan("a loop over the vector dim stands between the lanes and the register tile")
+    left = workload.extents()
+    outer: list[OuterLoop] = []
+    for at, node in loops:
+        if at < start and at != lane_at:
+            spreads = _kind(kinds, node) is FanoutKind.CORE and node.node.dim in own
+            outer.append(OuterLoop(node.node.dim, node.tile, node.enclosing, spreads))
+            left[node.node.dim] = node.tile
+    if any(lane_at < at and isinstance(node.node, Spatial) for at, node in loops):
+        raise NoPlan("a fan-out below the lanes is used")
+    tile = {name: left[name] for name in statement.dims if name in own and name != vector}
+    return _Shape(tuple(outer), vector, left, tile)
+
+
+def _kind(kinds: dict[str, FanoutKind | None], loop: LoopInTree) -> FanoutKind | None:
+    return kinds[loop.node.fanout] if isinstance(loop.node, Spatial) else None
+
+
+def _check_statement(workload: Workload, statement: Statement) -> None:
+    target = [index for index in statement.target.index if index.terms]
+    own = [index.dims for index in target]
+    if statement.operator is not Operator.ADD or not _is_polynomial(statement.expression):
+        raise NoPlan("the statement is no sum of products")
+    if any(len(dims) != 1 for dims in own) or len(set(own)) != len(own):
+        raise NoPlan("the output is not indexed by one dim per axis")
+    accesses = (statement.target, *statement.reads)
+    if any(not index.is_linear for access in accesses for index in access.index):
+        raise NoPlan("an index has a division")
+    if any(access.tensor == statement.target.tensor for access in statement.reads):
+        raise NoPlan("the statement reads its output")
+    if len(statement.dims) != len(workload.dims):
+        raise NoPlan("a dim does not belong to the statement")
+
+
+def _is_polynomial(expression: Expression) -> bool:
+    match expression:
+        case Read():
+            return True
+        case Apply(operation, arguments):
+            return operation in ("*", "+", "-") and len(arguments) == 2 and all(map(_is_polynomial, arguments))
+        case _:
+            return False
+
+
+def _guards(workload: Workload, statement: Statement, forms: dict[str, ArrayForm]) -> tuple[Guard, ...]:
+    """Return the axes that may fall on padding; raises NoPlan if the domain has any other constraint."""
+    guards: list[Guard] = []
+    known: set[Affine] = set()
+    extents = workload.extents()
+    for access in (statement.target, *statement.reads):
+        form = forms[access.tensor]
+        for number, size in enumerate(form.sizes):
+            index = form.axis(access, number)
+            known |= {index, -index + (size - 1)}
+            low, high = bounds(index, extents)
+            if low >= 0 and high < size:
+                continue
+            guards.append(_guard(statement, index, size))
+    if any(constraint not in known for constraint in statement.constraints):
+        raise NoPlan("the domain is no box with padding")
+    return tuple(dict.fromkeys(guards))
+
+
+def _guard(statement: Statement, index: Affine, size: int) -> Guard:
+    own = {name for axis in statement.target.index for name in axis.dims}
+    factors = index.coefficients()
+    outs, taps = [d for d in factors if d in own], [d for d in factors if d not in own]
+    if len(outs) != 1 or len(taps) != 1 or min(factors.values()) < 1:
+        raise NoPlan("padding depends on other dims than one of the output and one tap")
+    return Guard(outs[0], taps[0], factors[outs[0]], factors[taps[0]], index.constant, size)
+
+
+def _check_guards(shape: _Shape, guards: tuple[Guard, ...]) -> None:
+    split = {loop.dim for loop in shape.outer}
+    for guard in guards:
+        if guard.out == shape.vector:
+            raise NoPlan("padding along the vector dim")
+        if shape.tile[guard.out] > 1 and guard.tap in split:
+            raise NoPlan("a loop over the taps of a dim in the register tile stands outside of it")
+        if shape.tile[guard.out] > 1 and sum(other.tap == guard.tap for other in guards) > 1:
+            raise NoPlan("one tap belongs to several windows with padding")
+
+
+def _memory_order(statement: Statement, forms: dict[str, ArrayForm], shape: _Shape) -> tuple[str, ...]:
+    """Return the reductions, the largest step through the operands that are not packed outermost."""
+    reductions = [name for name in statement.dims if name not in shape.tile and name != shape.vector]
+    linear = [forms[access.tensor].linear(access) for access in statement.reads]
+    unpacked = [each for each in linear if each.of(shape.vector) == 0] or linear
+    return tuple(sorted(reductions, key=lambda name: -max(abs(each.of(name)) for each in unpacked)))
+
+
+def _check_size(plan: KernelPlan) -> None:
+    count = plan.slots
+    for size in plan.tile.values():
+        count *= size
+    if count > MOST_ACCUMULATORS:
+        raise NoPlan(f"the register tile has {count} vectors, more than {MOST_ACCUMULATORS}")
+    starts = vector_starts(plan)
+    if any(start != number * plan.block for number, (start, _) in enumerate(starts)):
+        raise NoPlan("tiles of the vector dim are not all of one size")
+
+
+def vector_starts(plan: KernelPlan) -> tuple[tuple[int, int], ...]:
+    """Return the tiles (start, size) of the vector dim."""
+    return tile_starts(plan, plan.vector)
+
+
+def tile_starts(plan: KernelPlan, dim: str) -> tuple[tuple[int, int], ...]:
+    """Return the register tiles (start, size) of a dim, in order."""
+    spans = [(0, plan.extents[dim])]
+    for loop in plan.outer:
+        if loop.dim == dim:
+            spans = [
+                (start, min(loop.tile, begin + size - start))
+                for begin, size in spans
+                for start in range(begin, begin + size, loop.tile)
+            ]
+    return tuple(spans)
+
+
+def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm, packed: bool) -> Operand:
+    linear = form.linear(access)
+    factor = linear.of(plan.vector)
+    if factor == 0:
+        return Operand(form, f"a{number}", linear, linear, is_vector=False, is_packed=False)
+    simple = all(len(index.dims) <= 1 and not index.constant for index in access.index)
+    dims = [name for index in access.index for name in index.dims]
+    simple = simple and len(set(dims)) == len(dims) and set(linear.factors) == set(dims)
+    once = sum(each.tensor == access.tensor for each in plan.statement.reads) == 1
+    reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
+    if simple and once and packed and (reused or factor != 1):
+        panel = panel_of(plan, dims)
+        return Operand(form, f"a{number}", panel, replace_factor(panel, plan.vector, 1), is_vector=True, is_packed=True)
+    if factor != 1:
+        raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
+    return Operand(form, f"a{number}", linear, linear, is_vector=True, is_packed=False)
+
+
+def panel_of(plan: KernelPlan, dims: list[str]) -> Linear:
+    """Return the position in packed panels: [other dims of the output][tiles of the vector dim][reductions][block]."""
+    width = plan.slots * plan.lanes
+    step = width
+    factors: dict[str, int] = {}
+    for name in reversed(plan.reductions):
+        if name in dims:
+            factors[name] = step
+            step *= plan.extents[name]
+    factors[plan.vector] = step  # per tile, not per index
+    step *= len(vector_starts(plan))
+    for name in reversed(plan.tile):
+        if name in dims:
+            factors[name] = step
+            step *= plan.extents[name]
+    return Linear(factors, 0)
+
+
+def panel_elements(plan: KernelPlan, operand: Operand) -> int:
+    """Return how many elements the packed operand has."""
+    count = len(vector_starts(plan)) * plan.slots * plan.lanes
+    for name in (*plan.reductions, *plan.tile):
+        if name in operand.at.factors:
+            count *= plan.extents[name]
+    return count
+
+
+def replace_factor(linear: Linear, dim: str, factor: int) -> Linear:
+    """Return the form with another factor of one dim."""
+    return Linear({**linear.factors, dim: factor}, linear.constant)
