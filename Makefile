@@ -4,15 +4,17 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv$(if $(filter command line,$(origin PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+EXTRAS := .venv-extras
 WORKERS ?= 2
 CASES ?= 100000
 
-.PHONY: help venv demo quick test soak mutants lint format notebooks docs bench clean
+.PHONY: help venv demo quick test extras soak mutants lint format notebooks docs bench clean
 
 help:
 	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
 	@echo "make quick      the tests that take under a minute"
 	@echo "make test       every test; with PYTHON=python3.12 under that Python"
+	@echo "make extras     the tests that need torch and onnx, in an environment of their own (./.venv-extras)"
 	@echo "make soak       the long tallies: 100,000 random cases through every counter; interrupted, it goes on where it was"
 	@echo "make mutants    how many of 400 deliberate mistakes in the cost model and the search the tests notice (hours);"
 	@echo "                interrupted, it goes on where it was"
@@ -38,6 +40,15 @@ quick: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+extras: $(EXTRAS)/.ready
+	$(EXTRAS)/bin/python -m pytest -q tests/extras
+
+$(EXTRAS)/.ready: tests/extras/requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(EXTRAS)
+	$(EXTRAS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/extras/requirements.txt
+	$(EXTRAS)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
 
 soak: $(READY)
 	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES) --sets-every 10 --tally out

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TOOLS = ("hatchling", "hypothesis", "jsonschema", "matplotlib", "pytest", "pytest-xdist")
+TOOLS = ("hatchling", "hypothesis", "jsonschema", "pytest", "pytest-xdist")
 
 
 def main() -> None:

@@ -27,7 +27,11 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Searching", "The best mapping, and its proof.", (
         *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),
         *("compare", "Comparison", "dataflow", "order", "buffer_curve", "BufferCurve", "crossover", "Crossover"),
-        "Family",
+        "Family", "fusion", "Fusion", "MovedElements", "ForbiddenFusion",
+    )),
+    ("Networks", "All layers of a model.", (
+        *("network", "from_onnx", "from_torch", "Network", "NetworkLayer", "explore_network", "NetworkAnswer"),
+        *("LayerAnswer", "run_question", "sweep", "SweepTable", "SweepRow"),
     )),
     ("Sampling", "The space around it.", (
         *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),
@@ -36,11 +40,13 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Pictures and tables", "Each figure is data first (`..._figure`), then drawn (`..._svg`).", (
         *("mapping_text", "mapping_svg", "traffic_text", "traffic_svg", "roofline_text", "roofline_svg"),
         *("machine_svg", "front_svg", "history_svg", "domain_figure", "domain_svg", "side_by_side"),
+        *("dependence_graph", "dependence_graph_svg", "schedule_figure", "schedule_svg"),
         *("cloud_figure", "cloud_svg", "rarity_figure"),
         *("rarity_svg", "order_figure", "order_svg", "tile_map_figure", "tile_map_svg", "winner_figure"),
         *("winner_svg", "capacity_figure", "capacity_svg", "course_figure", "course_svg", "fate_figure", "fate_svg"),
         *("sensitivity_figure", "sensitivity_svg", "smooth_figure", "smooth_svg", "report_page"),
-        *("array_figure", "array_svg", "residency_figure", "residency_svg"),
+        *("array_figure", "array_svg", "residency_figure", "residency_svg", "layer_bars_figure", "layer_bars_svg"),
+        *("coordinates_figure", "coordinates_plot"),
     )),
     ("Errors", "Codes, causes and cures: [errors](errors.md).", (
         *("PolymapError", "Mistake", "InputError", "WorkloadError", "ArchError", "MappingError", "OptionError"),

@@ -18,6 +18,9 @@ from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
+from polymap.fusion_gain import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
+from polymap.importers.onnx_models import from_onnx as from_onnx
+from polymap.importers.torch_models import from_torch as from_torch
 from polymap.ir.errors import (
     ArchError as ArchError,
     BudgetError as BudgetError,
@@ -51,9 +54,18 @@ from polymap.ir.mapping import (
     Temporal as Temporal,
 )
 from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
+from polymap.networks.exploration import (
+    LayerAnswer as LayerAnswer,
+    NetworkAnswer as NetworkAnswer,
+    explore_network as explore_network,
+    run_question as run_question,
+)
+from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
+from polymap.networks.sweeps import SweepRow as SweepRow, SweepTable as SweepTable, sweep as sweep
 from polymap.proofs import verify as verify
 from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
 from polymap.report.figures.front import front_svg as front_svg
+from polymap.report.figures.layer_bars import layer_bars_figure as layer_bars_figure, layer_bars_svg as layer_bars_svg
 from polymap.report.figures.machine import machine_svg as machine_svg
 from polymap.report.figures.nest import mapping_text as mapping_text
 from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
@@ -63,8 +75,17 @@ from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_t
 from polymap.report.page.progress import ProgressLine as ProgressLine
 from polymap.report.page.report import report_page as report_page
 from polymap.report.programs.domain import domain_figure as domain_figure, domain_svg as domain_svg
+from polymap.report.programs.schedule import schedule_figure as schedule_figure, schedule_svg as schedule_svg
+from polymap.report.programs.statements import (
+    dependence_graph as dependence_graph,
+    dependence_graph_svg as dependence_graph_svg,
+)
 from polymap.report.space.capacity import capacity_figure as capacity_figure, capacity_svg as capacity_svg
 from polymap.report.space.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
+from polymap.report.space.coordinates import (
+    coordinates_figure as coordinates_figure,
+    coordinates_plot as coordinates_plot,
+)
 from polymap.report.space.course import (
     course_figure as course_figure,
     course_svg as course_svg,
@@ -91,6 +112,7 @@ from polymap.schedules.document import (
     mapping_from_document as mapping_from_document,
     mapping_to_document as mapping_to_document,
 )
+from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion
 from polymap.schedules.scattering import LoopKind as LoopKind, Schedule as Schedule
 from polymap.search.run.ranked import candidates as candidates
 from polymap.search.run.result import SearchResult as SearchResult

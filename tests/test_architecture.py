@@ -23,7 +23,9 @@ ROWS = (
     ("cli",),
     ("report.page",),
     ("report.space", "report.programs"),
-    ("proofs", "buffer_sweep", "choice", "comparison"),
+    ("importers",),
+    ("networks",),
+    ("proofs", "buffer_sweep", "choice", "comparison", "fusion_gain"),
     ("explore",),
     ("report.text",),
     ("report.figures",),
@@ -63,7 +65,6 @@ HOME_OF = {
     "sympy": ("polymap.costmodel.symbolic.", "polymap.poly."),
     "pycparser": ("polymap.workload.",),
     "numpy": ("polymap.",),
-    "matplotlib": ("polymap.report.",),
     "pandas": ("polymap.report.",),
     "plotly": ("polymap.report.",),
     "subprocess": ("polymap.codegen.", "polymap.poly."),
@@ -295,7 +296,7 @@ def loaded_after(program: str) -> set[str]:
     return set(done.stdout.split())
 
 
-LATE = {"ortools", "sympy", "pandas", "matplotlib", "pycparser"}
+LATE = {"ortools", "sympy", "pandas", "plotly", "pycparser"}
 
 
 def test_import_polymap_loads_no_heavy_package() -> None:

@@ -19,6 +19,9 @@ from polymap.report.space import side_by_side_svg
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLUMNS, WIDTH, GAP = 3, 900.0, 20.0
 BYTE = 8
+STENCIL = (
+    "int A[8][10]; for (int i = 1; i < 8; i++) for (int j = 1; j < 9; j++) A[i][j] = A[i - 1][j + 1] + A[i][j - 1];"
+)
 
 
 def figures() -> dict[str, str]:
@@ -33,7 +36,14 @@ def figures() -> dict[str, str]:
     fitting = scores.energy_pj[scores.fits].tolist()
     small = pm.einsum("O[m,p,q] += I[p+r,q+s] * W[m,r,s]", m=16, p=6, q=6, r=3, s=3, name="small convolution")
     other = families["output-stationary"].mapping
-    loops = [place for place, node in enumerate(_loops(result.best)) if isinstance(node, pm.Temporal)]
+    loops = _loops(other)
+    split = [
+        place
+        for place, loop in enumerate(loops)
+        if isinstance(loop, pm.Temporal) and any(inner.dim == loop.dim for inner in loops[place + 1 :])
+    ]
+    across = split[0]
+    up = next(place for place in split if loops[place].dim != loops[across].dim)
     return {
         "machine": pm.machine_svg(arch),
         "mapping": pm.mapping_svg(layer, arch, result.best, result.cost),
@@ -50,17 +60,35 @@ def figures() -> dict[str, str]:
         ),
         "neighbours": pm.smooth_svg(pm.smooth_figure(pm.sample_mappings(layer, arch, 30, seed=1))),
         "orders": pm.order_svg(pm.order_figure(small, "simple3")),
-        "tiles": pm.tile_map_svg(pm.tile_map_figure(layer, arch, result.best, loops[0], loops[1])),
+        "tiles": pm.tile_map_svg(pm.tile_map_figure(layer, arch, other, across, up)),
         "winners": pm.winner_svg(
-            pm.winner_figure(layer, arch, ("RF", [64 * BYTE, 256 * BYTE]), ("Buffer", [4096 * BYTE, 16384 * BYTE]))
+            pm.winner_figure(
+                layer,
+                arch,
+                ("RF", [4 * BYTE, 16 * BYTE, 64 * BYTE, 256 * BYTE]),
+                ("Buffer", [1024 * BYTE, 16384 * BYTE]),
+            )
         ),
         "side by side": side_by_side_svg(pm.side_by_side(layer, arch, result.best, other, ("optimum", "OS"))),
         "capacity": pm.capacity_svg(pm.capacity_figure(layer, arch, "RF", [64, 128, 256, 512, 1024, 2048])),
         "sensitivity": pm.sensitivity_svg(pm.sensitivity_figure(layer, arch)),
+        "domain": pm.domain_svg(pm.domain_figure(pm.from_c(STENCIL), "S0", tile=(2, 3))),
+        "layers": pm.layer_bars_svg(pm.layer_bars_figure(f"Layers on {arch.name}", _layers(arch))),
         "buffer curve": buffer_curve_svg(
-            pm.buffer_curve(small, "simple3", "RF", [1 << power for power in range(6, 15)])
+            pm.buffer_curve(pm.matmul(m=64, n=64, k=64), "tutorial3", "SRAM", [1 << power for power in range(8, 18)])
         ),
     }
+
+
+def _layers(arch: pm.Architecture) -> list[tuple[str, float | None, int, str]]:
+    """Return products of a small network with their least energies; the last one is given no time for a proof."""
+    sizes = {"first": (64, 32, 27), "middle": (64, 64, 64), "wide": (128, 64, 64), "last": (10, 1, 640)}
+    rows: list[tuple[str, float | None, int, str]] = []
+    for times, (name, (m, n, k)) in enumerate(sizes.items(), start=1):
+        work = 1 if name == "last" else None
+        found = pm.explore(pm.matmul(m=m, n=n, k=k), arch, tiles="divide", work_limit=work)
+        rows.append((name, found.value, times, found.status))
+    return rows
 
 
 def _doubled(node: pm.MemoryLevel | pm.Fanout | pm.ComputeUnit) -> pm.MemoryLevel | pm.Fanout | pm.ComputeUnit:
@@ -79,8 +107,11 @@ def sheet(pictures: dict[str, str]) -> str:
     for text in pictures.values():
         width, height = (float(each) for each in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)[0])
         column = heights.index(min(heights))
-        tall = height * WIDTH / width
-        where = f'x="{GAP + column * (WIDTH + GAP):g}" y="{heights[column]:g}" width="{WIDTH:g}" height="{tall:g}"'
+        scale = min(WIDTH / width, 1.0)
+        tall = height * scale
+        where = (
+            f'x="{GAP + column * (WIDTH + GAP):g}" y="{heights[column]:g}" width="{width * scale:g}" height="{tall:g}"'
+        )
         placed.append(re.sub(r'width="[\d.]+" height="[\d.]+"', where, text, count=1))
         heights[column] += tall + GAP
     width, height = GAP + COLUMNS * (WIDTH + GAP), max(heights)

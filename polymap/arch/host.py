@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -78,7 +78,8 @@ def read_host(root: Path = Path("/")) -> HostFacts:
 
 
 def host_architecture(facts: HostFacts) -> Architecture:
-    """Return the machine that the facts describe: no reduction over cores, identical multicast over lanes."""
+    """Return the machine that the facts describe. Nothing is added across cores or lanes, and a broadcast to the lanes
+    takes as much of the first cache's bandwidth as a vector does: every lane reads for itself."""
     first, second, third = (8 * size for size in facts.cache_bytes)
     energies = {name: Fraction(value) for name, value in ASSUMED_PJ.items()}
 
@@ -99,8 +100,12 @@ def host_architecture(facts: HostFacts) -> Architecture:
             level("L3", third, L3_BITS_PER_CYCLE_AND_CORE * facts.processors),
             Fanout("core", facts.processors, Multicast.NONE, reduction=False, kind=FanoutKind.CORE),
             level("L2", second, L2_BITS_PER_CYCLE),
-            level("L1", first, 3 * facts.vector_bits),
-            Fanout("lane", facts.vector_bits // LANE_BITS, reduction=False, kind=FanoutKind.LANE),
+            replace(
+                level("L1", first, None),
+                read_bandwidth_bits_per_cycle=Fraction(2 * facts.vector_bits),
+                write_bandwidth_bits_per_cycle=Fraction(facts.vector_bits),
+            ),
+            Fanout("lane", facts.vector_bits // LANE_BITS, Multicast.NONE, reduction=False, kind=FanoutKind.LANE),
             level("REG", facts.vector_registers * LANE_BITS, None),
             ComputeUnit("FMA", Fraction(ASSUMED_FMA_PJ), 2 if facts.fused_multiply_add else 1),
         ),

@@ -55,6 +55,7 @@ class Options:
     tile: int = 32
     parallel: bool = False
     reorder_sums: bool = False
+    store: str | None = None
 
 
 class MisreadOptions(OptionError):
@@ -106,6 +107,7 @@ _OPTIONS = {
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
+    "--store": _Option("FILE", "a sqlite file that keeps every answer of a sweep when it is known"),
     "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
 }
 _TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
@@ -164,6 +166,11 @@ _COMMANDS = {
         "FILE.c",
         ("--order", "--schedule", "--tile", "--parallel", "--reorder-sums", "--size", "--output"),
     ),
+    "sweep": _Command(
+        "answer the same layers on many machines; a later run on the same store asks only what is missing",
+        "SPEC.json",
+        ("--store", "--workers", "--json"),
+    ),
     "list": _Command("print the built-in workloads and machines, or those that match", "[PATTERN]", ("--json",)),
     "schema": _Command(f"print the JSON Schema of a file: {', '.join(SCHEMAS)}", "NAME"),
     "completion": _Command(f"print the completion script of a shell: {', '.join(SHELLS)}", "SHELL"),
@@ -175,6 +182,7 @@ WORKLOAD is one of
   layer.json                                           a workload file
   kernel.c --size N=8 --size M=9                       a C loop nest
   'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
+  resnet50, model.onnx                                 of explore: all layers of a network, or of a model file
   conv2d K=64 C=64 H=56 W=56 R=3 S=3 padding=1         a layer and its arguments; also: matmul m=512 n=256 k=32
 """
 _OBJECTIVE_HELP = f"""\
@@ -278,6 +286,7 @@ def parse(words: Sequence[str]) -> Options:
         parallel="--parallel" in given,
         reorder_sums="--reorder-sums" in given,
         topic=topic,
+        store=reader.text("--store"),
     )
     _check_together(options, given, mistakes)
     if mistakes:

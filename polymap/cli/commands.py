@@ -12,7 +12,7 @@ from polymap.arch import load_arch, preset_names
 from polymap.cli.arguments import Options
 from polymap.cli.completion import completion_text
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
-from polymap.cli.named_inputs import Inputs, check_outputs
+from polymap.cli.named_inputs import Inputs, check_outputs, names_network
 from polymap.cli.output import Document, say, warnings_said, write_documents
 from polymap.cli.progress import best_so_far
 from polymap.explore import explore
@@ -61,6 +61,7 @@ def run_command(options: Options) -> int:
         "verify": _verify,
         "report": _report,
         "transform": _transform,
+        "sweep": _sweep,
         "list": _list,
         "schema": _schema,
         "completion": _completion,
@@ -69,6 +70,11 @@ def run_command(options: Options) -> int:
 
 
 def _explore(options: Options) -> int:
+    if names_network(options):
+        with interrupts_wait():
+            from polymap.cli.whole_networks import explore_whole_network
+
+        return explore_whole_network(options)
     workload, arch, _ = _read(options)
     if options.certificate is not None:
         with interrupts_wait():
@@ -238,6 +244,13 @@ def _transform(options: Options) -> int:
     )
     write_documents([Document(options.output or "-", text)])
     return ANSWERED
+
+
+def _sweep(options: Options) -> int:
+    with interrupts_wait():
+        from polymap.cli.whole_networks import run_sweep
+
+    return run_sweep(options)
 
 
 def _list(options: Options) -> int:

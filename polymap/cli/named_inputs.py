@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Mapping as Table
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeVar
 
 from polymap.arch import arch_to_document, arch_warnings, load_arch
@@ -39,8 +39,9 @@ from polymap.schedules import (
     with_names_of,
 )
 from polymap.search.problem import parse_objective
-from polymap.workload import load_workload
+from polymap.workload import builtin_networks, load_workload
 
+MODEL_FILES = (".onnx",)
 Value = TypeVar("Value")
 Naming = Callable[[], AbstractContextManager[None]]  # inside it every mistake names its file
 
@@ -185,11 +186,17 @@ def _unnamed(document: object) -> object:
     return json.loads(json.dumps(named, default=lambda value: as_whole(value) or float(value)))
 
 
+def names_network(options: Options) -> bool:
+    """Return whether explore is asked about a built-in network or a model file."""
+    is_model = PurePath(options.workload).suffix.lower() in MODEL_FILES
+    return options.command == "explore" and (is_model or options.workload in builtin_networks())
+
+
 def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:
     """Return the mistakes in the inputs that the options name."""
     inputs = Inputs(options)
-    if options.command not in ("verify", "list", "transform"):
-        if options.workload:
+    if options.command not in ("verify", "list", "transform", "sweep"):
+        if options.workload and not names_network(options):
             inputs.workload()
         if options.arch:
             inputs.arch()

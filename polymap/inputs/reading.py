@@ -119,12 +119,16 @@ def expected_text(value: object, what: str, error: type[PolymapError] = InputErr
     raise error(Mistake("PM120", f"{what} is {shown(value)}", "Expected a text."))
 
 
+_HELD_BY_RESULTS = {"Cost": ": the `cost` of this result", "Mapping": ": the `best` of this result"}
+
+
 def expected_kind(value: object, kind: type[Kind], what: str, error: type[PolymapError] = OptionError) -> Kind:
     """Return a value that a caller in Python gave; raises the error for one of another type."""
     if isinstance(value, kind):
         return value
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
-    raise error(Mistake("PM120", f"{what} is {shown(value)}", f"Expected {article} {kind.__name__}."))
+    given = _HELD_BY_RESULTS.get(kind.__name__, "") if type(value).__name__ == "SearchResult" else ""
+    raise error(Mistake("PM120", f"{what} is {shown(value)}", f"Expected {article} {kind.__name__}{given}."))
 
 
 def expected_list(value: object, what: str) -> Sequence[object]:

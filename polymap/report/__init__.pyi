@@ -9,4 +9,5 @@ from polymap.report.numbers import (
     table as table,
     times as times,
     unit_of as unit_of,
+    unit_text as unit_text,
 )

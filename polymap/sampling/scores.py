@@ -3,8 +3,8 @@
 What a tensor moves depends on the loops and on its own storage nodes alone. So each mapping is seen from each tensor:
 the loops between its nodes, those next to each other that no count tells apart joined. Mappings that look alike from a
 tensor are one table of tiles for `evaluate_many`, in a tree in which every loop that some of them have has a place; the
-others have a loop of one iteration there. All of this is exact where all tiles divide; other mappings are evaluated one
-by one.
+others have a loop of one iteration there. A view with windows that arrays cannot count is counted alone, by the closed
+form of that tensor. All of this is exact where all tiles divide; other mappings are evaluated one by one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 from math import lcm, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.asked import mapping_of, question_of
 from polymap.costmodel import evaluate
+from polymap.costmodel.closed_form import Row, machine_model, nest_of, rows_of_tensor, workload_model
 from polymap.costmodel.tables import evaluate_many
 from polymap.inputs import expected_list
 from polymap.ir import (
@@ -178,8 +179,16 @@ def _whole(value: Fraction) -> int:
 Mark = str | tuple[tuple[int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+# A node of a mapping: (fan-out's number or _TEMPORAL, dim, tile, ()) of a loop, (_STORAGE, level, 0, tensors).
+_Step = tuple[int, str, int, tuple[str, ...]]
+_TEMPORAL, _STORAGE = -1, -2
+
+# Where a loop stands in a view: (segment, how often dims recurred in it, dim) of a temporal loop, (mark, -1 - fan-out,
+# dim) of a spatial one.
+_Key = tuple[int, int, str]
+
+
+class _Look(NamedTuple):
     """How mappings look from one tensor: what ends each segment of temporal loops but the last, outermost first, and
     how often the dims may recur in a segment."""
 
@@ -187,14 +196,23 @@ class _Look:
     repeats: int
 
 
-@dataclass(slots=True)
-class _View:
-    """One mapping seen from one tensor. temporal: (segment, repeat, dim, tile); spatial: (mark, fan-out, dim, tile)."""
+class _View(NamedTuple):
+    """One mapping as a tensor sees it. keys, tiles: of each loop; spatial: (mark, fan-out, dim) of spatial ones."""
 
-    marks: list[Mark]
-    repeats: list[int]
-    temporal: list[tuple[int, int, str, int]]
-    spatial: list[tuple[int, int, str, int]]
+    look: _Look
+    keys: list[_Key]
+    tiles: list[int]
+    spatial: list[tuple[int, int, str]]
+
+
+class _Alike(NamedTuple):
+    """The mappings of one look, in flat lists (many small objects would keep the garbage collector busy): numbers of
+    the mappings, how many loops each has, and of all loops the number of the key, and the tile."""
+
+    numbers: list[int]
+    lengths: list[int]
+    keys: list[int]
+    tiles: list[int]
 
 
 class _Views:
@@ -214,111 +232,161 @@ class _Views:
         )
         self._beside = _groups_of_fanouts(arch)
         self._extents = workload.extents()
-        self._found: dict[tuple[int, _Look], tuple[list[int], list[_View]]] = {}
+        self._found: dict[tuple[int, _Look], _Alike] = {}
+        self._keys: dict[_Key, int] = {}
+        self._spanned: dict[tuple[tuple[Mark, ...], int], int] = {}
+        self._marks: dict[tuple[int, tuple[tuple[int, str], ...], frozenset[str]], Mark] = {}
         self._spread: list[tuple[int, int, int]] = []  # mapping, fan-out, trips
+        self._model, self._machine = workload_model(workload), machine_model(arch)
+        self._rows: list[tuple[int, Row[int]]] = []  # mapping, what a tensor counted alone moves and holds
 
     def add(self, number: int, mapping: Mapping) -> bool:
         """Take a mapping in; return whether it is one whose tiles divide, in reach."""
-        spread = self._spatial_trips(mapping) if self._reachable else None
-        if spread is None:
+        read = self._read(mapping) if self._reachable else None
+        if read is None:
             return False
-        seen = [self._seen(mapping, place, tensor.name) for place, tensor in enumerate(self._workload.tensors)]
-        if not all(map(self._is_simple, seen, self._windows)) or not all(map(self._is_alike, seen, count())):
+        steps, spread = read
+        over = frozenset([step[1] for step in steps if step[0] >= 0])
+        seen = [self._seen(steps, place, tensor.name, over) for place, tensor in enumerate(self._workload.tensors)]
+        if not all(map(self._is_alike, seen, count())):
             return False
+        alone = [place for place, view in enumerate(seen) if not self._is_simple(view, self._windows[place])]
+        rows = self._rows_of(mapping, alone)
+        if rows is None:
+            return False
+        self._rows += [(number, row) for row in rows]
         self._spread += [(number, fanout, trips) for fanout, trips in spread]
         for place, view in enumerate(seen):
-            look = _Look(tuple(view.marks), max(2, 1 << (max(view.repeats) - 1).bit_length()))
-            numbers, views = self._found.setdefault((place, look), ([], []))
-            numbers.append(number)
-            views.append(view)
+            if place in alone:
+                continue
+            found = self._found.get((place, view.look))
+            if found is None:
+                found = self._found[place, view.look] = _Alike([], [], [], [])
+            found.numbers.append(number)
+            found.lengths.append(len(view.keys))
+            found.keys.extend([self._keys.setdefault(key, len(self._keys)) for key in view.keys])
+            found.tiles.extend(view.tiles)
         return True
 
-    def _spatial_trips(self, mapping: Mapping) -> list[tuple[int, int]] | None:
-        """Return (fan-out, trips) of all spatial loops; None where a tile does not divide, a tree branches, or spatial
-        loops side by side stand in another order than the machine's."""
+    def _rows_of(self, mapping: Mapping, places: Sequence[int]) -> list[Row[int]] | None:
+        """Return what some of the tensors that are only read move and hold, counted by the closed form; None where it
+        does not reach."""
+        if not places:
+            return []
+        nest = None if self._model is None else nest_of(self._model, self._machine, mapping)
+        if nest is None or self._model is None:
+            return None
+        found: list[Row[int]] = []
+        for place in places:
+            tensor = self._model.tensors[place]
+            rows = None if tensor.written else rows_of_tensor(self._model, self._machine, nest, tensor)
+            if rows is None:
+                return None
+            found += rows
+        return found
+
+    def _read(self, mapping: Mapping) -> tuple[list[_Step], list[tuple[int, int]]] | None:
+        """Return the nodes, and (fan-out, trips) of all spatial loops; None where a tile does not divide, a tree
+        branches, or spatial loops side by side stand in another order than the machine's."""
         tiles = dict(self._extents)
+        steps: list[_Step] = []
         found: list[tuple[int, int]] = []
         last = -1
         for node in mapping.nodes:
-            if isinstance(node, Temporal | Spatial):
-                enclosing, tile = tiles[node.dim], node.tile
-                if tile < 1 or enclosing % tile:
+            if isinstance(node, Storage):
+                steps.append((_STORAGE, node.level, 0, node.tensors))
+                last = -1
+            elif isinstance(node, Branch):
+                return None
+            elif not isinstance(node, Compute):
+                dim, tile, fanout = node.dim, node.tile, _TEMPORAL
+                if tile < 1 or tiles[dim] % tile:
                     return None
-                tiles[node.dim] = tile
                 if isinstance(node, Spatial):
                     fanout = self._numbers[node.fanout]
                     if fanout < last:
                         return None
-                    last = fanout
-                    found.append((fanout, enclosing // tile))
-                    continue
-            elif isinstance(node, Branch):
-                return None
-            last = -1
-        return found
+                    found.append((fanout, tiles[dim] // tile))
+                last = fanout
+                tiles[dim] = tile
+                steps.append((fanout, dim, tile, ()))
+        return steps, found
 
     def _is_simple(self, view: _View, windows: tuple[tuple[str, ...], ...]) -> bool:
         """Return whether arrays can count a window's tiles: of its dims only one is spread, or each once, and no tile
         is cut by a temporal loop inside a spatial one that spans it."""
         for window in windows:
-            own = [(mark, dim) for mark, _, dim, _ in view.spatial if dim in window]
+            own = [(mark, dim) for mark, _, dim in view.spatial if dim in window]
             if len({dim for _, dim in own}) > 1 and len(own) > 2:
                 return False
             for mark, dim in own:
-                last = _last_spanned(self._arch, view.marks, mark)
-                if any(mark < segment <= last and dim == each for segment, _, each, _ in view.temporal):
+                last = self._last_spanned(view.look.marks, mark)
+                if any(mark < segment <= last and dim == each for segment, repeat, each in view.keys if repeat >= 0):
                     return False
         return True
+
+    def _last_spanned(self, marks: tuple[Mark, ...], mark: int) -> int:
+        found = self._spanned.get((marks, mark))
+        if found is None:
+            found = self._spanned[marks, mark] = _last_spanned(self._arch, marks, mark)
+        return found
 
     def _is_alike(self, view: _View, place: int) -> bool:
         """Return whether all instances of a level with a bandwidth move the same: where siblings add to one element of
         a written tensor, the first of them starts it without a read."""
         if self._workload.tensors[place].name not in self._written:
             return True
-        return not any(
-            self._classes[place][dim] == 0
-            and (fanout < self._metered or _last_spanned(self._arch, view.marks, mark) >= 0)
-            for mark, fanout, dim, _ in view.spatial
-        )
+        return not any(self._classes[place][dim] == 0 and fanout < self._metered for _, fanout, dim in view.spatial)
 
-    def _seen(self, mapping: Mapping, place: int, tensor: str) -> _View:
-        """Return how a mapping looks from a tensor."""
-        classes, view = self._classes[place], _View([], [0], [], [])
-        spread = (
-            {node.dim for node in mapping.nodes if isinstance(node, Spatial)} if self._windows[place] else set[str]()
-        )
+    def _seen(self, steps: Sequence[_Step], place: int, tensor: str, over: frozenset[str]) -> _View:
+        """Return how a mapping looks from a tensor. over: the dims of its spatial loops."""
+        classes, marks = self._classes[place], list[Mark]()
+        keys: list[_Key] = []
+        tiles: list[int] = []
+        spatial: list[tuple[int, int, str]] = []
         run: list[tuple[int, str]] = []
-        last = 0
-        for node in mapping.nodes:
-            if isinstance(node, Spatial):
-                fanout = self._numbers[node.fanout]
-                run.append((fanout, node.dim))
-                view.spatial.append((len(view.marks), fanout, node.dim, node.tile))
+        last = repeat = most = 1
+        for kind, name, tile, tensors in steps:
+            if kind >= 0:
+                run.append((kind, name))
+                spatial.append((len(marks), kind, name))
+                keys.append((len(marks), -1 - kind, name))
+                tiles.append(tile)
                 continue
             if run:
-                view.marks.append(self._mark(place, run, spread))
-                view.repeats.append(0)
-                run, last = [], 0
-            if isinstance(node, Temporal):
-                own = classes[node.dim]
-                if own < last or not view.repeats[-1]:
-                    view.repeats[-1] += 1
+                marks.append(self._mark(place, tuple(run), over))
+                run, last, repeat = [], 0, 0
+            if kind == _TEMPORAL:
+                own = classes[name]
+                if own < last or not repeat:
+                    repeat += 1
+                    if repeat > most:
+                        most = repeat
                 last = own
-                view.temporal.append((len(view.marks), view.repeats[-1] - 1, node.dim, node.tile))
-            elif isinstance(node, Storage) and tensor in node.tensors:
-                view.marks.append(node.level)
-                view.repeats.append(0)
-                last = 0
-        return view
+                keys.append((len(marks), repeat - 1, name))
+                tiles.append(tile)
+            elif tensor in tensors:
+                marks.append(name)
+                last = repeat = 0
+        if run:
+            marks.append(self._mark(place, tuple(run), over))
+        look = _Look(tuple(marks), max(2, 1 << (most - 1).bit_length()))
+        return _View(look, keys, tiles, spatial)
 
-    def _mark(self, place: int, run: list[tuple[int, str]], spread: set[str]) -> Mark:
+    def _mark(self, place: int, run: tuple[tuple[int, str], ...], over: frozenset[str]) -> Mark:
         """Return the spatial loops for which there is room beside these, so that few kinds of trees are told apart."""
+        asked = place, run, over
+        if asked not in self._marks:
+            self._marks[asked] = self._new_mark(place, run, over)
+        return self._marks[asked]
+
+    def _new_mark(self, place: int, run: Sequence[tuple[int, str]], over: frozenset[str]) -> Mark:
         fanouts = sorted({each for fanout, _ in run for each in self._beside[fanout]})
         windowed = {dim for window in self._windows[place] for dim in window}
         free = [(fanout, dim) for fanout in fanouts for dim in self._classes[place] if dim not in windowed]
         for window in self._windows[place]:
             own = [item for item in run if item[1] in window]
-            if own and len(spread.intersection(window)) == 1:
+            if own and len(over.intersection(window)) == 1:
                 own = [(fanout, own[0][1]) for fanout in fanouts]
             free += own
         return tuple(sorted(free))
@@ -330,16 +398,21 @@ class _Views:
             for level, above in enumerate((*depths, len(self._arch.fanouts))):
                 if fanout < above:
                     totals.instances[level, number] *= trips
-        for (place, look), (numbers, views) in self._found.items():
-            self._count_look(totals, place, look, np.array(numbers), views)
+        for number, row in self._rows:
+            bits = self._workload.tensors[row.tensor].bits
+            totals.read[row.level, number] += row.reads * bits
+            totals.written[row.level, number] += row.writes * bits
+            totals.held[row.level, number] += row.tile * bits if row.level else 0
+        for (place, look), alike in self._found.items():
+            self._count_look(totals, place, look, alike)
 
-    def _count_look(self, totals: _Totals, place: int, look: _Look, numbers: Ints, views: Sequence[_View]) -> None:
+    def _count_look(self, totals: _Totals, place: int, look: _Look, alike: _Alike) -> None:
         tensor = self._workload.tensors[place]
         layout = _layout(self._workload, self._arch, self._classes[place], look, tensor.name)
         alone = _without_windows(self._workload, tensor.name)
-        tiles = layout.table(views, self._extents)
-        if not tiles.size:
-            tiles = np.zeros((len(views), 0), dtype=np.int64)
+        numbers = np.array(alike.numbers)
+        columns = np.array([layout.columns.get(key, -1) for key in self._keys], dtype=np.int64)
+        tiles = layout.table(alike, columns, self._extents)
         arrays = evaluate_many(alone, self._arch, layout.tree, tiles)
         for row in arrays.traffic:
             if row.tensor == tensor.name:
@@ -352,27 +425,20 @@ class _Views:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """A tree with room for all loops of a look, and where they stand. temporal: (segment, repeat, dim) -> column;
-    spatial: (mark, fan-out, dim) -> column; dims: of each column."""
+    """A tree with room for all loops of a look, and where they stand. columns: of each loop; dims: of each column."""
 
     tree: Mapping
-    temporal: dict[tuple[int, int, str], int]
-    spatial: dict[tuple[int, int, str], int]
+    columns: dict[_Key, int]
     dims: tuple[str, ...]
 
-    def table(self, views: Sequence[_View], extents: dict[str, int]) -> Ints:
-        """Return [mapping, loop] -> tile; a loop that a mapping lacks has the enclosing tile."""
-        rows = [row for row, view in enumerate(views) for _ in range(len(view.temporal) + len(view.spatial))]
-        columns: list[int] = []
-        values: list[int] = []
-        for view in views:
-            columns += [self.temporal[segment, repeat, dim] for segment, repeat, dim, _ in view.temporal]
-            columns += [self.spatial[mark, fanout, dim] for mark, fanout, dim, _ in view.spatial]
-            values += [step[3] for step in view.temporal]
-            values += [step[3] for step in view.spatial]
-        tiles = np.zeros((len(views), len(self.dims)), dtype=np.int64)
-        tiles[rows, columns] = values  # of loops that are joined the last one, the innermost, stays
-        enclosing = {dim: np.full(len(views), extent, dtype=np.int64) for dim, extent in extents.items()}
+    def table(self, alike: _Alike, columns: Ints, extents: dict[str, int]) -> Ints:
+        """Return [mapping, loop] -> tile; a loop that a mapping lacks has the enclosing tile. columns: of each key."""
+        rows = np.repeat(np.arange(len(alike.numbers)), alike.lengths)
+        tiles = np.zeros((len(alike.numbers), len(self.dims)), dtype=np.int64)
+        tiles[rows, columns[np.array(alike.keys, dtype=np.int64)]] = (
+            alike.tiles
+        )  # of loops that are joined the last one, the innermost, stays
+        enclosing = {dim: np.full(len(tiles), extent, dtype=np.int64) for dim, extent in extents.items()}
         for column, dim in enumerate(self.dims):
             tiles[:, column] = np.where(tiles[:, column] > 0, tiles[:, column], enclosing[dim])
             enclosing[dim] = tiles[:, column]
@@ -405,8 +471,7 @@ def _layout(workload: Workload, arch: Architecture, classes: dict[str, int], loo
     order = sorted(classes, key=lambda dim: classes[dim])
     nodes: list[MappingNode] = []
     dims: list[str] = []
-    temporal: dict[tuple[int, int, str], int] = {}
-    spatial: dict[tuple[int, int, str], int] = {}
+    columns: dict[_Key, int] = {}
     for segment in range(len(look.marks) + 1):
         cut = {
             dim
@@ -419,7 +484,7 @@ def _layout(workload: Workload, arch: Architecture, classes: dict[str, int], loo
             for dim in order:
                 if dim in cut:
                     continue
-                temporal[segment, repeat, dim] = len(dims)
+                columns[segment, repeat, dim] = len(dims)
                 dims.append(dim)
                 nodes.append(Temporal(dim, 1))
         mark = look.marks[segment] if segment < len(look.marks) else ()
@@ -427,11 +492,11 @@ def _layout(workload: Workload, arch: Architecture, classes: dict[str, int], loo
             nodes.append(Storage(mark, (tensor,)))
             continue
         for fanout, dim in mark:
-            spatial[segment, fanout, dim] = len(dims)
+            columns[segment, -1 - fanout, dim] = len(dims)
             dims.append(dim)
             nodes.append(Spatial(dim, 1, arch.fanouts[fanout].name))
     tree = Mapping((*nodes, Compute(workload.statements[0].name)))
-    return _Layout(tree, temporal, spatial, tuple(dims))
+    return _Layout(tree, columns, tuple(dims))
 
 
 def _without_windows(workload: Workload, tensor: str) -> Workload:

@@ -10,6 +10,7 @@ from polymap.schedules.document import (
     mapping_to_document as mapping_to_document,
     with_names_of as with_names_of,
 )
+from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion, forbidden_fusions as forbidden_fusions
 from polymap.schedules.legality import (
     dependence_violations as dependence_violations,
     instance_text as instance_text,
@@ -23,6 +24,10 @@ from polymap.schedules.loop_view import (
     StorageInTree as StorageInTree,
     trip_count as trip_count,
     view_of as view_of,
+)
+from polymap.schedules.matrices import (
+    ScatteringMatrix as ScatteringMatrix,
+    scattering_matrices as scattering_matrices,
 )
 from polymap.schedules.nests import Band as Band, Nests as Nests
 from polymap.schedules.relation import original_schedule as original_schedule

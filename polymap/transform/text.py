@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from polymap.ir import Affine, Floor, Mistake, ScheduleError, Statement, Workload, affine, dim
-from polymap.schedules import Fold, LoopKind, Schedule, TimeDim
+from polymap.schedules import Fold, LoopKind, Schedule, TimeDim, scattering_matrices
 
 _LINE = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*->\s*\[([^\]]*)\]")
 _TOKEN = re.compile(r"\s*(\d+|[A-Za-z_]\w*|[-+*/(),:])")
@@ -169,16 +169,10 @@ def matrices(schedule: Schedule) -> str:
       t1   [     1  0  0 ]
     """
     parts: list[str] = []
-    for statement in schedule.workload.statements:
-        times = schedule.times[statement.name]
-        atoms: dict[str | Floor, None] = dict.fromkeys(statement.dims)
-        atoms.update(dict.fromkeys(atom for time in times for _, atom in time.terms))
-        head = [str(Affine(((1, atom),))) for atom in atoms] + ["1"]
-        rows = [
-            [str({a: c for c, a in time.terms}.get(atom, 0)) for atom in atoms] + [str(time.constant)] for time in times
-        ]
+    for matrix in scattering_matrices(schedule):
+        head, rows = list(matrix.columns), [[str(value) for value in row] for row in matrix.rows]
         widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        names = [f"{statement.name}[{','.join(statement.dims)}]", *(f"  t{place}" for place in range(len(times)))]
+        names = [f"{matrix.statement}[{','.join(matrix.dims)}]", *(f"  t{place}" for place in range(len(rows)))]
         left = max(map(len, names))
         lines = [
             f"{name:<{left}} {edges[0]} "

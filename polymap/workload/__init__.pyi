@@ -11,6 +11,12 @@ from polymap.workload.document import (
     workload_from_document as workload_from_document,
     workload_to_document as workload_to_document,
 )
+from polymap.workload.einsums import einsum as einsum
 from polymap.workload.layers import LAYERS as LAYERS
-from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
+from polymap.workload.networks import (
+    builtin_names as builtin_names,
+    builtin_networks as builtin_networks,
+    builtin_workload as builtin_workload,
+    network_layers as network_layers,
+)
 from polymap.workload.notation import access_text as access_text

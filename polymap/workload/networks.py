@@ -192,6 +192,11 @@ def builtin_names() -> tuple[str, ...]:
     return tuple(f"{network}.{layer}" for network, rows in NETWORKS.items() for layer, _, _ in rows)
 
 
+def builtin_networks() -> tuple[str, ...]:
+    """Return the names of all built-in networks."""
+    return tuple(NETWORKS)
+
+
 def network_layers(network: str) -> tuple[tuple[str, int], ...]:
     """Return (name, how many layers of the network have this shape) of each workload of a network."""
     return tuple((f"{network}.{layer}", count) for layer, count, _ in NETWORKS[network])

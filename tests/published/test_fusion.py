@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import pytest
 
+import polymap as pm
+from polymap.arch import arch_from_document
 from polymap.ir.loopnest import Workload
 from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.poly.budgets import budget
 from polymap.poly.counting import count
+from polymap.schedules.fusions import forbidden_fusions
 from polymap.schedules.legality import schedule_violations
 from polymap.schedules.nests import nests
 from polymap.workload.c.reader import from_c
@@ -132,3 +135,50 @@ def test_f4_three_line_buffers_suffice_and_two_do_not(modulus: int, ages: tuple[
     """Readers of the rows y - 2, y - 1 and y get the values written that many iterations of y before."""
     flow = {each.sink: each.distances for each in value_based_flow(lines(modulus)) if each.tensor == "bx"}
     assert flow == {f"S{number}": ((age,),) for number, age in enumerate(ages, 1)}
+
+
+def one_buffer(bits: int) -> pm.Architecture:
+    nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": bits}, {"compute": "PE"}]
+    return arch_from_document({"name": "one buffer", "nodes": nodes})
+
+
+@pytest.mark.slow
+def test_f1_relu_scale_shift_moves_six_arrays_unfused_and_two_fused() -> None:
+    """25.17 MB and 8.39 MB at 1024 x 1024 FP32: 24 and 8 bytes per element, at any size that does not fit on chip."""
+    stages = ["R[i,j] = max(X[i,j], 0.0)", "S[i,j] = R[i,j] * 2.0", "Y[i,j] = S[i,j] + 1.0"]
+    work = pm.program(stages, i=12, j=12, types="float32", temporary=["R", "S"])
+    found = pm.fusion(work, one_buffer(32 * 16), "traffic:DRAM", time_limit_s=10)
+    assert (found.unfused_value / 8, found.value / 8) == (24 * 12 * 12, 8 * 12 * 12)
+    assert (24 * 1024**2, 8 * 1024**2) == (25_165_824, 8_388_608)
+    assert found.pays
+    assert found.saved_elements("DRAM") == 4 * 12 * 12
+    assert pm.simulate(found.workload, one_buffer(32 * 16), found.mapping).traffic == found.cost.traffic
+
+
+@pytest.mark.slow
+def test_p_the_two_statements_share_a_row_of_the_matrix_where_it_fits() -> None:
+    """Fused over rows A is read and written once; nest after nest it is read once more (rows P3 and P5)."""
+    size = 12
+    text = f"""
+    double A[{size}][{size}], u1[{size}], v1[{size}], u2[{size}], v2[{size}], x[{size}], y[{size}];
+    #pragma scop
+    for (int i = 0; i < {size}; i++) for (int j = 0; j < {size}; j++) A[i][j] += u1[i] * v1[j] + u2[i] * v2[j];
+    for (int k = 0; k < {size}; k++) for (int l = 0; l < {size}; l++) x[k] += A[l][k] * y[l];
+    #pragma endscop
+    """
+    arch = one_buffer(64 * (7 * size + 4))
+    found = pm.fusion(from_c(text), arch, "traffic:DRAM", time_limit_s=10)
+    assert found.value == 64 * (2 * size**2 + 5 * size + 2 * size)
+    assert found.unfused_value == 64 * (3 * size**2 + 5 * size + 2 * size)
+    assert pm.simulate(found.workload, arch, found.mapping).traffic == found.cost.traffic
+    assert {(each.first, each.second) for each in found.forbidden} == {("i", "k"), ("j", "l")}
+
+
+def test_batch_normalisation_over_the_batch_and_the_second_product_inside_k_are_refused() -> None:
+    refused = {(each.first, each.second): str(each) for each in forbidden_fusions(from_c(BATCH_NORM))}
+    assert refused["b", "b_2"] == "b with b_2: S2[f_3=0, b_2=0] must come after S0[f=0, b=1] (through mean)."
+    assert ("f", "f_3") not in refused
+    products = pm.program(["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"], m=4, n=4, k=4, p=4)
+    refused = {(each.first, each.second): str(each) for each in forbidden_fusions(products)}
+    assert refused["k", "p"] == "k with p: S2[m_3=0, p=0, n_3=0] must come after S1[m_2=0, n_2=0, k=1] (through T)."
+    assert ("m_2", "m_3") not in refused

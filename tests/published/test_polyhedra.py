@@ -1,17 +1,22 @@
 """Polyhedral examples of the lecture slides that go with the ML systems textbook, chapter Hardware Acceleration.
 
-Source: lecture slides, rows P1, P3, P4, P5 (two statements of gemver) and Q1, Q2 (product of two polynomials). Exact.
+Source: lecture slides, rows P1, P3, P4, P5, P7 (two statements of gemver), Q1, Q2 (product of two polynomials). Exact.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import polymap as pm
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.quasi_affine import Affine, dim
 from polymap.schedules.legality import Parallel, parallel_loops, parallel_places, schedule_violations
 from polymap.workload.c.reader import from_c
 from polymap.workload.dependence_analysis import Kind, dependences, unset_read, value_based_flow
+from tests.c_to_c import Job, compiled, flags_of, parameters_of, run_jobs
 
 GEMVER = """
 float A[N][N], u1[N], v1[N], u2[N], v2[N], x[N], y[N];
@@ -23,6 +28,39 @@ for (int k = 0; k < N; k++)
   for (int l = 0; l < N; l++)
     x[k] += A[l][k] * y[l];
 #pragma endscop
+"""
+
+GEMVER_FUNCTION = """
+void gemver(int N, double A[N][N], double u1[N], double v1[N], double u2[N], double v2[N], double x[N], double y[N]) {
+  for (int i = 0; i < N; i++)
+    for (int j = 0; j < N; j++)
+      A[i][j] += u1[i] * v1[j] + u2[i] * v2[j];
+  for (int k = 0; k < N; k++)
+    for (int l = 0; l < N; l++)
+      x[k] += A[l][k] * y[l];
+}
+"""
+
+P7 = """
+void gemver(int N, double A[N][N], double u1[N], double v1[N], double u2[N], double v2[N], double x[N], double y[N]) {
+{
+    #pragma omp parallel for
+    for (long c0 = 0; c0 < N; ++c0) {
+        for (long c1 = 0; c1 < N; ++c1) {
+            {
+                const int i = c1;
+                const int j = c0;
+                A[i][j] += u1[i] * v1[j] + u2[i] * v2[j];
+            }
+            {
+                const int k = c0;
+                const int l = c1;
+                x[k] += A[l][k] * y[l];
+            }
+        }
+    }
+}
+}
 """
 
 PRODUCT = """
@@ -99,3 +137,16 @@ def test_q2_only_the_inner_loop_is_parallel_and_interchange_with_a_rising_j_is_i
     rising = -dim("j") + 5
     broken = schedule_violations(product, {"S0": (rising, dim("i")), "S1": (rising, dim("i"))})
     assert "flow" in {each.message.split()[1] for each in broken}
+
+
+def test_p7_the_code_of_p3_is_one_nest_with_both_statements(tmp_path: Path) -> None:
+    workload = from_c(GEMVER_FUNCTION, {"N": 6})
+    order = pm.transform.schedule_from_text(workload, "S0[i,j] -> [parallel j, i, 0]\nS1[k,l] -> [parallel k, l, 1]")
+    text = pm.transform_c(GEMVER_FUNCTION, schedule=order)
+    assert re.sub(r"/\*.*?\*/\n", "", text, flags=re.DOTALL).split() == P7.split()
+    flags = flags_of("gcc", sanitized=False)
+    paths = [
+        compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((GEMVER_FUNCTION, text))
+    ]
+    listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(GEMVER_FUNCTION, "gemver"))
+    assert run_jobs([Job(paths[0], paths[1], "gemver", listed, ({"N": 13}, {"N": 1}))]) == [[]]

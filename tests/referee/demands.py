@@ -5,19 +5,23 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
+from math import prod
 
-from polymap.ir.loopnest import Workload
+from polymap.ir.loopnest import Affine, Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 
 Table = dict[str, object]
-KINDS = ("order", "outermost", "innermost", "forbid", "require", "factors", "must", "never", "intrinsic", "share")
+KINDS = (
+    *("order", "outermost", "innermost", "forbid", "require", "factors", "must", "never", "least", "intrinsic"),
+    "share",
+)
 
 
-def random_demands(rng: random.Random, workload: Workload, arch: Architecture) -> Table:
+def random_demands(rng: random.Random, workload: Workload, arch: Architecture, kinds: tuple[str, ...] = KINDS) -> Table:
     """Return one to three constraints of different kinds (limits are the caller's to add)."""
     found: Table = {}
-    for kind in rng.sample(KINDS, rng.choice((1, 1, 2, 3))):
+    for kind in rng.sample(kinds, rng.choice((1, 1, 2, 3))):
         _add(rng, kind, workload, arch, found)
     return found
 
@@ -39,6 +43,10 @@ def _add(rng: random.Random, kind: str, workload: Workload, arch: Architecture, 
         found["fanouts"] = {rng.choice(arch.fanouts).name: {kind: {rng.choice(dims): rng.choice((1, 2, 2, 3))}}}
     elif kind in ("must", "never"):
         found["store"] = {rng.choice(inner): {kind: [rng.choice(tensors)]}}
+    elif kind == "least":
+        plain = sorted(tensor for tensor in tensors if _is_plain(workload, tensor))
+        held = {rng.choice(plain): rng.choice((2, 2, 3, 4, 8))} if plain else {}
+        found["store"] = {rng.choice(inner): {"least": held, "must": list(held) if rng.random() < 0.5 else []}}
     elif kind == "intrinsic" and dims:
         found["intrinsic"] = {dim: rng.choice((2, 2, 3, 4)) for dim in rng.sample(dims, rng.choice((1, len(dims))))}
     elif kind == "share" and arch.fanouts:
@@ -64,7 +72,9 @@ def meets(demands: Table, workload: Workload, arch: Architecture, mapping: Mappi
         "outermost": lambda want: _first(want, time),
         "innermost": lambda want: _first(want[::-1], time[::-1]),
         "fanouts": lambda want: all(_spread(own, [s for s in loops if s.over == name]) for name, own in want.items()),
-        "store": lambda want: all(_stored(level, own, mapping) for level, own in want.items()),
+        "store": lambda want: all(
+            _stored(level, own, mapping) and _spans(workload, arch, level, own, mapping) for level, own in want.items()
+        ),
         "intrinsic": lambda want: all(_whole(workload, arch, dim, size, mapping) for dim, size in want.items()),
         "min_utilization": lambda want: _share(workload, arch, steps) >= want,
         "limits": lambda _want: True,
@@ -120,31 +130,58 @@ def _spread(want: dict[str, object], loops: list[_Step]) -> bool:
     return True
 
 
+def _is_plain(workload: Workload, tensor: str) -> bool:
+    return all(len(index.dims) < 2 for index in _index(workload, tensor))
+
+
+def _index(workload: Workload, tensor: str) -> list[Affine]:
+    (statement,) = workload.statements
+    accesses = (statement.target, *statement.reads)
+    return [index for access in accesses if access.tensor == tensor for index in access.index]
+
+
+def _spans(
+    workload: Workload, arch: Architecture, level: str, want: dict[str, dict[str, int]], mapping: Mapping
+) -> bool:
+    """Return whether the largest tile of each node of the level has as many elements as asked for."""
+    for tensor, least in want.get("least", {}).items():
+        dims = {dim for index in _index(workload, tensor) for dim in index.dims}
+        for place, node in enumerate(mapping.nodes):
+            if isinstance(node, Storage) and node.level == level and tensor in node.tensors:
+                sizes = (max(_tiles(workload, arch, dim, place, mapping).values()) for dim in dims)
+                if prod(sizes) < least:
+                    return False
+    return True
+
+
 def _stored(level: str, want: dict[str, list[str]], mapping: Mapping) -> bool:
     held = {t for node in mapping.nodes if isinstance(node, Storage) and node.level == level for t in node.tensors}
     return set(want.get("must", [])) <= held and not set(want.get("never", [])) & held
 
 
 def _whole(workload: Workload, arch: Architecture, dim: str, size: int, mapping: Mapping) -> bool:
-    """Return whether every tile of every node below the outermost level covers a multiple of the size: as many of the
-    dim's indices have each combination of iterations of the loops that select the tile."""
+    """Return whether every tile of every node below the outermost level covers a multiple of the size."""
+    inner = [p for p, own in enumerate(mapping.nodes) if isinstance(own, Storage) and own.level != arch.levels[0].name]
+    return not any(count % size for place in inner for count in _tiles(workload, arch, dim, place, mapping).values())
+
+
+def _tiles(workload: Workload, arch: Architecture, dim: str, place: int, mapping: Mapping) -> Counter[tuple[int, ...]]:
+    """Return how many of the dim's indices each tile of a storage node covers: those that have one combination of
+    iterations of the loops that select the tile."""
+    node = mapping.nodes[place]
+    assert isinstance(node, Storage)
     names = [own.name for own in arch.nodes]
-    for place, node in enumerate(mapping.nodes):
-        if not isinstance(node, Storage) or node.level == arch.levels[0].name:
-            continue
-        outside = {own.name for own in arch.nodes[: names.index(node.level)] if isinstance(own, Fanout)}
-        tiles: Counter[tuple[int, ...]] = Counter()
-        for index in range(workload.extents()[dim]):
-            at: list[int] = []
-            for number, loop in enumerate(mapping.nodes):
-                if isinstance(loop, (Temporal, Spatial)) and loop.dim == dim:
-                    selects = number < place if isinstance(loop, Temporal) else loop.fanout in outside
-                    at += [index // loop.tile] if selects else []
-                    index %= loop.tile
-            tiles[tuple(at)] += 1
-        if any(count % size for count in tiles.values()):
-            return False
-    return True
+    outside = {own.name for own in arch.nodes[: names.index(node.level)] if isinstance(own, Fanout)}
+    tiles: Counter[tuple[int, ...]] = Counter()
+    for index in range(workload.extents()[dim]):
+        at: list[int] = []
+        for number, loop in enumerate(mapping.nodes):
+            if isinstance(loop, (Temporal, Spatial)) and loop.dim == dim:
+                selects = number < place if isinstance(loop, Temporal) else loop.fanout in outside
+                at += [index // loop.tile] if selects else []
+                index %= loop.tile
+        tiles[tuple(at)] += 1
+    return tiles
 
 
 def _share(workload: Workload, arch: Architecture, steps: int) -> float:

@@ -181,3 +181,15 @@ def test_transformed_schedules_are_printed_for_all_sizes(
     paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((source, text))]
     listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(source, "f"))
     assert run_jobs([Job(paths[0], paths[1], "f", listed, kernel_sizes(list(sizes)))]) == [[]]
+
+
+def test_circular_buffers_are_refused() -> None:
+    source = """void f(int n, double x[n], double y[n]) {
+      double t[n];
+      for (int i = 0; i < n; i++) t[i] = x[i];
+      for (int j = 0; j < n; j++) y[j] = t[j];
+    }"""
+    fused = pm.transform.fuse(pm.Schedule.original(pm.from_c(source, {"n": 8})), "i", "j")
+    assert "t[" in pm.transform_c(source, {"n": 8}, schedule=fused)
+    with pytest.raises(pm.ScheduleError, match=r"PM286 the schedule keeps t modulo \[1\]"):
+        pm.transform_c(source, {"n": 8}, schedule=pm.transform.contract(fused, "t"))

@@ -42,6 +42,10 @@ RULES: tuple[tuple[str, Callable[..., Table]], ...] = (
     ),
     (r"(\w+) holds (\w+) \(store\)", lambda level, t: {"store": {level: {"must": [t]}}}),
     (r"(\w+) does not hold (\w+) \(store\)", lambda level, t: {"store": {level: {"never": [t]}}}),
+    (
+        r"tiles of (\w+) in (\w+) have at least (\d+) elements \(store\)",
+        lambda t, level, n: {"store": {level: {"least": {t: int(n)}}}},
+    ),
     (r"every tile is a multiple of (\d+) along (\w+) \(intrinsic\)", lambda n, d: {"intrinsic": {d: int(n)}}),
     (r"utilization is at least ([\d.]+) \(min_utilization\)(?:, of .*)?", lambda n: {"min_utilization": Fraction(n)}),
     (r"(\S+) is at most ([\d.]+) \(limits\)", lambda o, n: {"limits": {o: Fraction(n)}}),

@@ -5,6 +5,7 @@ The text is run by a walker of its own; nothing of dependence analysis is shared
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
@@ -43,7 +44,7 @@ def random_body(random: Random, around: tuple[str, ...], counts: list[int], dept
     body: list[Node] = []
     for _ in range(random.choice([1, 1, 2]) if around else random.choice([1, 2])):
         if depth and (not around or random.random() < 0.7):
-            name = "ijklmnopqr"[counts[0]]
+            name = "ijklmnopqrtuvwxyz"[counts[0]]
             counts[0] += 1
             low = random.randrange(2)
             loop = Node(name, low, low + random.randint(2, 3))
@@ -78,33 +79,53 @@ def text_of(body: list[Node]) -> str:
     return " ".join(parts)
 
 
-def runs(body: list[Node], at: Point) -> Iterator[Run]:
+def runs(body: list[Node], at: Point, accumulates: dict[str, str]) -> Iterator[Run]:
     for each in body:
         if each.body:
             for value in range(each.low, each.high):
-                yield from runs(each.body, {**at, each.name: value})
+                yield from runs(each.body, {**at, each.name: value}, accumulates)
             continue
         touched = []
         target, *reads = each.places
         # An accumulation that reads its target's element is an assignment (docs/c_programs.md).
-        touched += [(element(read, at), False, False) for read in reads]
-        touched.append((element(target, at), True, each.operator == "+="))
-        if each.operator == "+=":
+        scales = accumulates.get(each.name) == "*="
+        touched += [(element(read, at), False, False) for read in reads if not (scales and same_place(read, target))]
+        touched.append((element(target, at), True, each.operator == "+=" or scales))
+        if each.operator == "+=" or scales:
             touched.append((element(target, at), False, True))
         yield Run(each.name, at, touched)
+
+
+def statements(body: list[Node]) -> Iterator[Node]:
+    for each in body:
+        yield from statements(each.body) if each.body else (each,)
+
+
+def multiplies(node: Node) -> bool:
+    """Return whether a statement is `x = x * e` with x once on the right: an accumulation (docs/c_programs.md) unless
+    e reads the element elsewhere."""
+    target, *reads = node.places
+    return node.operator == "=" and sum(same_place(read, target) for read in reads) == 1
+
+
+def same_place(one: str, other: str) -> bool:
+    """Return whether two places are one element at any values of the loops."""
+    names = sorted(set(re.findall("[a-z]", one + other)))
+    points = ({**dict.fromkeys(names, 0), name: value} for name in (*names, "") for value in (0, 1))
+    return one[0] == other[0] and all(element(one, at) == element(other, at) for at in points)
 
 
 def element(place: str, at: Point) -> tuple[str, int]:
     return place[0], eval(place[2:-1], {}, dict(at))
 
 
-def pairs(body: list[Node], accumulates: set[str]) -> list[tuple[Run, Run, bool]]:
+def pairs(body: list[Node], accumulates: dict[str, str]) -> list[tuple[Run, Run, bool]]:
     """Return source, sink and whether it is an accumulation twice, of every pair that meets."""
     found = []
-    order = list(runs(body, {}))
+    order = list(runs(body, {}, accumulates))
     for place, sink in enumerate(order):
         for source in order[:place]:
-            both = {source.statement, sink.statement} <= accumulates
+            both = accumulates.get(source.statement, "") == accumulates.get(sink.statement, "other")
             kinds = {
                 both and one[2] and other[2]
                 for one, other in product(source.touched, sink.touched)
@@ -123,7 +144,9 @@ def compared(seed: int) -> int:
         return 0
     text = f"int A[20], B[20];\n#pragma scop\n{text_of(body)}\n#pragma endscop"
     work = from_c(text)
-    accumulates = {each.name for each in work.statements if each.operator.value == "+="}
+    accumulates = {each.name: each.operator.value for each in work.statements if each.operator.value in ("+=", "*=")}
+    multiplied = {each.name for each in statements(body) if multiplies(each)}
+    assert multiplied >= {name for name, operator in accumulates.items() if operator == "*="}, text
     every = pairs(body, accumulates)
     hard = [pair for pair in every if not pair[2]]
     found = nests(work)

@@ -27,7 +27,7 @@ from tests.referee.problems import LARGE, Problem, random_problem
 from tests.search_tally import Tally, check
 
 _BATCH = 5
-_DIVIDE, _ANY = 160, 40  # batches
+_DIVIDE, _ANY = 100, 40  # batches
 LONG_WALK = 3  # a seed whose trees take three minutes to walk
 _QUICK = 3
 _LOOKS = 40  # at its clock, after which a search over tiles of any size ends

@@ -46,7 +46,7 @@ from tests.referee.large_trees import random_large_tree
 from tests.referee.problems import random_problem
 from tests.referee.sibling_laws import Rows, TreeLaws, canonical, structures_of, value_bound
 
-SMALL_BATCHES, LARGE_BATCHES, QUICK = 8, 8, 1
+SMALL_BATCHES, LARGE_BATCHES, QUICK = 4, 4, 1
 PRESETS = ("eyeriss_like", "simba_like", "tpu_like", "cluster4", "flat3")
 LAYERS = (
     builtin_workload("resnet50.conv1"),
@@ -169,14 +169,14 @@ def _marked(batch: int, count: int) -> pytest.MarkDecorator | tuple[()]:
     return pytest.mark.soak if batch >= count else pytest.mark.slow if batch >= QUICK else ()
 
 
-@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, SMALL_BATCHES)) for n in range(20 * SMALL_BATCHES)])
+@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, SMALL_BATCHES)) for n in range(160)])
 def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> None:
     laws = Laws()
     met = [laws.check(tree) for tree in small_trees(f"siblings {batch}", 8, 4_000)]
     assert len(met) > 1_000
 
 
-@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, LARGE_BATCHES)) for n in range(20 * LARGE_BATCHES)])
+@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, LARGE_BATCHES)) for n in range(160)])
 def test_no_formula_exceeds_what_a_large_tree_moves(batch: int) -> None:
     for tree in large_trees(f"large siblings {batch}", 150):
         Laws().check(tree)
@@ -333,7 +333,7 @@ def test_cutting_boxes_ends_at_the_least_bound_of_all_structures(objective: str)
         assert found == (None if least is None else measure.unscaled(least))
 
 
-@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, 8)) for n in range(80)])
+@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, 4)) for n in range(80)])
 def test_under_constraints_no_tree_that_meets_them_is_below_the_bound(batch: int) -> None:
     rng = random.Random(f"sibling demands {batch}")
     checked = 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -214,9 +216,50 @@ WRONG: dict[str, Callable[[], object]] = {
     "winner_figure, no level": lambda: API.winner_figure(LAYER, FLAT, ("L9", [64]), ("RF", [64])),
     "capacity_figure, no level": lambda: API.capacity_figure(LAYER, FLAT, "L9", [64]),
     "capacity_figure, one size": lambda: API.capacity_figure(LAYER, FLAT, "RF", 64),
+    "mapping_svg, a result": lambda: API.mapping_svg(LAYER, FLAT, RESULT),
+    "mapping_svg, no cost": lambda: API.mapping_svg(LAYER, FLAT, BEST, RESULT),
+    "traffic_svg, a result": lambda: API.traffic_svg(LAYER, FLAT, RESULT),
     "side_by_side": lambda: API.side_by_side(LAYER, FLAT, BEST, COST),
     "a machine by a wrong name": lambda: API.cloud_figure(pm.sample_mappings(LAYER, "flat33", 2)),
 }  # fmt: skip
+
+
+RESULT = pm.explore(LAYER, FLAT, tiles="divide")
+# Arguments of functions that draw, all of them right, by their names.
+RIGHT: dict[str, Any] = {
+    "workload": LAYER, "arch": FLAT, "mapping": BEST, "cost": COST, "result": RESULT, "sample": SAMPLE,
+    "costs": [("best", COST)], "statement": "S", "title": "x", "optimum": 1.0, "layers": [("a", 1.0, 1, "OPTIMAL")],
+    "across": 0, "up": 1, "level": "RF", "sizes_bits": [64], "schedule": pm.Schedule.original(LAYER),
+}  # fmt: skip
+OTHER_RIGHT = {
+    "rarity_figure": {"costs": [1.0, 2.0]},
+    "winner_figure": {"across": ("RF", [64]), "up": ("GLB", [64])},
+    "front_svg": {"result": pm.explore(LAYER, FLAT, "pareto:energy,latency", tiles="divide")},
+}
+DRAW = [name for name in dir(pm) if name.endswith(("_svg", "_figure", "_plot"))]
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_figures_given_a_wrong_type_say_so(name: str) -> None:
+    function = getattr(pm, name)
+    needed = [
+        each.name for each in inspect.signature(function).parameters.values() if each.default is inspect.Parameter.empty
+    ]
+    right = {**RIGHT, **OTHER_RIGHT.get(name, {})}
+    wrong: tuple[Any, ...] = (None, 5, "nonsense", LAYER, BEST, RESULT, [BEST], {}, object())
+    if needed == ["figure"]:
+        for value in wrong:
+            with pytest.raises(
+                pm.PolymapError, match=r"^PM120 the figure is (.|\n)*Expected what \w+_(figure|graph)\(\.\.\.\)"
+            ):
+                function(value)
+        return
+    for place in needed:
+        for value in wrong:
+            if type(value) is type(right[place]):
+                continue
+            with suppress(pm.PolymapError):  # what is no error of polymap fails here
+                function(**{each: value if each == place else right[each] for each in needed})
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -55,6 +55,7 @@ def transform_c(
     C that is not read, ScheduleError for an order that breaks a dependence, with two statement instances.
     """
     _check_options(order, tile)
+    _check_folds(schedule)
     sizes = dict(sizes or {})
     program = read_program(source, sizes, file)
     place = placed(source, program, file)
@@ -88,6 +89,14 @@ def _check_options(order: str, tile: int) -> None:
     whole = isinstance(tile, int) and not isinstance(tile, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
     if not whole or not 1 <= tile <= 2**20:
         raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 1 to 1,048,576."))
+
+
+def _check_folds(schedule: Schedule | None) -> None:
+    """Refuse circular buffers: declarations and subscripts of the text stay as they are."""
+    if schedule is not None and schedule.folds:
+        kept = ", ".join(f"{each.tensor} modulo {list(each.moduli)}" for each in schedule.folds)
+        what = f"the schedule keeps {kept}, and C to C writes no circular buffers"
+        raise ScheduleError(Mistake("PM286", what, "Leave out the step `contract`: the order is legal without it."))
 
 
 def _check_types(region: Region, file: str) -> None:

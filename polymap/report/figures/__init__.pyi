@@ -7,6 +7,7 @@ from polymap.report.figures.chart import (
     FOUND as FOUND,
     Axis as Axis,
     Frame as Frame,
+    expected_figure as expected_figure,
     head as head,
     round_axis as round_axis,
     stairs as stairs,
@@ -34,6 +35,7 @@ from polymap.report.figures.svg import (
     polyline as polyline,
     rect as rect,
     text as text,
+    text_width as text_width,
     tint as tint,
 )
 from polymap.report.figures.traffic import (

@@ -11,9 +11,8 @@ from math import prod
 import numpy as np
 
 from polymap.asked import mapping_of, question_of
-from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Spatial, Temporal, Workload, is_box
-from polymap.report.figures.chart import Frame, head
+from polymap.report.figures.chart import Frame, expected_figure, head
 from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
 from polymap.report.numbers import exact, percent, plural
 from polymap.schedules import check_mapping
@@ -148,7 +147,7 @@ def _spread(work: np.ndarray, places: list[tuple[int, ...]], counts: list[int]) 
 
 def array_svg(figure: ArrayFigure) -> Picture:
     """Return the array, a unit darker the more it works, hollow where it never does; and the steps by units at work."""
-    figure = expected_kind(figure, ArrayFigure, "the figure")
+    figure = expected_figure(figure, ArrayFigure)
     busy = sum(map(sum, figure.work)) / (figure.units * figure.steps)
     told = f"{figure.title}: {percent(busy)} of the units busy over {plural(figure.steps, 'step')}"
     rows, columns = len(figure.work), len(figure.work[0])

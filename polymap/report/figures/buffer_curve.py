@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.costmodel.analysis import BufferCurve
+from polymap.inputs import expected_kind
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head, round_axis, ticks_of
 from polymap.report.numbers import percent, short, size, table
@@ -69,7 +70,7 @@ def buffer_curve_text(curve: BufferCurve) -> str:
 
 def buffer_curve_svg(curve: BufferCurve) -> svg.Picture:
     """Return the two curves as SVG, both axes logarithmic."""
-    figure = buffer_figure(curve)
+    figure = buffer_figure(expected_kind(curve, BufferCurve, "the buffer curve"))
     sizes = [point.capacity_bits / 8 for point in curve.points]
     moved = [bits for _, bits in (*figure.found, *figure.bound, *figure.schedule)] or [1.0]
     x = Axis(min(sizes) / 1.3, max(sizes) * 1.3, FRAME.left, FRAME.right, logarithmic=True)

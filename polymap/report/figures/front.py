@@ -9,7 +9,7 @@ from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of
-from polymap.report.numbers import exact, percent, short, table, unit_of
+from polymap.report.numbers import exact, percent, table, unit_of, unit_text
 
 if TYPE_CHECKING:
     from polymap.search.run import SearchResult
@@ -79,13 +79,14 @@ def front_svg(result: SearchResult) -> svg.Picture:
     x = round_axis([point[0] for point in figure.points], FRAME.left, FRAME.right)
     y = round_axis([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
     names = (figure.across, figure.up)
-    told = [f"{a:,.6g} {_label(names[0])}; {b:,.6g} {_label(names[1])}" for a, b, _ in figure.points]
+    across, up = (unit_text(name) for name in names)
+    told = [f"{_label(names[0])} {across(a)}; {_label(names[1])} {up(b)}" for a, b, _ in figure.points]
     placed = [(x.place(a), y.place(b)) for a, b, _ in figure.points]
     colours = [PROVEN if sure else OPEN for _, _, sure in figure.points]
     shapes = [
-        *head(f"{figure.up} against {figure.across}", figure.title),
-        *(shape for tick in ticks_of(x) for shape in FRAME.upright(x.place(tick), short(tick))),
-        *(shape for tick in ticks_of(y) for shape in FRAME.level(y.place(tick), short(tick))),
+        *head(f"{figure.up.capitalize()} against {figure.across}", figure.title),
+        *(shape for tick in ticks_of(x) for shape in FRAME.upright(x.place(tick), across(tick))),
+        *(shape for tick in ticks_of(y) for shape in FRAME.level(y.place(tick), up(tick))),
         *(() if figure.others else (svg.polyline(stairs(placed), stroke=svg.FAINT, width=1.5),)),
         *(
             svg.hint([svg.mark_of(*place, colour, hollow=colour == OPEN)], words)
@@ -100,4 +101,6 @@ def front_svg(result: SearchResult) -> svg.Picture:
 
 
 def _label(name: str) -> str:
-    return f"{name},{unit_of(name)}" if unit_of(name) else name
+    """Return a name with its unit, where the numbers of `unit_text` do not say it."""
+    spelled = "" if name == "energy" or name.startswith(("traffic:", "capacity:")) else unit_of(name)
+    return f"{name},{spelled}" if spelled else name

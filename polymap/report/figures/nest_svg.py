@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 
-from polymap.asked import question_of
+from polymap.asked import mapping_of, question_of
 from polymap.costmodel import Cost, Traffic
+from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.report.figures import svg
 from polymap.report.figures.nest import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
@@ -53,6 +54,8 @@ def mapping_svg(
 ) -> svg.Picture:
     """Return the SVG of a mapping; with its cost, each block says what is filled into it and drained from it."""
     workload, arch = question_of(workload, arch)
+    mapping = mapping_of(mapping)
+    cost = None if cost is None else expected_kind(cost, Cost, "the cost")
     traffic = {(row.level, row.tensor): row for row in cost.traffic} if cost is not None else {}
     figure = nest_figure(workload, arch, mapping)
     if cost is not None:

@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 
 from polymap.asked import mapping_of, question_of
-from polymap.inputs import expected_kind
 from polymap.ir import (
     Access,
     Architecture,
@@ -24,7 +23,7 @@ from polymap.ir import (
     Workload,
     is_box,
 )
-from polymap.report.figures.chart import Frame, head, round_axis, ticks_of
+from polymap.report.figures.chart import Frame, expected_figure, head, round_axis, ticks_of
 from polymap.report.figures.svg import (
     GREY,
     INK,
@@ -260,7 +259,7 @@ _UNITS = (("MiB", 1 << 23), ("KiB", 1 << 13), ("B", 8))
 def residency_svg(figure: ResidencyFigure) -> Picture:
     """Return a panel per level: tiles in use stacked, arriving tiles as hatched wedges above them, the capacity as a
     line where it is near."""
-    figure = expected_kind(figure, ResidencyFigure, "the figure")
+    figure = expected_figure(figure, ResidencyFigure)
     shapes = head("What each level holds over time", f"{figure.title}: the first instance of each level")
     colours = dict(figure.colours)
     top = 118.0

@@ -14,6 +14,7 @@ from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import write_text
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Reports, Workload, report_with
+from polymap.networks import NetworkAnswer, answer_document, answer_rows
 from polymap.report.page.progress import notebook
 from polymap.report.text import (
     curve_document,
@@ -175,3 +176,4 @@ report_with(
 report_with(Cost, Reports(_framing(cost_rows), show, _saving(cost_file), explain=cost_explanation, code=cost_program))
 report_with(BufferCurve, Reports(_framing(curve_rows), show, _saving(curve_document)))
 report_with(Comparison, Reports(_framing(comparison_rows), show, _saving(comparison_document)))
+report_with(NetworkAnswer, Reports(_framing(answer_rows), show, _saving(answer_document)))

@@ -10,6 +10,7 @@ from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.costmodel.symbolic import Formula
 from polymap.ir import Architecture, Mapping, Violation, Workload, show_as_html, show_as_picture, show_as_text
+from polymap.networks import Network, NetworkAnswer, SweepTable, answer_text, network_text, sweep_text
 from polymap.report.figures import (
     bare_svg,
     bare_text,
@@ -103,6 +104,9 @@ show_as_text(Formula, formula_text)
 show_as_text(BufferCurve, buffer_curve_text)
 show_as_picture(BufferCurve, buffer_curve_svg)
 show_as_text(Comparison, comparison_text)
+show_as_text(Network, network_text)
+show_as_text(NetworkAnswer, answer_text)
+show_as_text(SweepTable, sweep_text)
 show_as_text(SideBySide, side_by_side_text)
 show_as_picture(SideBySide, side_by_side_svg)
 show_as_text(CRun, run_text)

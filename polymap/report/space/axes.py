@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polymap.report import energy, short, size
 from polymap.report.figures import GREY, INK, PAPER, Axis, Frame, circle, polyline, text, ticks_of
 
 # Weight, output, input, row stationary, anything else: told apart by form too.
@@ -17,15 +16,6 @@ FORMS = {
 }
 OTHER = ("dot", GREY)
 Shapes = list[str]
-
-
-def unit_text(objective: str) -> Callable[[float], str]:
-    """Return how values of an objective are written: energies in J, traffic in bytes, others with k, M, G."""
-    if objective == "energy":
-        return energy
-    if objective.startswith(("traffic:", "capacity:")):
-        return lambda bits: size(round(bits))
-    return short
 
 
 def grid(frame: Frame, x: Axis, y: Axis, across: Callable[[float], str], up: Callable[[float], str]) -> Shapes:

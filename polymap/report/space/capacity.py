@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from polymap.asked import question_of
 from polymap.buffer_sweep import sizes_of
 from polymap.explore import search
-from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Workload
 from polymap.report import energy, short, size
 from polymap.report.figures import (
@@ -20,7 +19,9 @@ from polymap.report.figures import (
     Frame,
     Picture,
     circle,
+    expected_figure,
     head,
+    hint,
     line,
     picture,
     polyline,
@@ -110,7 +111,7 @@ def _number(value: float | None) -> float | None:
 
 def capacity_svg(figure: CapacityFigure) -> Picture:
     """Return traffic above and energy below, over one logarithmic axis of sizes."""
-    figure = expected_kind(figure, CapacityFigure, "the figure")
+    figure = expected_figure(figure, CapacityFigure)
     shapes: Shapes = head(f"What the size of {figure.level} buys", figure.title)
     ends = [point.bits for point in figure.points] + ([figure.own] if figure.own else [])
     x = Axis(min(ends) / 1.4, max(ends) * 1.4, _MOVED.left, _MOVED.right, logarithmic=True)
@@ -149,7 +150,10 @@ def _panel(
         shapes += frame.level(y.place(tick), unit(tick) if tick else "0")
     bound = [(x.place(bits), y.place(max(low, y.low))) for bits, _, low in points]
     found = [(x.place(bits), y.place(value)) for bits, value, _ in points]
-    shapes += [polyline(found, stroke=FOUND, width=2), *(circle(a, b, 4, fill=FOUND) for a, b in found)]
+    shapes.append(polyline(found, stroke=FOUND, width=2))
+    for place, (bits, value, low) in zip(found, points, strict=True):
+        words = f"{size(bits)}: {name} {unit(value)}, nothing is below {unit(low)}"
+        shapes.append(hint([circle(*place, 4, fill=FOUND)], words))
     shapes.append(polyline(bound, stroke=BOUND, width=2, more='stroke-dasharray="5 4"'))
     return [*shapes, frame.up(log_word(name, y))]
 

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from polymap.comparison import Comparison
 from polymap.inputs import expected_kind
 from polymap.report import energy, plural, short
-from polymap.report.figures import GREY, INK, Axis, Frame, Picture, head, picture, polyline, round_axis, stairs, text
+from polymap.report.figures import (
+    GREY,
+    INK,
+    Axis,
+    Frame,
+    Picture,
+    expected_figure,
+    head,
+    picture,
+    polyline,
+    round_axis,
+    stairs,
+    text,
+)
 from polymap.report.space.axes import FORMS, OTHER, grid, legend, log_word, mark
 from polymap.sampling import Sample
 
@@ -54,7 +67,7 @@ def undominated(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, flo
 
 def cloud_svg(figure: CloudFigure) -> Picture:
     """Return both axes logarithmic, mappings that do not fit in another colour and hollow."""
-    figure = expected_kind(figure, CloudFigure, "the figure")
+    figure = expected_figure(figure, CloudFigure)
     x, y = _axes(figure)
     every = max(1, len(figure.points) // _DRAWN)
     shapes = [*head("Energy against latency of the mapping space", figure.title), *grid(FRAME, x, y, short, energy)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError
-from polymap.report import exact, percent, unit_of
+from polymap.report import exact, percent, unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -15,6 +15,7 @@ from polymap.report.figures import (
     Frame,
     Picture,
     circle,
+    expected_figure,
     head,
     hint,
     picture,
@@ -24,7 +25,7 @@ from polymap.report.figures import (
     stairs,
     text,
 )
-from polymap.report.space.axes import Shapes, grid, log_word, unit_text
+from polymap.report.space.axes import Shapes, grid, log_word
 from polymap.search.run import SearchResult
 
 FRAME = Frame(left=100, right=640, top=96, bottom=360)
@@ -55,7 +56,7 @@ def fate_figure(result: SearchResult) -> FateFigure:
 
 def fate_svg(figure: FateFigure) -> Picture:
     """Return a bar per fate, with its number and share."""
-    total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
+    total = sum(count for _, count in expected_figure(figure, FateFigure).fates) or 1
     shapes: Shapes = head("What became of the structures", figure.title)
     for row, (what, count) in enumerate(figure.fates):
         base = 100 + 44 * row
@@ -119,13 +120,13 @@ def history_svg(result: SearchResult) -> Picture:
 
 def course_svg(figure: CourseFigure) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven."""
-    figure = expected_kind(figure, CourseFigure, "the figure")
+    figure = expected_figure(figure, CourseFigure)
     everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
     wide = max(everything) > 20 * min(everything)
     x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
     y = round_axis(everything if wide else [0.0, *everything], FRAME.bottom, FRAME.top, logarithmic=wide)
     unit = unit_text(figure.objective)
-    shapes = [*head(f"{figure.objective}: best mapping and bound", figure.title)]
+    shapes = [*head(f"Best {figure.objective} and its bound", figure.title)]
     shapes += grid(FRAME, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
     for points, colour, dash in ((figure.bounds, BOUND, 'stroke-dasharray="5 4"'), (figure.values, FOUND, "")):
         placed = [(x.place(when), y.place(value)) for when, value in points]

@@ -8,10 +8,9 @@ from itertools import permutations
 
 from polymap.asked import question_of
 from polymap.costmodel import evaluate
-from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Compute, Mapping, Mistake, OptionError, Storage, Temporal, Workload
 from polymap.report import exact, plural
-from polymap.report.figures import GREY, Picture, head, picture, rect, text
+from polymap.report.figures import GREY, Picture, expected_figure, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes
 
 _COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
@@ -76,7 +75,7 @@ def order_figure(workload: Workload | str, arch: Architecture | str) -> OrderFig
 
 def order_svg(figure: OrderFigure) -> Picture:
     """Return one square per order, in a block per class; each class also has its number."""
-    figure = expected_kind(figure, OrderFigure, "the figure")
+    figure = expected_figure(figure, OrderFigure)
     shapes: Shapes = head("Many orders, few behaviours", figure.title)
     top = 92.0
     for number, each in enumerate(figure.classes):
@@ -97,7 +96,7 @@ def order_svg(figure: OrderFigure) -> Picture:
 
 def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> Shapes:
     cells: Shapes = []
-    for place in range(len(orders)):
+    for place, order in enumerate(orders):
         x, y = left + _CELL * (place % _ROW), top + _CELL * (place // _ROW)
-        cells.append(rect(x, y, _CELL - 3, _CELL - 3, fill=colour, round_by=3))
+        cells.append(hint([rect(x, y, _CELL - 3, _CELL - 3, fill=colour, round_by=3)], " ".join(order)))
     return cells

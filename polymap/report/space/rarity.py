@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log10
 
-from polymap.inputs import as_fraction, expected_kind, expected_list, shown
+from polymap.inputs import as_fraction, expected_list, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report import percent, short
 from polymap.report.figures import (
@@ -18,7 +18,9 @@ from polymap.report.figures import (
     INK,
     Frame,
     Picture,
+    expected_figure,
     head,
+    hint,
     line,
     picture,
     polyline,
@@ -69,7 +71,7 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
 
 def rarity_svg(figure: RarityFigure) -> Picture:
     """Return bars, and the cumulative share as a line over the same logarithmic axis."""
-    figure = expected_kind(figure, RarityFigure, "the figure")
+    figure = expected_figure(figure, RarityFigure)
     x = round_axis([1.0, figure.bins[-1][1]], FRAME.left, FRAME.right, logarithmic=True)
     top = max(share for _, _, share in figure.bins)
     y = round_axis([0.0, 1.0], FRAME.bottom, FRAME.top)
@@ -77,7 +79,10 @@ def rarity_svg(figure: RarityFigure) -> Picture:
     for low, high, share in figure.bins:
         left, above = x.place(low), FRAME.bottom - (FRAME.bottom - FRAME.top) * share / top
         width = max(0.5, x.place(high) - left - 1)
-        shapes.append(rect(left, above, width, FRAME.bottom - above, fill=tint(FOUND, 0.45)))
+        bar = rect(left, above, width, FRAME.bottom - above, fill=tint(FOUND, 0.45))
+        if share:
+            words = f"{percent(share)} of the mappings cost {low:.3g} to {high:.3g} times the optimum"
+            shapes.append(hint([bar], words))
     every = max(1, len(figure.cumulative) // 600)
     shapes.append(polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2))
     shapes.append(line(x.place(1), FRAME.top, x.place(1), FRAME.bottom, stroke=INK, width=1.5))
@@ -87,12 +92,12 @@ def rarity_svg(figure: RarityFigure) -> Picture:
         *FRAME.key(1, BOUND, "at most so bad"),
     ]
     best = figure.cumulative[0][0]
-    words = [
+    rows = [
         (f"within {times:g}x", percent(share) if (share := figure.share_within(times)) else "none")
         for times in (1.1, 1.5, 2, 5)
     ]
-    words += [("best sampled", f"{best:.2f}x"), ("sampled", short(figure.sampled))]
-    for row, (what, number) in enumerate(words):
+    rows += [("best sampled", f"{best:.2f}x"), ("sampled", short(figure.sampled))]
+    for row, (what, number) in enumerate(rows):
         base = FRAME.top + 80 + 22 * row
         shapes.append(text(FRAME.right + 24, base, what, size=12, fill=GREY))
         shapes.append(text(FRAME.right + 190, base, number, size=12, anchor="end"))

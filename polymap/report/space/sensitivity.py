@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from polymap.asked import question_of
 from polymap.explore import search
-from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Fanout, MemoryLevel, Mistake, Node, OptionError, Workload
-from polymap.report import unit_of
+from polymap.report import unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -17,7 +16,9 @@ from polymap.report.figures import (
     Axis,
     Frame,
     Picture,
+    expected_figure,
     head,
+    hint,
     line,
     picture,
     rect,
@@ -25,7 +26,7 @@ from polymap.report.figures import (
     text,
     ticks_of,
 )
-from polymap.report.space.axes import Shapes, unit_text
+from polymap.report.space.axes import Shapes
 from polymap.search.run import Options
 
 _ROW = 26.0
@@ -95,7 +96,7 @@ def _changed(arch: Architecture, factor: float) -> list[tuple[str, Architecture]
 
 def sensitivity_svg(figure: SensitivityFigure) -> Picture:
     """Return a row per resource: the change of the optimum when it is halved (above) and doubled (below)."""
-    figure = expected_kind(figure, SensitivityFigure, "the figure")
+    figure = expected_figure(figure, SensitivityFigure)
     names = list(dict.fromkeys(change.what for change in figure.changes))
     frame = Frame(left=150, right=600, top=96, bottom=96 + 2 * _ROW * len(names))
     shares = [change.value / figure.value - 1 for change in figure.changes if change.value is not None]
@@ -108,7 +109,10 @@ def sensitivity_svg(figure: SensitivityFigure) -> Picture:
         shapes += frame.upright(x.place(tick), f"{tick:+g} %" if tick else "0")
     for change in figure.changes:
         top = frame.top + 2 * _ROW * names.index(change.what) + (_ROW if change.factor > 1 else 0)
-        shapes += _bar(x.place(0), x, top, change, figure.value)
+        before = f"{figure.objective} {unit(figure.value)}{spelled}"
+        after = "nothing fits" if change.value is None else f"{unit(change.value)}{spelled}"
+        words = f"{change.what} {'doubled' if change.factor > 1 else 'halved'}: {before} -> {after}"
+        shapes.append(hint(_bar(x.place(0), x, top, change, figure.value), words))
     for row, name in enumerate(names):
         base = frame.top + 2 * _ROW * row
         shapes.append(text(frame.left - 12, base + _ROW + 4, name, size=12, anchor="end"))

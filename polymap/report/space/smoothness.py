@@ -11,7 +11,21 @@ import numpy as np
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping
 from polymap.report import energy, exact
-from polymap.report.figures import FOUND, GREY, INK, Frame, Picture, head, line, picture, round_axis, text, tint
+from polymap.report.figures import (
+    FOUND,
+    GREY,
+    INK,
+    Frame,
+    Picture,
+    expected_figure,
+    head,
+    hint,
+    line,
+    picture,
+    round_axis,
+    text,
+    tint,
+)
 from polymap.report.space.axes import grid, log_word
 from polymap.sampling import Sample, neighbours, score_mappings
 
@@ -57,16 +71,20 @@ def _correlation(one: Sequence[float], other: Sequence[float]) -> float:
 
 def smooth_svg(figure: SmoothFigure) -> Picture:
     """Return a point per pair, both axes logarithmic and alike; on the diagonal nothing changes."""
-    figure = expected_kind(figure, SmoothFigure, "the figure")
+    figure = expected_figure(figure, SmoothFigure)
     values = [value for pair in figure.pairs for value in pair]
     x = round_axis(values, FRAME.left, FRAME.right, logarithmic=True)
     y = round_axis(values, FRAME.bottom, FRAME.top, logarithmic=True)
     every = max(1, len(figure.pairs) // 4000)
-    dots = "".join(f"M{x.place(a):.1f},{y.place(b):.1f}h0" for a, b in figure.pairs[::every])
+    beside: dict[float, list[float]] = {}
+    for own, near in figure.pairs[::every]:
+        beside.setdefault(own, []).append(near)
     shapes = [*head("Is the space smooth?", figure.title), *grid(FRAME, x, y, energy, energy)]
-    shapes.append(
-        f'<path d="{dots}" stroke="{tint(FOUND, 0.5)}" stroke-width="2.6" stroke-linecap="round" fill="none"/>'
-    )
+    for own, near in beside.items():
+        dots = "".join(f"M{x.place(own):.1f},{y.place(each):.1f}h0" for each in near)
+        column = f'<path d="{dots}" stroke="{tint(FOUND, 0.5)}" stroke-width="2.6" stroke-linecap="round" fill="none"/>'
+        words = f"energy {energy(own)}; neighbours shown: {energy(min(near))} to {energy(max(near))}"
+        shapes.append(hint([column], words))
     shapes.append(line(FRAME.left, FRAME.bottom, FRAME.right, FRAME.top, stroke=INK, more='stroke-dasharray="4 4"'))
     shapes += [FRAME.across(log_word("energy of a mapping", x)), FRAME.up(log_word("energy of its neighbour", y))]
     words = (

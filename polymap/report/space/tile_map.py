@@ -9,10 +9,10 @@ import numpy as np
 
 from polymap.asked import mapping_of, question_of
 from polymap.costmodel.tables import evaluate_many
-from polymap.inputs import as_integer, expected_kind, shown
+from polymap.inputs import as_integer, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Spatial, Temporal, Workload
 from polymap.report import energy
-from polymap.report.figures import GREY, INK, RULE, Picture, head, line, picture, rect, text
+from polymap.report.figures import GREY, INK, RULE, Picture, expected_figure, head, hint, line, picture, rect, text
 from polymap.report.space.axes import Shapes
 
 _SIDE, _LEFT, _TOP = 44.0, 96.0, 104.0
@@ -81,7 +81,7 @@ def _tiles(workload: Workload, loops: list[Temporal | Spatial], number: int) -> 
 
 def tile_map_svg(figure: TileMapFigure) -> Picture:
     """Return the map; pairs that do not fit are crossed out, the mapping's own is framed."""
-    figure = expected_kind(figure, TileMapFigure, "the figure")
+    figure = expected_figure(figure, TileMapFigure)
     columns, rows = figure.across[1], figure.up[1]
     pairs = zip(figure.energy_pj, figure.fits, strict=True)
     values = [log10(pj) for costs, fits in pairs for pj, good in zip(costs, fits, strict=True) if good]
@@ -93,7 +93,10 @@ def tile_map_svg(figure: TileMapFigure) -> Picture:
         shapes.append(text(_LEFT - 10, top + _SIDE / 2 + 4, f"{tile:,}", size=11, fill=GREY, anchor="end"))
         for j in range(len(columns)):
             share = (log10(figure.energy_pj[i][j]) - low) / ((high - low) or 1.0)
-            shapes += _cell(_LEFT + _SIDE * j, top, share, figure.energy_pj[i][j], fits=figure.fits[i][j])
+            pj, fits = figure.energy_pj[i][j], figure.fits[i][j]
+            words = f"{figure.across[0]} {columns[j]:,}, {figure.up[0]} {tile:,}: {energy(pj)}"
+            cell = _cell(_LEFT + _SIDE * j, top, share, pj, fits=fits)
+            shapes.append(hint(cell, words if fits else f"{words}, does not fit"))
     for j, tile in enumerate(columns):
         shapes.append(text(_LEFT + _SIDE * (j + 0.5), bottom + 18, f"{tile:,}", size=11, fill=GREY, anchor="middle"))
     own = columns.index(figure.own[0]), rows.index(figure.own[1])

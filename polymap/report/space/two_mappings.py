@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from polymap.asked import question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import dataflow
+from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Mapping, Shown, Spatial, Storage, Temporal, Workload
 from polymap.report import energy, exact, table, times
 from polymap.report.figures import BOUND, FOUND, GREY, Picture, head, hint, picture, rect, text
@@ -104,6 +105,7 @@ def side_by_side_text(figure: SideBySide) -> str:
 
 def side_by_side_svg(figure: SideBySide) -> Picture:
     """Return both loop nests, and below them the energy of both by level."""
+    figure = expected_kind(figure, SideBySide, "the comparison of two mappings")
     told = f"{figure.title}: {figure.names[0]} ({figure.dataflows[0]}), {figure.names[1]} ({figure.dataflows[1]})"
     shapes: Shapes = head("Two mappings side by side", told)
     count = max(map(len, figure.loops))

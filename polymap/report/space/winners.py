@@ -9,10 +9,10 @@ from polymap.asked import question_of
 from polymap.buffer_sweep import sizes_of
 from polymap.costmodel.analysis import dataflow
 from polymap.explore import search
-from polymap.inputs import expected_kind, expected_list, shown
+from polymap.inputs import expected_list, shown
 from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload
 from polymap.report import energy, size
-from polymap.report.figures import GREY, INK, RULE, Picture, head, picture, rect, text, tint
+from polymap.report.figures import GREY, INK, RULE, Picture, expected_figure, head, hint, picture, rect, text, tint
 from polymap.report.space.axes import FORMS, OTHER, Shapes, mark
 from polymap.search.run import Options
 
@@ -85,7 +85,7 @@ def winner_figure(
 
 def winner_svg(figure: WinnerFigure) -> Picture:
     """Return the map: colour and form say the dataflow; an open question mark that the winner is not proven."""
-    figure = expected_kind(figure, WinnerFigure, "the figure")
+    figure = expected_figure(figure, WinnerFigure)
     shapes: Shapes = head("Which dataflow wins", figure.title)
     bottom = _TOP + _SIDE * len(figure.winners)
     for i, row in enumerate(figure.winners):
@@ -93,7 +93,7 @@ def winner_svg(figure: WinnerFigure) -> Picture:
         name = size(figure.up[1][i])
         shapes.append(text(_LEFT - 10, top + _SIDE / 2 + 4, name, size=11, fill=GREY, anchor="end"))
         for j, winner in enumerate(row):
-            shapes += _cell(_LEFT + _SIDE * j, top, winner)
+            shapes.append(hint(_cell(_LEFT + _SIDE * j, top, winner), _told(figure, i, j)))
     for j, bits in enumerate(figure.across[1]):
         shapes.append(text(_LEFT + _SIDE * (j + 0.5), bottom + 18, size(bits), size=11, fill=GREY, anchor="middle"))
     shapes.append(text(_LEFT, bottom + 40, f"size of {figure.across[0]}", size=11.5, fill=GREY))
@@ -107,6 +107,15 @@ def winner_svg(figure: WinnerFigure) -> Picture:
     if any(not winner.is_proven for row in figure.winners for winner in row):
         shapes.append(text(right, _TOP + 10 + 26 * len(names), "?  best found, not proven", size=12, fill=GREY))
     return picture(right + 190, max(bottom + 60, _TOP + 200), f"Which dataflow wins: {figure.title}", shapes)
+
+
+def _told(figure: WinnerFigure, i: int, j: int) -> str:
+    """Return what a cell means."""
+    sizes = f"{figure.across[0]} {size(figure.across[1][j])}, {figure.up[0]} {size(figure.up[1][i])}"
+    winner = figure.winners[i][j]
+    if winner.dataflow is None:
+        return f"{sizes}: nothing fits"
+    return f"{sizes}: {winner.dataflow}, {energy(winner.energy_pj)}, {'proven' if winner.is_proven else 'not proven'}"
 
 
 def _cell(left: float, top: float, winner: Winner) -> Shapes:

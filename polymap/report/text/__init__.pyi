@@ -14,6 +14,7 @@ from polymap.report.text.answers import (
 )
 from polymap.report.text.explanation import explain as explain
 from polymap.report.text.formula import formula_text as formula_text
+from polymap.report.text.reading import result_from_document as result_from_document
 from polymap.report.text.schemas import SCHEMAS as SCHEMAS, schema_text as schema_text
 from polymap.report.text.summary import (
     checkup_text as checkup_text,

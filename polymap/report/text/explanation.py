@@ -56,14 +56,15 @@ def _wrapped(paragraph: str) -> str:
 def compare(
     workload: Workload, arch: Architecture, best: tuple[Mapping, Cost], other: tuple[Mapping, Cost], limit: int = 3
 ) -> str:
-    """Return why the second of two mappings is worse: the largest differences of energy, by level and tensor."""
+    """Return why the second of two mappings is worse: the largest differences of energy, by level and tensor; equal
+    ones outermost level first."""
     first, second = best[1], other[1]
     pj = f"{energy(second.energy_pj)} ({_change(second.energy_pj, first.energy_pj)})"
     cycles = f"{exact(second.latency_cycles)} cycles ({_change(second.latency_cycles, first.latency_cycles)})"
     text = f"The runner-up takes {pj} and {cycles}."
     before = {(bar.level, name): value for bar in traffic_figure(workload, arch, first).bars for name, value in bar.pj}
     after = {(bar.level, name): value for bar in traffic_figure(workload, arch, second).bars for name, value in bar.pj}
-    keys = sorted({*before, *after}, key=lambda key: -abs(after.get(key, 0.0) - before.get(key, 0.0)))
+    keys = sorted(dict.fromkeys((*before, *after)), key=lambda key: -abs(after.get(key, 0.0) - before.get(key, 0.0)))
     differences = [(key, after.get(key, 0.0) - before.get(key, 0.0)) for key in keys[:limit]]
     parts = [
         f"{energy(abs(change))} {'more' if change > 0 else 'less'} for {tensor} at {level}"

@@ -25,6 +25,7 @@ from polymap.search.dividing.node_costs import (
     read_weights,
     root_context,
     skips_level,
+    spans_enough,
     update_end,
     update_terms,
     zero_start,
@@ -288,7 +289,7 @@ def _standing(
         elif dim in term.dims and term.is_window:
             ok = ok & (place % tile == 0 if above else tile % place == 0)
     if setting.problem.rules:
-        ok = ok & _allowed_by_rules(setting, level)
+        ok = ok & _allowed_by_rules(setting, term, level)
     return costs if ok.all() else _only(setting, ok, costs)
 
 
@@ -297,10 +298,11 @@ def _only(setting: _Setting, ok: NDArray[np.bool_], costs: tuple[Numbers, ...]) 
     return tuple(arithmetic.where(ok, cost) for arithmetic, cost in zip(setting.arithmetics, costs, strict=True))
 
 
-def _allowed_by_rules(setting: _Setting, level: int) -> NDArray[np.bool_]:
-    """Return where the rules let a node of a level stand."""
+def _allowed_by_rules(setting: _Setting, term: TensorTerm, level: int) -> NDArray[np.bool_]:
+    """Return where the rules let a node of a tensor in a level stand."""
     problem, lattice, ok = setting.problem, setting.lattice, setting.everywhere
     ok = ok & covers_intrinsics(setting.factors, level, lattice.values)
+    ok = ok & spans_enough(setting.factors, term, level, lattice.values)
     standing = standing_tiles(problem.rules, lattice, setting.whole)
     return ok if standing is None else ok & standing
 

@@ -26,7 +26,7 @@ from polymap.search.dividing.chain import (
     trips_of,
 )
 from polymap.search.dividing.cost_tables import Tables
-from polymap.search.dividing.node_costs import added_up, covers, covers_intrinsics, read_weights
+from polymap.search.dividing.node_costs import added_up, covers, covers_intrinsics, read_weights, spans_enough
 from polymap.search.dividing.window_paths import Crossing, DimView, window_counts
 from polymap.search.problem import TensorTerm, inside_of, may_stand, ordered
 
@@ -132,7 +132,10 @@ def _may_stand(tables: Tables, node: ChainNode) -> bool:
     if not may_stand(problem.rules, problem.dims, node.tile, tables.context.tiles[0]):
         return False
     tiles = dict(zip(problem.dims, node.tile, strict=True))
-    return is_mark(node) or bool(covers_intrinsics(tables.factors, node.level, tiles))
+    if is_mark(node):
+        return True
+    enough = spans_enough(tables.factors, problem.terms[node.tensor], node.level, tiles)
+    return bool(enough) and bool(covers_intrinsics(tables.factors, node.level, tiles))
 
 
 def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -> Iterator[Placed]:

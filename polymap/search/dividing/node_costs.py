@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.dividing.window_paths import Crossing
-from polymap.search.problem import Component, FanoutClass, IntArray, Intrinsic, Problem, Structure, TensorTerm
+from polymap.search.problem import AtLeast, Component, FanoutClass, IntArray, Intrinsic, Problem, Structure, TensorTerm
 
 Factor = TypeVar("Factor", int, IntArray)
 Places = tuple[tuple[tuple[int, str], int], ...]
@@ -125,6 +125,23 @@ def covers_intrinsics(
         if isinstance(rule, Intrinsic):
             covered = tiles[rule.dim] * factors.factor(rule.dim, level, factors.problem.level_count)
             ok = ok & (covered % rule.size == 0)
+    return ok
+
+
+def spans_enough(
+    factors: StructureFactors, term: TensorTerm, level: int, tiles: Mapping[str, int] | Mapping[str, IntArray]
+) -> bool | NDArray[np.bool_]:
+    """Return whether (or where) a node of a level with these temporal tiles holds as many of a tensor's elements as
+    rules ask for."""
+    ok: bool | NDArray[np.bool_] = True
+    name = factors.problem.arch.levels[level].name
+    for rule in factors.problem.rules:
+        if isinstance(rule, AtLeast) and (rule.level, rule.tensor) == (name, term.tensor.name):
+            spanned: int | IntArray = 1
+            for dim in sorted(term.dims):
+                along = tiles[dim] * factors.factor(dim, level, factors.problem.level_count)
+                spanned = np.minimum(spanned * np.minimum(along, rule.elements), rule.elements)  # no product is long
+            ok = ok & (np.asarray(spanned) >= rule.elements)
     return ok
 
 

@@ -23,6 +23,7 @@ from polymap.ir import (
 )
 from polymap.search.objective.measure import Measure, measure_of, measure_with_limit, objective_value
 from polymap.search.problem import (
+    AtLeast,
     AtMost,
     Factor,
     Held,
@@ -92,7 +93,7 @@ def _meets(workload: Workload, arch: Architecture, rule: Rule, mapping: Mapping,
             return all(way.holds(level, tensor) for way in users)
         case Held(level, tensor, _):
             return not any(way.holds(level, tensor) for way in ways(workload, mapping))
-        case Outside() | Outermost() | Innermost() | Factor() | Intrinsic():
+        case Outside() | Outermost() | Innermost() | Factor() | AtLeast() | Intrinsic():
             return all(_Loops(workload, arch, way).meets(rule) for way in ways(workload, mapping))
 
 
@@ -142,7 +143,7 @@ class _Loops:
                     self.rows.append((node.dim, trips, getattr(node, "fanout", None)))
         self.order = [dim for dim, _, fanout in self.rows if fanout is None]
 
-    def meets(self, rule: Outside | Outermost | Innermost | Factor | Intrinsic) -> bool:
+    def meets(self, rule: Outside | Outermost | Innermost | Factor | AtLeast | Intrinsic) -> bool:
         match rule:
             case Outside(outer, inner):
                 return inner not in self.order or outer not in self.order[self.order.index(inner) :]
@@ -155,11 +156,21 @@ class _Loops:
                 factor = prod(own)
                 enough = least <= factor or dim not in self.way.statement.dims
                 return enough and (most is None or factor <= most)
+            case AtLeast(level, tensor, elements):
+                nodes = enumerate(self.way.nodes)
+                own = [p for p, n in nodes if isinstance(n, Storage) and n.level == level and tensor in n.tensors]
+                return all(self._spanned(tensor, place) >= elements for place in own)
             case Intrinsic(dim, size):
                 if dim not in self.way.statement.dims:
                     return True
                 inner = [p for p, n in enumerate(self.way.nodes) if isinstance(n, Storage) and self._is_inner(n)]
                 return all(count % size == 0 for place in inner for count in self._covered(dim, place))
+
+    def _spanned(self, tensor: str, place: int) -> int:
+        """Return the elements of the tensor that a full tile of a storage node spans."""
+        accesses = accesses_of(self.way.statement, tensor)
+        dims = {dim for access in accesses for index in access.index for dim in index.dims}
+        return prod(max(self._covered(dim, place)) for dim in sorted(dims))
 
     def _is_inner(self, node: Storage) -> bool:
         return node.level != self.arch.levels[0].name

@@ -40,6 +40,7 @@ from polymap.search.problem.problem import (
 )
 from polymap.search.problem.read_rules import rules_from_document as rules_from_document
 from polymap.search.problem.rules import (
+    AtLeast as AtLeast,
     AtMost as AtMost,
     Factor as Factor,
     Held as Held,

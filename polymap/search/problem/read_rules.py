@@ -10,6 +10,7 @@ from polymap.inputs import Fields, is_list, is_table, shown
 from polymap.ir import Architecture, Mistake, OptionError, Role, Workload, did_you_mean
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.rules import (
+    AtLeast,
     AtMost,
     Factor,
     Held,
@@ -37,7 +38,8 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
 
     order: dims outermost first, or several such lists: all loops over one stand outside all loops over the next.
     outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
-    {level: {must: tensors, never: tensors}} (roles too: @weight). intrinsic: {dim: size}. min_utilization: a share.
+    {level: {must: tensors, never: tensors, least: {tensor: elements}}} (roles too: @weight). intrinsic: {dim: size}.
+    min_utilization: a share.
     dataflow: "weight-stationary", "input-stationary" or "output-stationary": the innermost level below all fan-outs
     holds that operand, and all loops over dims that index it stand outside all others. limits: {objective: most}.
     Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and contradictions).
@@ -137,11 +139,37 @@ class _Reader:
             if name == names[0]:
                 self.mistakes.append(Mistake("PM544", f"{where}: the outermost level always holds everything"))
                 continue
-            own = Fields.of(value, where, self.mistakes, known=("must", "never"))
+            own = Fields.of(value, where, self.mistakes, known=("must", "never", "least"))
             for field in ("must", "never"):
                 tensors = [t for item in own.items(field) for t in self._tensors(item, f"{where}.{field}")]
                 found += [Held(name, tensor, field == "must") for tensor in tensors]
+            found += self._least(name, own, f"{where}.least")
         return found
+
+    def _least(self, level: str, own: Fields, where: str) -> list[Rule]:
+        table = own.table.get("least", {})
+        if not is_table(table):
+            own.refuse("PM112", "least", "Expected a table from tensors to numbers of elements.")
+            return []
+        sizes, found = Fields(table, where, self.mistakes), list[Rule]()
+        for item in table:
+            for tensor in self._tensors(item, where):
+                elements = sizes.integer(item, None)
+                if not self._has_single_dims(tensor):
+                    what = f"{where}: an axis of {shown(tensor)} is no single dim"
+                    self.mistakes.append(Mistake("PM543", what, "Ask it of tensors such as C[m,n]."))
+                elif elements is not None:
+                    found.append(AtLeast(level, tensor, elements))
+        return found
+
+    def _has_single_dims(self, tensor: str) -> bool:
+        accesses = [
+            access
+            for statement in self.workload.statements
+            for access in (statement.target, *statement.reads)
+            if access.tensor == tensor
+        ]
+        return all(len(index.dims) <= 1 for access in accesses for index in access.index)
 
     def _tensors(self, item: object, where: str) -> list[str]:
         """Return the tensors with this name or role (such as @input)."""

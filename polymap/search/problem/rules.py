@@ -58,6 +58,16 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class AtLeast:
+    """Every tile of the tensor that a storage node of the level holds spans at least so many elements: the full ones,
+    where the last tiles of a loop are smaller. The tensor's axes are single dims."""
+
+    level: str
+    tensor: str
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
 class Intrinsic:
     """Every storage node covers a multiple of `size` indices of the dim: what is inside can be one instruction."""
 
@@ -82,7 +92,7 @@ class AtMost:
 
 OrderRule = Outside | Outermost | Innermost
 StructureRule = OrderRule | Factor | Intrinsic | Utilization
-Rule = Outside | Outermost | Innermost | Factor | Held | Intrinsic | Utilization | AtMost
+Rule = Outside | Outermost | Innermost | Factor | Held | AtLeast | Intrinsic | Utilization | AtMost
 Rules = tuple[Rule, ...]
 
 
@@ -104,6 +114,8 @@ def rule_text(rule: Rule) -> str:
             return f"{dim} is spread over {count} instances of {fanout} (fanouts)"
         case Held(level, tensor, must):
             return f"{level} {'holds' if must else 'does not hold'} {tensor} (store)"
+        case AtLeast(level, tensor, elements):
+            return f"tiles of {tensor} in {level} have at least {elements} elements (store)"
         case Intrinsic(dim, size):
             return f"every tile is a multiple of {size} along {dim} (intrinsic)"
         case Utilization(least):
@@ -164,7 +176,7 @@ def dims_named(rules: Rules) -> frozenset[str]:
                 named |= set(dims)
             case Factor(_, dim, _, _) | Intrinsic(dim, _):
                 named.add(dim)
-            case Held() | Utilization() | AtMost():
+            case Held() | AtLeast() | Utilization() | AtMost():
                 pass
     return frozenset(named)
 

@@ -25,6 +25,7 @@ from polymap.search.problem.goals import Goal
 from polymap.search.problem.lattice import prime_factors
 from polymap.search.problem.problem import TUNING, Classes, Problem, TensorTerm
 from polymap.search.problem.rules import (
+    AtLeast,
     AtMost,
     Factor,
     Held,
@@ -174,6 +175,8 @@ class _Model:
                     whole = prod(problem.extents)
                     least = whole + 1 if steps < 1 else -(-whole // steps)
                     spread.at_least(spread.all_terms(), least, literal)
+            case AtLeast():
+                pass  # the tiles are chosen after the structure
             case Intrinsic():
                 pass  # with what levels hold: see _hold_tiles
 

@@ -4,31 +4,79 @@ to be tried, each decided exactly afterwards."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from polymap.ir import Access, Statement, Workload
-from polymap.search.programs.rewriting import NewLoop, Rewriting
+from polymap.ir import Access, Affine, Floor, PolymapError, Statement, Workload, affine
+from polymap.poly import in_a_process
+from polymap.search.programs.rewriting import Rewrite, Rewriting
+from polymap.transform import isl_schedule
 
 LARGEST_SKEW = 3
+SCHEDULER_SECONDS = 4.0
 
 
-def rewritings(workload: Workload) -> tuple[Rewriting, ...]:
+@dataclass(frozen=True, slots=True)
+class NewLoop:
+    """What a loop becomes: its new name, what is added to its counter, and multiples of counters of loops around it."""
+
+    name: str
+    shift: int = 0
+    skews: tuple[tuple[str, int], ...] = ()
+
+
+def merged_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
     """Return rewritings to try, the plain one first: loops merged by the arrays that they index or by their depth, with
-    shifts of 0 or as distances ask for, and skewed by the loops around them."""
-    found: dict[Rewriting, None] = {(): None}
-    for by_depth in (False, True):
-        for shifts in (False, True):
-            merged = _merged(workload, by_depth=by_depth, shifts=shifts)
-            found[_without_identities(merged)] = None
-            for skew in range(1, LARGEST_SKEW + 1):
-                found[_without_identities(_skewed(workload, merged, skew))] = None
-    for skew in range(1, LARGEST_SKEW + 1):
-        plain = {each.name: NewLoop(each.name) for each in workload.dims}
-        found[_without_identities(_skewed(workload, plain, skew))] = None
-    return tuple(found)
+    shifts of 0 or as distances ask for."""
+    return tuple(dict.fromkeys(((), *(_rewriting(workload, each) for each in _all_merged(workload)))))
 
 
-def _without_identities(loops: dict[str, NewLoop]) -> Rewriting:
-    return tuple((old, loop) for old, loop in loops.items() if loop != NewLoop(old))
+def skewed_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
+    """Return the plain program and the merged ones with loops skewed by the ones around them."""
+    every = [*_all_merged(workload), {each.name: NewLoop(each.name) for each in workload.dims}]
+    skewed = [_skewed(workload, each, skew) for each in every for skew in range(1, LARGEST_SKEW + 1)]
+    return tuple(dict.fromkeys(each for loops in skewed if (each := _rewriting(workload, loops))))
+
+
+def scheduled_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
+    """Return the program in the order that isl's scheduler finds (fused and skewed so that bands are permutable), none
+    where it takes too long or its loops are divided."""
+    try:
+        schedule = in_a_process(SCHEDULER_SECONDS, "isl's scheduler", isl_schedule, workload).normal()
+    except PolymapError:
+        return ()
+    found: list[Rewrite] = []
+    names = {(each.position, name): each.name for each in schedule.loops() for name in each.statements}
+    for scattering in schedule.scatterings:
+        loops = [place for place in range(1, schedule.length, 2) if (place, scattering.statement) in names]
+        last = loops[-1] + 1 if loops else 0
+        times = scattering.times
+        if any(isinstance(atom, Floor) for place in loops for _, atom in times[place].terms):
+            return ()
+        position = tuple(times[place].constant for place in range(0, last + 1, 2))
+        row = tuple((names[place, scattering.statement], times[place]) for place in loops)
+        found.append(Rewrite(scattering.statement, position, row))
+    return (tuple(sorted(found, key=lambda each: each.position)),)
+
+
+def _rewriting(workload: Workload, loops: dict[str, NewLoop]) -> Rewriting:
+    """Return the rewriting of loops: () where none changes. The order of the text stays."""
+    if all(loop == NewLoop(old) for old, loop in loops.items()):
+        return ()
+    return tuple(
+        Rewrite(each.name, each.position, tuple((loops[old].name, _value(old, loops[old])) for old in each.dims))
+        for each in workload.statements
+    )
+
+
+def _value(old: str, loop: NewLoop) -> Affine:
+    """Return a new counter as a function of the old ones."""
+    return affine(((1, old), *((factor, outer) for outer, factor in loop.skews)), loop.shift)
+
+
+def _all_merged(workload: Workload) -> list[dict[str, NewLoop]]:
+    return [
+        _merged(workload, by_depth=by_depth, shifts=shifts) for by_depth in (False, True) for shifts in (False, True)
+    ]
 
 
 def _merged(workload: Workload, *, by_depth: bool, shifts: bool) -> dict[str, NewLoop]:

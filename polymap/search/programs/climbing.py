@@ -8,7 +8,7 @@ from fractions import Fraction
 from random import Random
 
 from polymap.ir import Architecture
-from polymap.search.programs.alignments import rewritings
+from polymap.search.programs.alignments import merged_rewritings, scheduled_rewritings, skewed_rewritings
 from polymap.search.programs.every_shape import every_shape, exact_nodes
 from polymap.search.programs.instances import ProgramArrays, thinned
 from polymap.search.programs.moves import (
@@ -26,7 +26,7 @@ from polymap.search.programs.moves import (
 )
 from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.rewriting import Rewriting, rewritten
-from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal, source_shape, timed
+from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal, keeps_apart, source_shape, timed
 from polymap.search.programs.stays import Stays
 
 TILES = (16, 8, 32)
@@ -49,7 +49,8 @@ class Found:
 
 
 class Climber:
-    """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at."""
+    """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at.
+    apart: of shapes in which statements of different outermost nests share no loop."""
 
     def __init__(
         self,
@@ -59,7 +60,10 @@ class Climber:
         floors: dict[str, Fraction],
         seed: int,
         stop: Callable[[], bool],
+        *,
+        apart: bool = False,
     ) -> None:
+        self.apart = apart
         self.arch, self.weights, self.floors, self.stop = arch, weights, floors, stop
         self.floor = sum(floors.values(), Fraction(0))
         self.levels = self._roomy(weights)
@@ -75,12 +79,29 @@ class Climber:
 
     @property
     def is_over(self) -> bool:
-        return self.stop() or (self.best is not None and self.best.cost <= self.floor)
+        return self.stop() or self.is_at_floor
+
+    @property
+    def is_at_floor(self) -> bool:
+        """Return whether no mapping costs less than the best shape."""
+        return self.best is not None and self.best.cost <= self.floor
 
     def program(self, rewriting: Rewriting) -> ProgramArrays:
         if rewriting not in self.programs:
-            self.programs[rewriting] = rewritten(self.programs[()], rewriting)
+            arrays = rewritten(self.programs[()], rewriting)
+            assert arrays is not None, "only rewritings that are possible are looked at"
+            self.programs[rewriting] = arrays
         return self.programs[rewriting]
+
+    def _possible(self, every: tuple[Rewriting, ...]) -> list[Rewriting]:
+        """Return the rewritings under which old counters are affine functions of new ones."""
+        found: list[Rewriting] = []
+        for rewriting in every:
+            arrays = self.programs.get(rewriting) or rewritten(self.programs[()], rewriting)
+            if arrays is not None:
+                self.programs[rewriting] = arrays
+                found.append(rewriting)
+        return found
 
     def score(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None = None) -> Found | None:
         """Return the shape with its best nodes, None where it is illegal, holds too much, or does not cost less than
@@ -128,7 +149,8 @@ class Climber:
         key = rewriting, shape
         if key not in self.legal:
             when = self._when(rewriting, shape) if when is None else when
-            self.legal[key] = when is not None and is_legal(self.program(rewriting), when)
+            keeps = not self.apart or keeps_apart(self.programs[()].workload, shape)
+            self.legal[key] = keeps and when is not None and is_legal(self.program(rewriting), when)
         return self.legal[key]
 
     def walk(self, stop: Callable[[], bool]) -> bool:
@@ -213,19 +235,26 @@ class Climber:
 
         Skewed programs are looked at where the loops of the others cannot all be tiled.
         """
-        every = rewritings(self.programs[()].workload)
-        plain = [each for each in every if not any(loop.skews for _, loop in each)]
-        shapes = [(rewriting, shape) for rewriting in plain for shape in self._bases(rewriting)]
-        rounds = [self._tilings(shapes, TILES[0], None)]
-        if not any(whole for whole, _ in rounds[0]):
-            skewed = [(each, shape) for each in every if each not in plain for shape in self._bases(each)]
-            rounds.append(self._tilings(skewed, TILES[0], None))
-            shapes += skewed
-        yield [one for found in rounds for _, one in found]
+        workload = self.programs[()].workload
+        merged = ((),) if self.apart else merged_rewritings(workload)
+        by_isl = () if self.apart else scheduled_rewritings(workload)
+        scheduled = [(each, self._source(each)) for each in self._possible(by_isl)]
+        shapes = [(each, shape) for each in self._possible(merged) for shape in self._bases(each)]
+        first = [*self._tilings(scheduled, TILES[0], None), *self._tilings(shapes, TILES[0], None)]
+        if not self.apart and not any(whole for whole, _ in first):
+            skewed = self._possible(skewed_rewritings(workload))
+            more = [(each, shape) for each in skewed for shape in self._bases(each)]
+            first += self._tilings(more, TILES[0], None)
+            shapes += more
+        shapes = [*scheduled, *shapes]
+        yield [one for _, one in first]
         yield shapes
         for skipped in (None, 0, 1, 2):
             for tile in TILES:
                 yield [one for _, one in self._tilings(shapes, tile, skipped)]
+
+    def _source(self, rewriting: Rewriting) -> Shape:
+        return source_shape(self.program(rewriting).workload)
 
     def _tilings(
         self, shapes: list[tuple[Rewriting, Shape]], tile: int, skipped: int | None

@@ -49,7 +49,9 @@ class Runs:
 @dataclass(frozen=True, slots=True)
 class ProgramArrays:
     """points: per statement an array [dims, instances], in the program's order; first: the number of its first
-    instance; count: of all instances. accesses, runs: per tensor (runs of written ones alone)."""
+    instance; count: of all instances. accesses, runs: per tensor (runs of written ones alone). order: the place of
+    every instance in the program's order. folding: values of temporary tensors that no instance reads any more leave
+    no trace, as in circular buffers (contraction.py); else they are written back where they leave a node too early."""
 
     workload: Workload
     points: tuple[Ints, ...]
@@ -57,7 +59,9 @@ class ProgramArrays:
     count: int
     accesses: dict[str, Accesses]
     runs: dict[str, Runs]
+    order: Ints
     scales: dict[str, float] = field(default_factory=dict[str, float])
+    folding: bool = False
 
 
 def thinned(arrays: ProgramArrays, part: int) -> ProgramArrays:
@@ -82,7 +86,11 @@ def instance_bound(workload: Workload) -> int:
 
 def program_arrays(workload: Workload) -> ProgramArrays:
     """Return the program's instances and accesses as arrays."""
-    points = tuple(_points(workload, each) for each in workload.statements)
+    return arrays_of(workload, tuple(_points(workload, each) for each in workload.statements))
+
+
+def arrays_of(workload: Workload, points: tuple[Ints, ...]) -> ProgramArrays:
+    """Return the arrays of a program whose instances are known, each statement's in the program's order."""
     first: list[int] = []
     count = 0
     for each in points:
@@ -96,7 +104,7 @@ def program_arrays(workload: Workload) -> ProgramArrays:
         accesses[tensor.name] = found
         if (found.kind != READ).any():
             runs[tensor.name] = _runs(found, order, associative=workload.associative)
-    return ProgramArrays(workload, points, tuple(first), count, accesses, runs)
+    return ProgramArrays(workload, points, tuple(first), count, accesses, runs, order)
 
 
 def evaluated(expression: Affine, columns: dict[str, Ints], length: int) -> Ints:

@@ -1,14 +1,16 @@
-"""A program with loops renamed, shifted and skewed: the same instances in the same order, over other dims.
+"""A program with other loops: the same instances in an order that keeps its dependences, over other dims.
 
-Loops of different nests that get one name can be fused by a loop tree; skewed loops can be tiled where the original
-ones cannot. A loop `i` becomes `i' = i + c + f1*t1 + f2*t2 + ...` over loops around it, so the order of the program's
-text stays as it is, and its dependences with it.
+A rewriting gives every statement its place in the text and its new loops, each an affine function of the old counters:
+renamed loops can be fused by a loop tree; shifted and skewed ones can be tiled where the original ones cannot. A
+statement may get more loops than it had: it then runs in one iteration of the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 
@@ -32,107 +34,148 @@ from polymap.search.programs.instances import Ints, ProgramArrays, evaluated
 
 
 @dataclass(frozen=True, slots=True)
-class NewLoop:
-    """What a loop becomes: its new name, what is added to its counter, and multiples of counters of loops around it."""
+class Rewrite:
+    """What a statement becomes. position: its place in the text (as `Statement.position`); loops: (name, value over the
+    old dims) of its new loops, outermost first."""
 
-    name: str
-    shift: int = 0
-    skews: tuple[tuple[str, int], ...] = ()
-
-
-Rewriting = tuple[tuple[str, NewLoop], ...]  # old dim -> what it becomes; dims not named stay
+    statement: str
+    position: tuple[int, ...]
+    loops: tuple[tuple[str, Affine], ...]
 
 
-def rewritten(arrays: ProgramArrays, rewriting: Rewriting) -> ProgramArrays:
-    """Return the program over its new dims. Shifts are moved so that every new dim begins at 0.
+Rewriting = tuple[Rewrite, ...]  # one per statement, in the order of the new text; (): the program as it is
 
-    Two loops around one statement must not get one name.
+
+def rewritten(arrays: ProgramArrays, rewriting: Rewriting) -> ProgramArrays | None:
+    """Return the program over its new dims, each of which begins at 0; None where old counters are no integer affine
+    functions of new ones.
+
+    The new text must keep the order of accesses that depend on each other.
     """
-    workload, new = arrays.workload, dict(rewriting)
-    values = {each.name: _value(each.name, new) for each in workload.dims}
-    columns = {
-        (number, old): evaluated(values[old], dict(zip(each.dims, points, strict=True)), points.shape[1])
-        for number, (each, points) in enumerate(zip(workload.statements, arrays.points, strict=True))
-        for old in each.dims
-    }
-    names = {old: new[old].name if old in new else old for old in values}
-    low, extent = _ranges(names, columns, {old: workload.extents()[old] for old in values if values[old] == dim(old)})
-    dims = tuple(_dim(workload, names, name, extent[name]) for name in dict.fromkeys(names.values()) if name in extent)
-    olds = {old: _old(old, new, low.get(names[old], 0)) for old in values}
-    extents = workload.extents()
-    statements = tuple(_statement(each, names, olds, extents, extent) for each in workload.statements)
+    workload = arrays.workload
+    numbers = {each.name: number for number, each in enumerate(workload.statements)}
+    order = [numbers[each.statement] for each in rewriting]
+    columns: dict[tuple[int, str], Ints] = {}
+    for number, rewrite in zip(order, rewriting, strict=True):
+        old = dict(zip(workload.statements[number].dims, arrays.points[number], strict=True))
+        length = arrays.points[number].shape[1]
+        columns |= {(number, name): evaluated(value, old, length) for name, value in rewrite.loops}
+    low, extent = _ranges(workload, rewriting, columns, numbers)
+    statements: list[Statement] = []
+    for rewrite in rewriting:
+        statement = _statement(workload, rewrite, low, extent)
+        if statement is None:
+            return None
+        statements.append(statement)
     points = tuple(
-        np.stack([columns[number, old] - low[names[old]] for old in each.dims]).astype(np.int32)
-        if each.dims
+        np.stack([columns[number, name] - low[name] for name, _ in rewrite.loops]).astype(np.int32)
+        if rewrite.loops
         else arrays.points[number]
-        for number, each in enumerate(workload.statements)
+        for number, rewrite in zip(order, rewriting, strict=True)
     )
-    return replace(arrays, workload=replace(workload, dims=dims, statements=statements), points=points)
+    dims = tuple(_dim(workload, name, extent[name]) for name in extent)
+    new = replace(workload, dims=dims, statements=tuple(statements))
+    return replace(arrays, workload=new, points=points, first=tuple(arrays.first[number] for number in order))
 
 
 def _ranges(
-    names: Table[str, str], columns: Table[tuple[int, str], Ints], renamed: Table[str, int]
+    workload: Workload, rewriting: Rewriting, columns: Table[tuple[int, str], Ints], numbers: Table[str, int]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the least value of every new dim, and how many values it has. renamed: the extents of loops that are at
-    most renamed."""
-    ends = [(names[old], 0, extent - 1) for old, extent in renamed.items()]
-    ends += [
-        (names[old], int(column.min()), int(column.max()))
-        for (_, old), column in columns.items()
-        if old not in renamed and len(column)
-    ]
+    """Return the least value of every new dim, and how many values it has. A loop that is at most renamed has its whole
+    extent."""
+    extents = workload.extents()
     low: dict[str, int] = {}
     high: dict[str, int] = {}
-    for name, least, most in ends:
-        low[name] = min(low.get(name, least), least)
-        high[name] = max(high.get(name, most), most)
+    for rewrite in rewriting:
+        for name, value in rewrite.loops:
+            column = columns[numbers[rewrite.statement], name]
+            if len(value.dims) == 1 and value == dim(value.dims[0]):
+                least, most = 0, extents[value.dims[0]] - 1
+            elif len(column):
+                least, most = int(column.min()), int(column.max())
+            else:
+                continue
+            low[name], high[name] = min(low.get(name, least), least), max(high.get(name, most), most)
+    for name in {name for _, name in columns} - set(low):
+        low[name] = high[name] = 0
     return low, {name: high[name] - low[name] + 1 for name in low}
 
 
-def _value(old: str, new: Table[str, NewLoop]) -> Affine:
-    """Return a new counter as a function of the old ones, apart from the shift to 0."""
-    loop = new.get(old)
-    if loop is None:
-        return dim(old)
-    return affine(((1, old), *((factor, outer) for outer, factor in loop.skews)), loop.shift)
+def _dim(workload: Workload, name: str, extent: int) -> Dim:
+    return next((each for each in workload.dims if (each.name, each.extent) == (name, extent)), Dim(name, extent))
 
 
-def _old(old: str, new: Table[str, NewLoop], low: int) -> Affine:
-    """Return an old counter as a function of the new ones. Loops that others are skewed by are not skewed themselves,
-    nor shifted."""
-    loop = new.get(old, NewLoop(old))
-    terms = ((1, loop.name), *((-factor, new[outer].name if outer in new else outer) for outer, factor in loop.skews))
-    return affine(terms, low - loop.shift)
-
-
-def _dim(workload: Workload, names: Table[str, str], name: str, extent: int) -> Dim:
-    own = next(each for each in workload.dims if names[each.name] == name)
-    same = own.name == name and own.extent == extent
-    return own if same else Dim(name, extent)
-
-
-def _statement(
-    statement: Statement,
-    names: Table[str, str],
-    olds: Table[str, Affine],
-    extents: Table[str, int],
-    extent: Table[str, int],
-) -> Statement:
-    values = {old: olds[old] for old in statement.dims}
+def _statement(workload: Workload, rewrite: Rewrite, low: Table[str, int], extent: Table[str, int]) -> Statement | None:
+    """Return the statement over its new dims."""
+    statement, extents = workload.statement(rewrite.statement), workload.extents()
+    values = inverse(statement.dims, {name: value - low[name] for name, value in rewrite.loops})
+    if values is None:
+        return None
     constraints = [substituted(each, values) for each in statement.constraints]
     for old in statement.dims:
-        if values[old] != dim(names[old]):
+        renamed = len(values[old].dims) == 1 and values[old] == dim(values[old].dims[0])
+        if not renamed:
             constraints.append(values[old])
-        if values[old] != dim(names[old]) or extents[old] != extent[names[old]]:
+        if not renamed or extents[old] != extent[values[old].dims[0]]:
             constraints.append(-values[old] + (extents[old] - 1))
+    for name, value in rewrite.loops:
+        rest = dim(name) - (substituted(value, values) - low[name])
+        constraints += [rest, -rest]
+    return replace(
+        with_values(statement, values),
+        dims=tuple(name for name, _ in rewrite.loops),
+        position=rewrite.position,
+        constraints=tuple(each for each in dict.fromkeys(constraints) if each.terms),
+    )
+
+
+def with_values(statement: Statement, values: Table[str, Affine]) -> Statement:
+    """Return the statement with its counters replaced in accesses and expressions; loops and constraints stay."""
     return replace(
         statement,
-        dims=tuple(names[old] for old in statement.dims),
-        constraints=tuple(each for each in dict.fromkeys(constraints) if each.terms),
         target=_access(statement.target, values),
         reads=tuple(_access(each, values) for each in statement.reads),
         expression=_expression(statement.expression, values),
     )
+
+
+def inverse(olds: tuple[str, ...], new: Table[str, Affine]) -> dict[str, Affine] | None:
+    """Return every old dim as an integer affine function of new ones, given as functions of the old; None where some
+    is not."""
+    rows = [name for name, value in new.items() if not any(isinstance(atom, Floor) for _, atom in value.terms)]
+    for names in combinations(rows, len(olds)):
+        matrix = [[Fraction(_coefficient(new[name], old)) for old in olds] for name in names]
+        solved = _inverted(matrix)
+        if solved is not None and all(each.denominator == 1 for row in solved for each in row):
+            return {
+                old: affine(
+                    tuple((int(factor), name) for factor, name in zip(row, names, strict=True) if factor),
+                    -sum(int(factor) * new[name].constant for factor, name in zip(row, names, strict=True)),
+                )
+                for old, row in zip(olds, solved, strict=True)
+            }
+    return None
+
+
+def _coefficient(value: Affine, name: str) -> int:
+    return next((factor for factor, atom in value.terms if atom == name), 0)
+
+
+def _inverted(matrix: list[list[Fraction]]) -> list[list[Fraction]] | None:
+    """Return the inverse by Gauss-Jordan elimination, None of a singular matrix."""
+    size = len(matrix)
+    rows = [[*row, *(Fraction(place == number) for place in range(size))] for number, row in enumerate(matrix)]
+    for place in range(size):
+        pivot = next((number for number in range(place, size) if rows[number][place]), None)
+        if pivot is None:
+            return None
+        rows[place], rows[pivot] = rows[pivot], rows[place]
+        rows[place] = [each / rows[place][place] for each in rows[place]]
+        for number in range(size):
+            if number != place and rows[number][place]:
+                factor = rows[number][place]
+                rows[number] = [a - factor * b for a, b in zip(rows[number], rows[place], strict=True)]
+    return [row[size:] for row in rows]
 
 
 def _access(access: Access, values: Table[str, Affine]) -> Access:

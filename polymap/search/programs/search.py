@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
@@ -12,14 +12,18 @@ from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
 from polymap.search.objective import objective_values
 from polymap.search.problem import Goal, Objective
 from polymap.search.programs.climbing import Climber, Found
+from polymap.search.programs.contraction import contracted
 from polymap.search.programs.every_shape import count_bound
 from polymap.search.programs.instances import instance_bound, program_arrays
-from polymap.search.programs.placement import Weights
-from polymap.search.programs.shapes import mapping_of_shape
+from polymap.search.programs.placement import Weights, best_nodes
+from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, source_shape, timed
+from polymap.search.programs.stays import Stays
+from polymap.search.resources import Limits
 
 MOST_INSTANCES = 12_000_000
 MOST_SHAPES = 60_000  # of a space that is walked
 FEW_INSTANCES = 2_000
+MOST_FOLDED = 8  # shapes whose temporaries are folded, those that promise most first
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +45,73 @@ def may_be_climbed(workload: Workload, objective: Objective) -> bool:
 
 class ProgramSearch:
     """A search that can be ended and taken up again. best: the best legal tree so far; scored: shapes looked at.
+    apart: only trees in which statements of different outermost nests share no loop.
     complete: all trees of docs/program_space.md were looked at, and none is better."""
 
-    def __init__(self, workload: Workload, arch: Architecture, objective: Objective, seed: int) -> None:
+    def __init__(
+        self, workload: Workload, arch: Architecture, objective: Objective, seed: int, *, apart: bool = False
+    ) -> None:
         self.workload, self.arch, self.objective, self.seed = workload, arch, objective, seed
+        self.apart = apart
         self.best: ProgramTree | None = None
         self.complete = False
         self._climber: Climber | None = None
+        self._folding: Climber | None = None
 
     @property
     def scored(self) -> int:
-        return 0 if self._climber is None else self._climber.scored
+        return sum(each.scored for each in (self._climber, self._folding) if each is not None)
 
-    def go_on(self, stop: Callable[[], bool], accepts: Callable[[Mapping, Cost], bool]) -> None:
+    def go_on(self, stop: Limits, accepts: Callable[[Mapping, Cost], bool]) -> None:
         """Search until it is told to stop. accepts: whether a legal tree meets the rules."""
         if self._climber is None:
             arrays, weights = program_arrays(self.workload), weights_of(self.arch, self.objective)
             floors = _floors(self.workload, weights)
-            self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop)
-        self._climber.stop = stop
-        if self._is_small() and self._climber.walk(stop):
+            self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop, apart=self.apart)
+        has_buffers = not self.apart and any(each.temporary and not each.initial for each in self.workload.tensors)
+        first = stop.part(0.5) if has_buffers else stop
+        self._climber.stop = first
+        if not self.apart and self._is_small() and self._climber.walk(first):
             self.complete = True
         else:
             self._climber.run()
             self._climber.finish()
         for found in self._climber.found():
-            tree = self._tree(found)
-            if tree is not None and tree.cost.legal and accepts(tree.mapping, tree.cost):
-                if self.best is None or tree.value < self.best.value:
-                    self.best = tree
-                return
+            if self._take(self._tree(found), accepts):
+                break
+        if has_buffers and not self._climber.is_at_floor:
+            self._fold(stop, accepts)
+
+    def _take(self, tree: ProgramTree | None, accepts: Callable[[Mapping, Cost], bool]) -> bool:
+        """Keep a tree where it is legal, meets the rules and costs less; return whether it is legal and meets them."""
+        if tree is None or not tree.cost.legal or not accepts(tree.mapping, tree.cost):
+            return False
+        if self.best is None or tree.value < self.best.value:
+            self.best = tree
+        return True
+
+    def _fold(self, stop: Callable[[], bool], accepts: Callable[[Mapping, Cost], bool]) -> None:
+        """Look for fused shapes whose temporaries fit in circular buffers: programs in the order of these shapes."""
+        arrays, weights = program_arrays(self.workload), weights_of(self.arch, self.objective)
+        floors = _floors(self.workload, weights)
+        if self._folding is None:
+            folding = replace(arrays, folding=True)
+            self._folding = Climber(folding, self.arch, weights, floors, self.seed, stop)
+        self._folding.stop = stop
+        self._folding.run()
+        every = tuple(range(1, len(self.arch.levels)))
+        for found in self._folding.found()[:MOST_FOLDED]:
+            program = contracted(replace(self._folding.program(found.rewriting), folding=False), found.shape)
+            if program is None:
+                continue
+            shape = source_shape(program.workload)
+            when = timed(program, shape)
+            if when is None:
+                continue
+            chosen = best_nodes(Stays(program, shape, when), self.arch, weights, floors, levels=every)
+            before = self.best
+            if chosen is not None and self._take(self._scored(program.workload, shape, chosen[1]), accepts):
+                self.complete &= self.best is before
 
     def _is_small(self) -> bool:
         """Return whether all trees are walked: few, of a cost that is a sum over tensors."""
@@ -81,8 +122,10 @@ class ProgramSearch:
 
     def _tree(self, found: Found) -> ProgramTree | None:
         assert self._climber is not None
-        workload = self._climber.program(found.rewriting).workload
-        mapping = mapping_of_shape(found.shape, found.nodes)
+        return self._scored(self._climber.program(found.rewriting).workload, found.shape, found.nodes)
+
+    def _scored(self, workload: Workload, shape: Shape, nodes: Nodes) -> ProgramTree | None:
+        mapping = mapping_of_shape(shape, nodes)
         try:
             cost = evaluate(workload, self.arch, mapping)
         except BudgetError:

@@ -107,6 +107,13 @@ def source_shape(workload: Workload) -> Shape:
     return Shape(tuple(each.name for each in statements), loops, tuple(shared))
 
 
+def keeps_apart(workload: Workload, shape: Shape) -> bool:
+    """Return whether statements of different outermost nests of the program share no loop."""
+    nest = {each.name: each.position[0] for each in workload.statements}
+    neighbours = zip(shape.shared, pairwise(shape.statements), strict=True)
+    return all(not count or nest[one] == nest[other] for count, (one, other) in neighbours)
+
+
 @dataclass(frozen=True, slots=True)
 class Timed:
     """When a shape runs every instance of a program.

@@ -33,7 +33,8 @@ class NodeCount:
 
 @dataclass(slots=True)
 class TensorTrace:
-    """The accesses of one tensor, sorted by element and time. code: 0 read, 1 accumulated, 2 overwritten."""
+    """The accesses of one tensor, sorted by element and time. code: 0 read, 1 accumulated, 2 overwritten.
+    dead: after which of them the value is needed no more, of temporaries of folding programs."""
 
     tensor: Tensor
     element: Ints
@@ -42,6 +43,7 @@ class TensorTrace:
     plain: bool
     written: bool
     users: range
+    dead: NDArray[np.bool_] | None = None
 
 
 @dataclass(slots=True)
@@ -101,7 +103,10 @@ def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> Ten
     users = [place for place, name in enumerate(shape.statements) if accesses_of(workload.statement(name), tensor)]
     written = tensor in written_tensors(workload)
     about = workload.tensor(tensor), element, rank, code
-    return TensorTrace(*about, is_plain(workload, tensor), written, range(users[0], users[-1] + 1))
+    dead = None
+    if arrays.folding and workload.tensor(tensor).temporary and len(code):
+        dead = np.append((element[1:] != element[:-1]) | (code[1:] == 2), [True])
+    return TensorTrace(*about, is_plain(workload, tensor), written, range(users[0], users[-1] + 1), dead)
 
 
 def _scaled(count: NodeCount, scale: float) -> NodeCount:
@@ -119,13 +124,14 @@ def _scaled(count: NodeCount, scale: float) -> NodeCount:
 
 def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints, starts: Ints) -> NodeCount:
     """views: by rank, those of the place; starts: the ranks at which they begin."""
-    element, rank, code = trace.element, trace.rank, trace.code
+    element, rank, code, dead = trace.element, trace.rank, trace.code, trace.dead
     firsts = np.ones(len(element), dtype=bool)
     firsts[1:] = element[1:] != element[:-1]
     if not (place.low <= trace.users.start and trace.users.stop <= place.high):
         leaf = when.leaf[rank]
         below = (leaf >= place.low) & (leaf < place.high)
         element, rank, code, firsts = element[below], rank[below], code[below], firsts[below]
+        dead = None if dead is None else dead[below]
     view = views[rank]
     last = len(starts) - 1
     if not trace.written:
@@ -136,8 +142,10 @@ def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints, starts:
         return NodeCount(0, 0, 0, 0, 0, starts[:1], held[:1])
     fills, drains, dying = len(start), 0, 0
     if trace.written:
-        last_view = view[np.append(start[1:], len(view)) - 1]
-        alive = (last_view == last) & trace.tensor.temporary
+        ends = np.append(start[1:], len(view)) - 1
+        alive = (view[ends] == last) & trace.tensor.temporary
+        if dead is not None:
+            alive |= dead[ends]
         if trace.plain:
             dirty = np.maximum.reduceat(code, start) > 0
             fills -= int((code[start] == 2).sum())

@@ -7,7 +7,8 @@ IEEE TVCG 15(6), 2009, table 1, severity 1.0, on linear RGB. Distance: CIEDE2000
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ import pytest
 import polymap as pm
 from polymap.report.figures.chart import BOUND, FOUND
 from polymap.report.figures.roofline import ROOF_COLOURS
-from polymap.report.figures.svg import MORE_COLOURS, ROLE_COLOURS
-from polymap.report.space.axes import FORMS, OTHER
+from polymap.report.figures.svg import MORE_COLOURS, ROLE_COLOURS, tensor_colours
+from polymap.report.space.axes import FORMS, OTHER, mark
+from polymap.report.space.cloud import cloud_places
 from polymap.report.space.course import _COLOURS as FATES  # pyright: ignore[reportPrivateUsage]
 from polymap.report.space.order_classes import _COLOURS as CLASSES  # pyright: ignore[reportPrivateUsage]
 
@@ -25,6 +27,7 @@ EYES = {
     "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
 }
 LEAST = 20.0
+SVG = "{http://www.w3.org/2000/svg}"
 XYZ = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
 
 Vector = tuple[float, float, float]
@@ -121,3 +124,60 @@ def test_roofs_are_named_at_their_lines() -> None:
     for level in arch.levels:
         if level.bandwidth_bits_per_cycle is not None:
             assert texts.count(level.name) == 2  # at the line and in the key
+
+
+def test_named_dataflows_and_the_optimum_are_marked_where_their_costs_are() -> None:
+    layer, arch = pm.matmul(m=16, n=8, k=12), pm.load_arch("flat3")
+    families = pm.compare(layer, arch, time_limit_s=10)
+    figure = pm.cloud_figure(pm.sample_mappings(layer, arch, 50), families)
+    costs = {each.family: each.cost for each in families.members if each.cost is not None}
+    assert {name: (x, y) for name, x, y, _ in figure.marked} == {
+        name: (cost.latency_cycles, cost.energy_pj) for name, cost in costs.items()
+    }
+    assert "optimum" in costs
+    drawn = str(pm.cloud_svg(figure))
+    places = cloud_places(figure)[len(figure.points) :]
+    for (name, *_), (x, y, told) in zip(figure.marked, places, strict=True):
+        assert told.endswith(f"best known {name}")
+        form, colour = FORMS[name]
+        for shape in mark(form, x, y, colour):
+            assert shape in drawn  # at its place
+        assert re.search(rf">{name}, (proven|best known)<", drawn)  # in the key
+
+
+def test_each_class_of_orders_is_a_block_beside_its_number() -> None:
+    small = pm.einsum("O[m,p,q] += I[p+r,q+s] * W[m,r,s]", m=4, p=3, q=3, r=2, s=2)
+    figure = pm.order_figure(small, "simple3")
+    assert len(figure.classes) > 2
+    root = ElementTree.fromstring(str(pm.order_svg(figure)))
+    blocks: list[tuple[float, float]] = []
+    squares = [each for each in root.iter(f"{SVG}rect") if each.attrib["fill"] in CLASSES]
+    for colour in dict.fromkeys(square.attrib["fill"] for square in squares):
+        own = [float(square.attrib["y"]) for square in squares if square.attrib["fill"] == colour]
+        blocks.append((min(own), max(own)))
+    assert [len([s for s in squares if s.attrib["fill"] == c]) for c in CLASSES[: len(blocks)]] == [
+        len(each.orders) for each in figure.classes
+    ]
+    assert all(before[1] < after[0] for before, after in pairwise(blocks))
+    words = {each.text or "": float(each.attrib["y"]) for each in root.iter(f"{SVG}text")}
+    for number, (each, (top, bottom)) in enumerate(zip(figure.classes, blocks, strict=True), start=1):
+        word = next(word for word in words if word.startswith(f"class {number}: {len(each.orders)} order"))
+        assert top <= words[word] <= bottom + 24
+
+
+def test_further_tensors_are_named_in_one_order_in_every_picture() -> None:
+    names = ["O", "A", "B", "C", "D", "E"]
+    layer = pm.einsum("O[m] += A[m,k] * B[k] * C[m] * D[k] * E[m,k]", m=4, k=6)
+    arch = pm.load_arch("flat3")
+    best = pm.explore(layer, arch, tiles="divide", time_limit_s=10).best
+    cost = pm.evaluate(layer, arch, best)
+    assert len(set(tensor_colours(layer).values())) == len(names)
+    pictures = {
+        "mapping": pm.mapping_svg(layer, arch, best, cost),
+        "traffic": pm.traffic_svg(layer, arch, cost),
+        "residency": pm.residency_svg(pm.residency_figure(layer, arch, best)),
+    }
+    for what, picture in pictures.items():
+        words = list(ElementTree.fromstring(str(picture)).iter(f"{SVG}text"))
+        words.sort(key=lambda each: (float(each.attrib["y"]), float(each.attrib["x"])))
+        assert [word for word in dict.fromkeys(each.text for each in words) if word in names] == names, what

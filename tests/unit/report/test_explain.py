@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 from polymap.report.text.explanation import compare, explain
@@ -63,3 +66,23 @@ def test_the_runner_up_is_compared_by_its_largest_differences() -> None:
     assert "more for O at DRAM" in text
     same = compare(CONVOLUTION, TUTORIAL, (best, costs[0]), (best, costs[0]))
     assert same.endswith("Its accesses cost the same at every level.")
+
+
+def test_equal_differences_stand_in_the_machines_order_in_every_process() -> None:
+    program = (
+        "import polymap as pm; from polymap.report.text.explanation import compare;"
+        "w = pm.einsum('C[m] += A[m] * B[m]', m=8);"
+        "a = pm.arch_from_document({'name': 'x', 'nodes': [{'level': 'D', 'read_pj': 8, 'write_pj': 8},"
+        " {'level': 'L', 'read_pj': 1, 'write_pj': 1}, {'compute': 'M'}]});"
+        "t = lambda *s: pm.Mapping((*s, pm.Temporal('m', 1), pm.Compute('S')));"
+        "both = [(t(*s), pm.evaluate(w, a, t(*s))) for s in ((), (pm.Storage('L', ('A', 'B', 'C')),))];"
+        "print(compare(w, a, *both))"
+    )
+    told = set[str]()
+    for seed in "1234":
+        done = subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        told.add(done.stdout)
+    assert len(told) == 1

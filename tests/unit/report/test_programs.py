@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 
+from polymap.ir.errors import OptionError
 from polymap.report.programs.domain import domain_figure, domain_svg
 from polymap.workload.c.reader import from_c
 
@@ -25,5 +28,30 @@ def test_domain_of_a_stencil() -> None:
 
 
 def test_other_depths_are_refused() -> None:
-    with pytest.raises(ValueError, match="S0 has 1 loops; this figure shows two"):
-        domain_figure(from_c("int A[6]; for (int i = 0; i < 5; i++) A[i] = 0;"), "S0")
+    line = from_c("int A[6]; for (int i = 0; i < 5; i++) A[i] = 0;")
+    with pytest.raises(OptionError, match=r"'S0' of .* has 1 loop; this figure shows two"):
+        domain_figure(line, "S0")
+
+
+@pytest.mark.parametrize(
+    ("statement", "tile", "message"),
+    [
+        ("S7", (2, 2), r"no statement 'S7'.*\n?.*With two loops: S0"),
+        (7, (2, 2), "the statement is 7"),
+        ("S0", 4, "tile is 4"),
+        ("S0", (4, 0), "tile is "),
+        ("S0", (4,), "Use two integers"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(statement: str, tile: tuple[int, int], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        domain_figure(from_c(STENCIL), statement, tile=tile)
+
+
+def test_arrows_have_heads_and_axes_numbers() -> None:
+    root = ElementTree.fromstring(str(domain_svg(domain_figure(from_c(STENCIL), "S0", tile=(2, 2)))))
+    words = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert [word for word in words if word and word.isdigit()] == ["0", "1", "2", "3", "0", "1", "2", "3"]
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}polygon"))) == 24
+    hints = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert "i = 3, j = 2: wavefront 5, tile (1, 1)" in hints

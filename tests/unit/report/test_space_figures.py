@@ -188,3 +188,32 @@ def test_side_by_side_rows_are_the_costs() -> None:
     assert sum(a for _, a, _ in figure.by_level) == pytest.approx(costs[0].energy_pj)
     assert "ratio" in side_by_side_text(figure)
     assert_inside(side_by_side_svg(figure))
+
+
+def hints_of(picture: str) -> list[str]:
+    """Return what is said under the pointer, the title of the whole aside."""
+    titles = ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}title")
+    return [each.text or "" for each in titles][1:]
+
+
+def test_figures_of_the_space_say_their_numbers_under_the_pointer() -> None:
+    scores = sample_mappings(_LAYER, _ARCH, 60, seed=1).scores()
+    rarity = rarity_figure("x", scores.energy_pj.tolist(), float(scores.energy_pj.min()))
+    assert len(hints_of(rarity_svg(rarity))) == sum(share > 0 for _, _, share in rarity.bins)
+    smooth = smooth_figure(sample_mappings(_LAYER, _ARCH, 4, seed=2))
+    assert len(hints_of(smooth_svg(smooth))) == len({own for own, _ in smooth.pairs})
+    orders = order_figure(matmul(m=2, n=2, k=2), "simple3")
+    assert sorted(hints_of(order_svg(orders))) == sorted(" ".join(o) for c in orders.classes for o in c.orders)
+    best = explore(_LAYER, _ARCH, tiles="divide").best
+    tiles = tile_map_figure(_LAYER, _ARCH, best, 0, 1)
+    cells = hints_of(tile_map_svg(tiles))
+    assert len(cells) == len(tiles.across[1]) * len(tiles.up[1])
+    assert sum("does not fit" in cell for cell in cells) == sum(not fits for row in tiles.fits for fits in row)
+    winners = winner_figure(_LAYER, _ARCH, ("RF", [64, 4096]), ("GLB", [1024]))
+    assert all(("proven" in told) or ("nothing fits" in told) for told in hints_of(winner_svg(winners)))
+    assert len(hints_of(winner_svg(winners))) == 2
+    capacity = capacity_figure(_LAYER, _ARCH, "RF", [64, 4096])
+    drawn = [p for p in capacity.points if p.moved_bits is not None] + [p for p in capacity.points if p.energy_pj]
+    assert len(hints_of(capacity_svg(capacity))) == len(drawn)
+    sensitivity = sensitivity_figure(_LAYER, _ARCH)
+    assert len(hints_of(sensitivity_svg(sensitivity))) == len(sensitivity.changes)

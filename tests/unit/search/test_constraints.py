@@ -15,7 +15,7 @@ from polymap.ir.errors import OptionError
 from polymap.ir.mapping import Spatial, Storage, Temporal
 from polymap.report.text.summary import no_answer_text
 from polymap.search.problem.read_rules import rules_from_document
-from polymap.search.problem.rules import AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
+from polymap.search.problem.rules import AtLeast, AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from tests.unit.search.machines import two_levels
 
 pytestmark = pytest.mark.slow
@@ -247,3 +247,14 @@ def test_a_dim_of_one_index_is_passed_over() -> None:
     vector = einsum("y[m] += A[m,k] * x[k]", m=8, k=1)
     found = explore(vector, TWO, tiles="divide", constraints={"outermost": ["k"], "order": ["k", "m"]})
     assert found.status == "OPTIMAL"
+
+
+def test_least_elements_of_tiles_are_kept_and_not_certified() -> None:
+    found = explore(GEMM, TWO, tiles="divide", constraints={"store": {TWO.levels[1].name: {"least": {"C": 64}}}})
+    assert found.status == "OPTIMAL"
+    assert found.best is not None
+    assert rule_text(AtLeast("RF", "C", 64)) == "tiles of C in RF have at least 64 elements (store)"
+    with pytest.raises(OptionError, match="PM515"):
+        found.certificate()
+    with pytest.raises(OptionError, match="PM543 constraints: store.GLB.least: an axis of 'I' is no single dim"):
+        rules_from_document({"store": {"GLB": {"least": {"I": 4}}}}, conv2d(K=2, C=2, H=4, W=4, R=3, S=3), FLAT)

@@ -45,7 +45,11 @@ PAIR = Architecture(
 STRIDED = conv2d(K=16, C=8, H=16, W=16, R=3, S=3, stride=2, padding=1)
 
 
-@pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.slow if n >= 2 else ()) for n in range(24)])
+def _marked(number: int) -> pytest.MarkDecorator | tuple[()]:
+    return pytest.mark.soak if number >= 16 else pytest.mark.slow if number >= 2 else ()
+
+
+@pytest.mark.parametrize("number", [pytest.param(n, marks=_marked(n)) for n in range(32)])
 def test_tiles_of_any_size_are_never_worse_than_dividing_ones(number: int) -> None:
     rng = random.Random(f"never worse {number}")
     problem = random_problem(rng, most=10**7, tiles="any")

@@ -1,0 +1,138 @@
+"""`polymap explore` of a whole network: a built-in name such as resnet50, or a model file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+
+from polymap.cli.arguments import Options
+from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
+from polymap.cli.named_inputs import Inputs
+from polymap.cli.output import Document, say, write_documents
+from polymap.inputs import parse_json, read_text, shown
+from polymap.ir import Architecture, Mistake, OptionError
+from polymap.networks import (
+    LayerAnswer,
+    Network,
+    NetworkAnswer,
+    answer_document,
+    answer_text,
+    builtin_network,
+    explore_network,
+    sweep_document,
+    sweep_of_document,
+    sweep_text,
+)
+from polymap.report.text import json_text
+
+Note = Callable[[int, int, LayerAnswer], None]
+ANSWERED = 0
+NO_ANSWER = 3
+
+
+def explore_whole_network(options: Options) -> int:
+    """Ask for the best mapping of each layer, write the answer, return the exit code.
+
+    Raises OptionError for options that are for one workload. If interrupted, the layers answered so far are printed.
+    """
+    _refuse_options_of_layers(options)
+    inputs = Inputs(options)
+    arch = inputs.arch()
+    inputs.objective()
+    inputs.check()
+    assert arch is not None, "check() raises otherwise"
+    net = _network(options)
+    answers: list[LayerAnswer] = []
+
+    def note(done: int, layers: int, answer: LayerAnswer) -> None:
+        answers.append(answer)
+        if sys.stderr.isatty():
+            say(f"polymap: {done} of {layers} layers: {answer.layer.name} {answer.result.status}")
+
+    try:
+        answer = _explored(net, arch, options, note)
+    except KeyboardInterrupt:
+        say(f"polymap: interrupted after {len(answers)} of {len(net.layers)} layers")
+        if answers:
+            part = replace(net, layers=tuple(each.layer for each in answers))
+            _write(options, NetworkAnswer(part, arch, options.objective, tuple(answers)))
+        return INTERRUPTED
+    _write(options, answer)
+    return NO_ANSWER if answer.exact is None else ANSWERED
+
+
+def _explored(net: Network, arch: Architecture, options: Options, note: Note) -> NetworkAnswer:
+    def explored(pool: ProcessPoolExecutor | None) -> NetworkAnswer:
+        return explore_network(
+            net,
+            arch,
+            options.objective,
+            tiles=options.tiles,
+            time_limit_s=options.time_limit_s,
+            seed=options.seed,
+            work_limit=options.work_limit,
+            executor=pool,
+            on_layer=note,
+        )
+
+    if options.workers == 1:
+        return explored(None)
+    # isl does not survive a fork.
+    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+        return explored(pool)
+
+
+def _network(options: Options) -> Network:
+    found = builtin_network(options.workload)
+    if found is not None:
+        return found
+    with interrupts_wait():
+        from polymap.importers import from_onnx
+
+    return from_onnx(options.workload, sizes=dict(options.sizes))
+
+
+def _refuse_options_of_layers(options: Options) -> None:
+    given = [
+        option
+        for option, value in (
+            ("--constraints", options.constraints),
+            ("--certificate", options.certificate),
+            ("--memory-limit", options.memory_limit_mb),
+        )
+        if value is not None
+    ]
+    if given:
+        what = f"{', '.join(given)}: an option of one workload, not of a network"
+        raise OptionError(Mistake("PM556", what, f"Ask for a layer: {options.workload}.NAME (see `polymap list`)."))
+
+
+def _write(options: Options, answer: NetworkAnswer) -> None:
+    documents: list[Document] = []
+    if options.json is not None:
+        documents.append(Document(options.json, json_text(answer_document(answer))))
+    if options.json != "-":
+        documents.append(Document("-", answer_text(answer)))
+    write_documents(documents)
+
+
+def run_sweep(options: Options) -> int:
+    """Run the sweep of a specification file and write its table; interrupted, the store keeps what is answered."""
+    text = read_text(options.workload)
+    document = parse_json(text, shown(options.workload))
+    try:
+        if options.workers == 1:
+            found = sweep_of_document(document, options.store)
+        else:
+            with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+                found = sweep_of_document(document, options.store, pool)
+    except KeyboardInterrupt:
+        told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
+        say(f"polymap: interrupted; {told}")
+        return INTERRUPTED
+    documents = [] if options.json is None else [Document(options.json, json_text(sweep_document(found)))]
+    write_documents([*documents, *([] if options.json == "-" else [Document("-", sweep_text(found))])])
+    return ANSWERED

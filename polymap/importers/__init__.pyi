@@ -1,0 +1,1 @@
+from polymap.importers.onnx_models import from_onnx as from_onnx

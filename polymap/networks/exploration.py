@@ -1,0 +1,191 @@
+"""The best mapping of every layer of a network: each distinct layer once, totals with the state of their proof."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+from polymap.asked import arch_of, workload_of
+from polymap.explore import explore
+from polymap.inputs import parse_json, shown
+from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
+from polymap.networks.model import Network, NetworkLayer, network
+from polymap.report.text import result_document, result_from_document
+from polymap.search.objective import objective_values
+from polymap.search.problem import parse_single
+from polymap.search.run import Options, SearchResult
+
+Document = dict[str, Any]
+
+
+class Executor(Protocol):
+    """Anything with `submit`: an executor of concurrent.futures, Dask's, executorlib's, submitit's."""
+
+    def submit(self, fn: Callable[[Document], Document], /, *args: Document) -> Any:
+        """Return a future, whose `result()` is what `fn` returns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAnswer:
+    """The answer about one distinct layer. exact, exact_bound: of one node, in the unit of the objective."""
+
+    layer: NetworkLayer
+    result: SearchResult
+    exact: Fraction | MaybeNone
+    exact_bound: Fraction
+
+    @property
+    def total(self) -> Fraction | MaybeNone:
+        """The value of all nodes of this layer; None without a mapping."""
+        return None if self.exact is None else self.exact * self.layer.multiplicity
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAnswer(Tabled):
+    """What a network costs: the sum over its layers of multiplicity times least value.
+
+    status: "OPTIMAL" where every layer's answer is, "INFEASIBLE" or "TIMEOUT" where a layer has no mapping, else
+    "FEASIBLE". exact, exact_bound: the sums as rationals; exact is None where a layer has no mapping. The sum of an
+    objective that is a product, such as edp, is the sum of the layers' products.
+    """
+
+    network: Network
+    arch: Architecture = field(repr=False)
+    objective: str
+    layers: tuple[LayerAnswer, ...]
+
+    @property
+    def status(self) -> str:
+        """The weakest state of proof among the layers."""
+        states = {each.result.status for each in self.layers}
+        return next((state for state in ("INFEASIBLE", "TIMEOUT", "FEASIBLE") if state in states), "OPTIMAL")
+
+    @property
+    def exact(self) -> Fraction | MaybeNone:
+        """The sum of the layers' values; None where a layer has no mapping."""
+        totals = [each.total for each in self.layers]
+        return None if None in totals else sum(totals, Fraction(0))
+
+    @property
+    def exact_bound(self) -> Fraction:
+        """What no choice of mappings goes below."""
+        return sum((each.exact_bound * each.layer.multiplicity for each in self.layers), Fraction(0))
+
+    @property
+    def value(self) -> int | float | MaybeNone:
+        """The sum in the unit of the objective (pJ, cycles, bits): an integer where it is whole."""
+        return None if self.exact is None else _plain(self.exact)
+
+    @property
+    def bound(self) -> int | float:
+        """The bound in the unit of the objective."""
+        return _plain(self.exact_bound)
+
+    @property
+    def gap(self) -> float | MaybeNone:
+        """(value - bound) / value; None without a value."""
+        if self.exact is None:
+            return None
+        return float((self.exact - self.exact_bound) / self.exact) if self.exact else 0.0
+
+
+def explore_network(
+    net: Network | str,
+    arch: Architecture | str,
+    objective: str = "energy",
+    *,
+    tiles: str = "any",
+    time_limit_s: float = 60,
+    seed: int = 0,
+    work_limit: int | None = None,
+    executor: Executor | None = None,
+    on_layer: Callable[[int, int, LayerAnswer], None] | None = None,
+) -> NetworkAnswer:
+    """Return the best mapping of every distinct layer of `net` on `arch`, and the totals.
+
+    net: a Network, or the name of a built-in one. time_limit_s, work_limit: of each layer. executor: anything with
+    `submit`, which gets `run_question` and a JSON document per layer (layers that no document says are asked here).
+    on_layer: called with (layers answered, layers, the last answer). Values do not depend on the executor.
+    Raises OptionError for an objective that is not one number, WorkloadError for a network without layers.
+    """
+    net = network_of(net)
+    arch = arch_of(arch)
+    goal = parse_single(objective, arch)
+    Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
+    if not net.layers:
+        what = f"the network {shown(net.name)} has no layers"
+        raise WorkloadError(Mistake("PM236", what, f"{len(net.views)} views, {len(net.left_out)} unmapped nodes."))
+    options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed, "work_limit": work_limit}
+    waiting = [_asked(layer, arch, objective, options, executor) for layer in net.layers]
+    answers: list[LayerAnswer] = []
+    for layer, ask in zip(net.layers, waiting, strict=True):
+        result = ask()
+        exact = None if result.cost is None else objective_values(layer.workload, arch, goal, result.cost)[0]
+        bound = exact if result.status == "OPTIMAL" and exact is not None else Fraction(result.bound or 0)
+        answers.append(LayerAnswer(layer, result, exact, bound))
+        if on_layer is not None:
+            on_layer(len(answers), len(net.layers), answers[-1])
+    return NetworkAnswer(net, arch, objective, tuple(answers))
+
+
+def network_of(value: object) -> Network:
+    """Return a network: the one given, or the built-in one of that name. Raises WorkloadError for other values."""
+    if isinstance(value, Network):
+        return value
+    if isinstance(value, str):
+        return network(value)
+    hint = "Expected a Network (pm.network, pm.from_torch, pm.from_onnx), or the name of a built-in one."
+    raise WorkloadError(Mistake("PM120", f"the network is {shown(value)}", hint))
+
+
+def run_question(document: Mapping[str, Any]) -> Document:
+    """Return the answer, as `result.save` writes it, to a question: workload and arch (documents or names), objective,
+    and options of `explore`. Plain JSON in and out: it runs in any process that can import polymap.
+
+    Raises OptionError for an unknown field.
+    """
+    from polymap.arch import arch_from_document
+    from polymap.workload import workload_from_document
+
+    known = ("workload", "arch", "objective", "tiles", "time_limit_s", "seed", "work_limit", "constraints")
+    unknown = [name for name in document if name not in known]
+    if unknown:
+        raise OptionError(
+            Mistake("PM110", f"a question has no field {shown(unknown[0])}", f"Known: {', '.join(known)}.")
+        )
+    asked, machine = document["workload"], document["arch"]
+    workload = workload_of(asked) if isinstance(asked, str) else workload_from_document(asked)
+    arch = arch_of(machine) if isinstance(machine, str) else arch_from_document(machine)
+    options = {name: document[name] for name in known[3:] if document.get(name) is not None}
+    return result_document(explore(workload, arch, document.get("objective", "energy"), **options))
+
+
+def _asked(
+    layer: NetworkLayer, arch: Architecture, objective: str, options: Document, executor: Executor | None
+) -> Callable[[], SearchResult]:
+    """Return what waits for a layer's answer; without an executor it is the search itself."""
+    question = None if executor is None else _question(layer, arch)
+    if executor is None or question is None:
+        return lambda: explore(layer.workload, arch, objective, **options)
+    future: Future[Document] = executor.submit(run_question, question | {"objective": objective} | options)
+    return lambda: result_from_document(parse_json(json.dumps(future.result()), "the answer"))
+
+
+def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:
+    """Return workload and machine as documents; None where the workload has none (programs of several einsums)."""
+    from polymap.arch import arch_to_document
+    from polymap.workload import workload_to_document
+
+    try:
+        return {"workload": workload_to_document(layer.workload), "arch": arch_to_document(arch)}
+    except WorkloadError:
+        return None
+
+
+def _plain(value: Fraction) -> int | float:
+    return value.numerator if value.denominator == 1 else float(value)

@@ -1,0 +1,129 @@
+"""A network as data: its distinct layers with multiplicities, its views, and the nodes that have no workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import NamedTuple
+
+from polymap.inputs import expected_text, shown
+from polymap.ir import Mistake, Shown, Workload, WorkloadError, did_you_mean
+from polymap.workload import builtin_networks, builtin_workload, network_layers
+
+
+class View(NamedTuple):
+    """A node that computes nothing: it renames, splits, joins or reorders elements (reshape, transpose, concat)."""
+
+    node: str
+    operator: str
+
+
+class Unmapped(NamedTuple):
+    """A node without a workload, and why."""
+
+    node: str
+    operator: str
+    reason: str
+
+
+class Part(NamedTuple):
+    """A workload of a node. is_product: its instances are multiply-accumulates (convolutions, matrix products)."""
+
+    workload: Workload
+    is_product: bool
+
+
+class MappedNode(NamedTuple):
+    """A node and the workloads that compute it, in order (attention: scores, softmax, context)."""
+
+    node: str
+    operator: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLayer:
+    """A distinct workload and how many nodes of the network compute it.
+
+    name: of its first node. operators: what these nodes are called in the model ("Conv", "Gemm"), "" for built-in ones.
+    """
+
+    name: str
+    workload: Workload
+    multiplicity: int
+    operator: str = ""
+    is_product: bool = True
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one of these nodes: its instances if it is a product, else 0."""
+        return prod(dim.extent for dim in self.workload.dims) if self.is_product else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Network(Shown):
+    """A network: what is computed, how often, and what of the model computes nothing or has no workload.
+
+    layers: distinct workloads in order of their first node. views: nodes that only rename elements. left_out: nodes
+    without a workload. edges: (node, node) pairs, producer first, over all nodes.
+    """
+
+    name: str
+    layers: tuple[NetworkLayer, ...]
+    views: tuple[View, ...] = ()
+    left_out: tuple[Unmapped, ...] = ()
+    edges: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unmapped(self) -> list[Unmapped]:
+        """The nodes without a workload, as (node name, operator, reason)."""
+        return list(self.left_out)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the whole network: convolutions and products; additions of other nodes are none."""
+        return sum(layer.macs * layer.multiplicity for layer in self.layers)
+
+    def products(self) -> Network:
+        """Return the network of the layers that multiply and accumulate: convolutions, products, attention."""
+        return replace(self, layers=tuple(layer for layer in self.layers if layer.macs))
+
+
+def network_of_nodes(
+    name: str,
+    mapped: Iterable[MappedNode],
+    views: Iterable[View] = (),
+    left_out: Iterable[Unmapped] = (),
+    edges: Iterable[tuple[str, str]] = (),
+) -> Network:
+    """Return the network of nodes in order: workloads that differ in their names alone become one layer."""
+    layers: dict[tuple[Workload, bool], NetworkLayer] = {}
+    for node, operator, parts in mapped:
+        for workload, is_product in parts:
+            key = replace(workload, name=""), is_product
+            label = node if len(parts) == 1 else f"{node}.{workload.name}"
+            first = layers.get(key) or NetworkLayer(label, replace(workload, name=label[:200]), 0, operator, is_product)
+            layers[key] = replace(first, multiplicity=first.multiplicity + 1)
+    return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), tuple(dict.fromkeys(edges)))
+
+
+def network(name: str) -> Network:
+    """Return a built-in network ("resnet50", "vgg16", "mobilenet_v2", "bert_base", ...), batch 1, 8 bits.
+
+    Its layers are the convolutions and products of the source that `polymap.workload` names; it has no edges. Raises
+    WorkloadError for an unknown name.
+    """
+    found = builtin_network(expected_text(name, "the network's name", WorkloadError))
+    if found is not None:
+        return found
+    what = f"there is no built-in network {shown(name)}"
+    raise WorkloadError(Mistake("PM235", what, did_you_mean(name[:100], builtin_networks())))
+
+
+def builtin_network(name: str) -> Network | None:
+    """Return the built-in network of this name, None where there is none."""
+    if name not in builtin_networks():
+        return None
+    layers = (NetworkLayer(layer, builtin_workload(layer), count) for layer, count in network_layers(name))
+    return Network(name, tuple(layers))

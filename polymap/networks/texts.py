@@ -1,0 +1,177 @@
+"""Networks and their answers as text, tables and JSON documents."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from polymap.inputs import is_table
+from polymap.networks.exploration import LayerAnswer, NetworkAnswer
+from polymap.networks.model import Network
+from polymap.networks.sweeps import SweepTable
+from polymap.report import exact, listing, percent, plural, short, table, unit_of
+from polymap.report.text import head_document, number, result_document
+
+_COSTLIEST = 3
+_BAR = 20
+
+
+def network_text(net: Network) -> str:
+    """Return a row per distinct layer, the totals, and a footnote of the nodes without a workload."""
+    rows = [
+        (
+            each.name,
+            each.operator,
+            f"{each.multiplicity:,}",
+            short(each.macs * each.multiplicity),
+            _sizes(each.workload),
+        )
+        for each in net.layers
+    ]
+    shown = table(("layer", "operator", "nodes", "MACs", "sizes"), rows, left=2, prose=1)
+    return f"{net.name}: {_totals(net)}\n\n{shown}{_footnote(net)}"
+
+
+def answer_text(answer: NetworkAnswer) -> str:
+    """Return totals with the state of their proof, a row and a bar per layer, and why the costliest cost so much."""
+    net, unit = answer.network, unit_of(answer.objective)
+    rows = [_row(answer, each) for each in answer.layers]
+    head = ("layer", "nodes", "each", "all", "share", "", "", "")
+    what = "-" if answer.exact is None else f"{exact(answer.exact)}{unit}"
+    told = f"{answer.status}: {answer.objective} {what}"
+    if answer.exact is not None and answer.status != "OPTIMAL":
+        told += f", not below {exact(answer.exact_bound)}{unit} (gap {percent(answer.gap)})"
+    parts = [f"{net.name} on {answer.arch.name}: {_totals(net)}", told, table(head, rows, prose=3)]
+    return "\n\n".join((*parts, *_reasons(answer))) + _footnote(net)
+
+
+def answer_rows(answer: NetworkAnswer) -> list[dict[str, object]]:
+    """Return a row per distinct layer: name, multiplicity, MACs, status, value and bound of one node, total, share."""
+    rows: list[dict[str, object]] = []
+    for each in answer.layers:
+        row: dict[str, object] = {"layer": each.layer.name, "operator": each.layer.operator}
+        row |= {"multiplicity": each.layer.multiplicity, "macs": each.layer.macs, "status": each.result.status}
+        row |= {"value": number(each.exact), "bound": number(each.exact_bound), "total": number(each.total)}
+        rows.append(row | {"share": _share(answer, each), "seconds": each.result.seconds})
+    return rows
+
+
+def answer_document(answer: NetworkAnswer) -> dict[str, object]:
+    """Return the answer as JSON: totals, a row per layer, and each layer's own answer."""
+    net = answer.network
+    document = head_document("network", None, answer.arch)
+    document |= {"network": net.name, "objective": answer.objective, "status": answer.status}
+    document |= {"value": number(answer.exact), "bound": number(answer.exact_bound), "gap": answer.gap}
+    document |= {"macs": number(Fraction(net.macs)), "rows": answer_rows(answer)}
+    document |= {"views": [list(each) for each in net.views], "unmapped": [list(each) for each in net.left_out]}
+    return document | {"layers": [result_document(each.result) for each in answer.layers]}
+
+
+def sweep_text(found: SweepTable) -> str:
+    """Return a row per question, and the machines that none beats."""
+    unit = unit_of(found.objective)
+    rows = [(each.workload, _machine(each.machine), "-" if each.value is None else exact(each.value), each.status)
+            for each in found.rows]  # fmt: skip
+    front = [
+        (_machine(machine), exact(total), "unlimited" if bits is None else f"{bits:,}", status)
+        for machine, total, bits, status in found.front()
+    ]
+    shown = table(("workload", "machine", f"{found.objective},{unit}", ""), rows, left=2, prose=1)
+    best = table(("machine", f"{found.objective} of all,{unit}", "on-chip bits", ""), front, prose=1)
+    asked = f"{plural(found.asked, 'question')} searched, the others known"
+    return f"{shown}\n\nno machine has less of both:\n{best}\n\n{asked}"
+
+
+def sweep_document(found: SweepTable) -> dict[str, object]:
+    """Return rows and front of a sweep as JSON."""
+    rows = [
+        {"workload": each.workload, "machine": each.machine, "status": each.status, "value": number(each.value)}
+        | {"bound": number(each.bound), "seconds": each.seconds}
+        for each in found.rows
+    ]
+    front = [
+        {"machine": machine, "value": number(total), "on_chip_bits": number(bits), "status": status}
+        for machine, total, bits, status in found.front()
+    ]
+    return head_document("sweep") | {"objective": found.objective, "asked": found.asked, "rows": rows, "front": front}
+
+
+def _machine(label: object) -> str:
+    if isinstance(label, str):
+        return label
+    assert is_table(label)
+    return " ".join(f"{name}={value}" for name, value in label.items()) or "base"
+
+
+def _totals(net: Network) -> str:
+    nodes = sum(each.multiplicity for each in net.layers)
+    return f"{plural(nodes, 'mapped node')}, {len(net.layers):,} of them distinct, {exact(net.macs)} MACs"
+
+
+def _sizes(workload: object) -> str:
+    from polymap.ir import Workload
+
+    assert isinstance(workload, Workload)
+    if len(workload.statements) > 1:
+        return plural(len(workload.statements), "statement")
+    return " ".join(f"{dim.name}={dim.extent}" for dim in workload.dims)
+
+
+def _share(answer: NetworkAnswer, each: LayerAnswer) -> float | None:
+    return float(each.total / answer.exact) if answer.exact and each.total is not None else None
+
+
+def _row(answer: NetworkAnswer, each: LayerAnswer) -> tuple[str, ...]:
+    share = _share(answer, each)
+    values = ("-", "-") if each.exact is None else (short(each.exact), short(each.total))
+    bar = "" if share is None else "#" * round(_BAR * share)
+    binds = "" if each.result.cost is None else each.result.cost.bottleneck
+    told = "-" if share is None else percent(share)
+    return (each.layer.name, f"{each.layer.multiplicity:,}", *values, told, bar, each.result.status, binds)
+
+
+def _reasons(answer: NetworkAnswer) -> list[str]:
+    """Return a sentence for each of the layers that cost most."""
+    known = [each for each in answer.layers if each.total is not None]
+    costliest = sorted(known, key=lambda each: -each.total)[:_COSTLIEST]
+    return ["costliest:\n" + "\n".join(f"  {_reason(answer, each)}" for each in costliest)] if costliest else []
+
+
+def _reason(answer: NetworkAnswer, each: LayerAnswer) -> str:
+    """Return what a layer's value is made of: its largest energy and the tensor behind it, or what bounds its time."""
+    cost, share, layer = each.result.cost, _share(answer, each), each.layer
+    told = f"{layer.name} ({plural(layer.multiplicity, 'node')}" + (f", {percent(share)}): " if share else "): ")
+    if answer.objective == "latency":
+        return told + f"{cost.bottleneck} decides; {percent(Fraction(cost.utilization))} of the compute units are busy"
+    level, energy = max(cost.energy_by_level_pj_exact, key=lambda item: item[1])
+    total = cost.energy_pj_exact
+    rows = [row for row in cost.traffic if row.level == level]
+    parts = [f"{level} takes {percent(energy / total)} of the energy" if total else f"{level} is busiest"]
+    if rows:
+        bits = {row.tensor: (row.reads + row.writes) * layer.workload.tensor(row.tensor).bits for row in rows}
+        most = max(bits, key=lambda name: bits[name])
+        row = next(row for row in rows if row.tensor == most)
+        words = [f"{short(count)} {verb}" for count, verb in ((row.reads, "read"), (row.writes, "written")) if count]
+        uses = layer.macs / _elements(each, most) if layer.macs else 0
+        parts.append(
+            f"mostly {most} ({listing(words)} elements; each of its elements serves {short(round(uses))} MACs)"
+        )
+    return told + ", ".join(parts)
+
+
+def _elements(each: LayerAnswer, tensor: str) -> int:
+    count = 1
+    for extent in each.layer.workload.tensor(tensor).shape:
+        count *= extent
+    return count
+
+
+def _footnote(net: Network) -> str:
+    """Return which nodes are views, and which are counted nowhere, with the reasons."""
+    parts: list[str] = []
+    if net.views:
+        kinds = dict.fromkeys(each.operator for each in net.views)
+        parts.append(f"{plural(len(net.views), 'view')} (no work): {', '.join(kinds)}")
+    if net.left_out:
+        parts.append(f"{plural(len(net.left_out), 'node')} without a workload, not in the totals:")
+        parts += [f"  {each.node} ({each.operator}): {each.reason}" for each in net.left_out]
+    return "\n\n" + "\n".join(parts) if parts else ""

@@ -1,0 +1,132 @@
+"""ONNX models as networks: multiply-accumulates counted by hand, every node told, damaged files refused in words."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+
+import polymap as pm
+from polymap.cli.command_line import main
+from tests.extras import onnx_zoo
+
+BLOCK = 3 * 64 * 64 + 2 * 4 * 16 * 32 + 64 * 64 + 2 * 64 * 256  # one word, 31 + 1 in the cache
+UNET = 32**2 * 9 * 8 + 16**2 * 9 * 8 * 16 + 16**2 * 16 * 8 * 4 + 32**2 * 9 * 16 * 8
+MOBILE = 112**2 * (32 * 27 + 32 * 9 + 32 * 16 + 16 * 96) + 56**2 * (96 * 9 + 96 * 24)
+MODELS = {
+    "resnet50": (onnx_zoo.resnet50, {}, 4_089_184_256, []),
+    "block": (onnx_zoo.block, {"length": 1}, BLOCK, []),
+    "unet": (onnx_zoo.unet, {}, UNET, [("softplus_9", "Softplus", "no affine loop nest is known for this operator")]),
+    "mobile": (onnx_zoo.mobile, {}, MOBILE, []),
+}
+
+
+def written(tmp_path: Path, name: str) -> Path:
+    path = tmp_path / f"{name}.onnx"
+    path.write_bytes(MODELS[name][0]().SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_macs_and_unmapped_nodes_of_each_model(tmp_path: Path, name: str) -> None:
+    _, sizes, macs, unmapped = MODELS[name]
+    path, start = written(tmp_path, name), time.process_time()
+    net = pm.from_onnx(path, batch=1, sizes=sizes)
+    assert time.process_time() - start < 10
+    assert net.macs == macs
+    assert net.unmapped == unmapped
+    assert {view.operator for view in net.views} <= {"Reshape", "Transpose", "Concat", "Flatten"}
+
+
+def test_resnet50_has_the_convolutions_and_values_of_the_builtin_network(tmp_path: Path) -> None:
+    net = pm.from_onnx(written(tmp_path, "resnet50"), bits=8).products()
+    mine, builtin = (pm.explore_network(each, "flat3", tiles="divide") for each in (net, pm.network("resnet50")))
+    assert mine.exact == builtin.exact
+    assert mine.status == "OPTIMAL"
+
+
+def test_batch_is_bound_by_name(tmp_path: Path) -> None:
+    path = written(tmp_path, "mobile")
+    assert pm.from_onnx(path, batch=3).macs == 3 * MOBILE
+
+
+def test_dims_without_sizes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(pm.InputError, match="PM641 'block.onnx' has dims without sizes: length"):
+        pm.from_onnx(written(tmp_path, "block"))
+
+
+def test_the_command_line_reads_model_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "block")
+    words = ("explore", str(path), "length=1", "--arch", "flat3", "--tiles", "divide", "--json", "-")
+    assert main(words) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["macs"] == BLOCK
+    assert answer["status"] == "OPTIMAL"
+    assert main(("explore", str(tmp_path / "none.onnx"), "--arch", "flat3")) == 2
+
+
+def test_every_node_is_told_once(tmp_path: Path) -> None:
+    model = onnx_zoo.unet()
+    net = pm.from_onnx(written(tmp_path, "unet"))
+    told = [view.node for view in net.views] + [left.node for left in net.unmapped]
+    told += [layer.name for layer in net.layers for _ in range(layer.multiplicity)]
+    assert len(told) == len(model.graph.node)
+    assert ("concat_6", "conv_7") in net.edges
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 5, 20))):
+        place = rng.randrange(len(changed))
+        match rng.randrange(4):
+            case 0:
+                changed[place] = rng.randrange(256)
+            case 1:
+                changed[place] ^= 1 << rng.randrange(8)
+            case 2:
+                del changed[place : place + rng.randint(1, 9)]
+            case _:
+                changed[place:place] = bytes(rng.randrange(256) for _ in range(rng.randint(1, 9)))
+        if not changed:
+            return b""
+    return bytes(changed)
+
+
+def outcome(path: Path) -> str:
+    """Return what becomes of a file; any other exception than polymap's own goes up."""
+    try:
+        return "network" if pm.from_onnx(path, sizes={"length": 1}).layers else "empty"
+    except pm.PolymapError:
+        return "refused"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damaged_files_are_read_or_refused(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    data = MODELS[rng.choice(("block", "unet", "mobile"))][0]().SerializeToString()
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(damaged(data, rng))
+    assert outcome(path) in ("network", "empty", "refused")
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "text.onnx"
+    path.write_text("hello", encoding="utf-8")
+    with pytest.raises(pm.InputError, match="PM640"):
+        pm.from_onnx(path)
+    path.write_bytes(onnx.ModelProto().SerializeToString())
+    with pytest.raises(pm.InputError, match="PM640"):
+        pm.from_onnx(path)
+    with pytest.raises(pm.InputError, match="PM101"):
+        pm.from_onnx(tmp_path / "none.onnx")
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.onnx"
+    path.write_bytes(onnx_zoo.unet().SerializeToString().replace(b"softplus_9", b"\xff\xfeftplus_9"))
+    with pytest.raises(pm.InputError, match="PM640"):
+        pm.from_onnx(path)

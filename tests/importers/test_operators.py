@@ -1,0 +1,366 @@
+"""Each operator of the importers' table, evaluated as a loop nest, equals numpy's own evaluation of the operator."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+
+from polymap.codegen.execute.reference import reference
+from polymap.importers.operators import FUNCTIONS, OPERATORS, Call, NotMapped, parts_of
+from polymap.ir import Workload
+
+Array = np.ndarray
+SEEDS = range(25)
+
+
+def run(workload: Workload, **arrays: Array) -> Array:
+    """Return the output of a workload; arrays are cut to what it reads."""
+    data = {}
+    for tensor in workload.tensors[1:]:
+        array = arrays[tensor.name]
+        assert all(size >= part for size, part in zip(array.shape, tensor.shape, strict=True))
+        data[tensor.name] = array[tuple(slice(0, size) for size in tensor.shape)].astype(float)
+    return reference(workload, data).values[workload.tensors[0].name]
+
+
+def only(call: Call) -> Workload:
+    ((workload, _),) = parts_of(call)
+    return workload
+
+
+def call(operator: str, inputs: tuple, output: tuple, **options: object) -> Call:
+    return Call(operator, inputs, output, options, "float32")
+
+
+def convolved(x: Array, w: Array, stride: tuple, dilation: tuple, groups: int) -> Array:
+    """Return the convolution of a padded input, tap by tap over whole output channels."""
+    kernel = w.shape[2:]
+    out = [(x.shape[2 + a] - dilation[a] * (kernel[a] - 1) - 1) // stride[a] + 1 for a in range(len(kernel))]
+    result = np.zeros((x.shape[0], w.shape[0], *out))
+    per_out, per_in = w.shape[0] // groups, w.shape[1]
+    for k, c in itertools.product(range(w.shape[0]), range(per_in)):
+        plane = x[:, k // per_out * per_in + c]
+        for taps in itertools.product(*map(range, kernel)):
+            cut = tuple(
+                slice(tap * dilation[a], tap * dilation[a] + stride[a] * (out[a] - 1) + 1, stride[a])
+                for a, tap in enumerate(taps)
+            )
+            result[:, k] += plane[(slice(None), *cut)] * w[(k, c, *taps)]
+    return result
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_convolutions_of_any_rank_groups_dilation_and_padding(seed: int) -> None:
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    rank, groups = rng.randint(1, 3), rng.choice((1, 1, 2, 3))
+    per_in, per_out = rng.randint(1, 3), rng.randint(1, 3)
+    kernel, stride = ([rng.randint(1, 3) for _ in range(rank)] for _ in range(2))
+    dilation = [rng.randint(1, 2) for _ in range(rank)]
+    pads = [(rng.randint(0, 2), rng.randint(0, 2)) for _ in range(rank)]
+    size = [d * (k - 1) + 1 + rng.randint(0, 3) for d, k in zip(dilation, kernel, strict=True)]
+    x = draw.integers(-4, 5, (rng.randint(1, 2), groups * per_in, *size))
+    w = draw.integers(-4, 5, (groups * per_out, per_in, *kernel))
+    padded = np.pad(x, [(0, 0), (0, 0), *pads])
+    expected = convolved(padded, w, tuple(stride), tuple(dilation), groups)
+    workload = only(
+        call("convolution", (x.shape, w.shape), expected.shape, strides=stride, dilations=dilation, groups=groups)
+    )
+    if groups > 1:
+        n = x.shape[0]
+        padded = padded.reshape(n, groups, per_in, *padded.shape[2:])
+        w = w.reshape(groups, per_out, per_in, *kernel)
+        expected = expected.reshape(n, groups, per_out, *expected.shape[2:])
+        if per_in == 1:
+            padded, w = padded[:, :, 0], w[:, :, 0]
+        if per_out == 1:
+            w, expected = w[:, 0], expected[:, :, 0]
+        if per_in > 1 and per_out == 1:
+            w = w.reshape(groups, per_in, *kernel)
+    np.testing.assert_array_equal(run(workload, I=padded, W=w), expected)
+
+
+def scattered(x: Array, w: Array, stride: list, begin: list, out: list) -> Array:
+    """Return the transposed convolution: every input element adds a scaled kernel to the output."""
+    full = [(x.shape[2 + a] - 1) * stride[a] + w.shape[2 + a] + 8 for a in range(len(stride))]
+    result = np.zeros((x.shape[0], w.shape[1], *full))
+    for n, c, *place in np.ndindex(*x.shape):
+        cut = tuple(slice(i * stride[a], i * stride[a] + w.shape[2 + a]) for a, i in enumerate(place))
+        result[(n, slice(None), *cut)] += x[(n, c, *place)] * w[c]
+    return result[(slice(None), slice(None), *(slice(b, b + o) for b, o in zip(begin, out, strict=True)))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transposed_convolutions_with_stride_and_cut_borders(seed: int) -> None:
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    rank = rng.randint(1, 2)
+    kernel, stride = [rng.randint(1, 4) for _ in range(rank)], [rng.randint(1, 3) for _ in range(rank)]
+    size, begin, more = ([rng.randint(*span) for _ in range(rank)] for span in ((1, 4), (0, 1), (0, 1)))
+    begin = [min(b, k - 1) for b, k in zip(begin, kernel, strict=True)]
+    out = [max(1, (i - 1) * s + k - 2 * b + m) for i, s, k, b, m in zip(size, stride, kernel, begin, more, strict=True)]
+    x = draw.integers(-4, 5, (2, 3, *size)).astype(float)
+    w = draw.integers(-4, 5, (3, 2, *kernel)).astype(float)
+    expected = scattered(x, w, stride, begin, out)
+    made = np.zeros_like(expected)
+    asked = call("transposed_convolution", (x.shape, w.shape), expected.shape, strides=stride, pads_begin=begin)
+    phases = [phases_of(o, k, s, b) for o, k, s, b in zip(out, kernel, stride, begin, strict=True)]
+    for (workload, is_product), kinds in zip(parts_of(asked), itertools.product(*phases), strict=True):
+        assert is_product
+        fill_phase(workload, x, w, kinds, made, stride)
+    np.testing.assert_array_equal(made, expected)
+
+
+def phases_of(out: int, kernel: int, stride: int, begin: int) -> list:
+    """Return per workload of an axis its (first output, first tap, last input read at output 0, taps) by phase."""
+    found: dict = {}
+    for phase in range(stride):
+        first = (phase - begin) % stride
+        outputs, taps = len(range(first, out, stride)), len(range(phase, kernel, stride))
+        if outputs and taps:
+            found.setdefault((outputs, taps), []).append((first, phase, (first + begin - phase) // stride))
+    return list(found.items())
+
+
+def fill_phase(workload: Workload, x: Array, w: Array, kinds: tuple, made: Array, stride: list) -> None:
+    """Run the workload once per combination of phases (its a, b, ... fixed to one each) and store its outputs."""
+    letters = ("abe", "pqt")
+    extents = workload.extents()
+    for axis, ((outputs, _), phases) in enumerate(kinds):
+        assert extents[letters[0][axis]] == len(phases)
+        assert extents[letters[1][axis]] == outputs
+    shape = workload.tensor("I").shape
+    weights = np.zeros(workload.tensor("W").shape)
+    for chosen in itertools.product(*(range(len(phases)) for _, phases in kinds)):
+        # Reversed taps: output x reads input (last - taps + 1 + u) + x with tap phase + stride * (taps - 1 - u).
+        inputs = np.zeros(shape)
+        starts = [phases[at][2] - sizes[1] + 1 for (sizes, phases), at in zip(kinds, chosen, strict=True)]
+        for place in np.ndindex(*shape[2:]):
+            source = [start + i for start, i in zip(starts, place, strict=True)]
+            if all(0 <= i < limit for i, limit in zip(source, x.shape[2:], strict=True)):
+                inputs[(slice(None), slice(None), *place)] = x[(slice(None), slice(None), *source)]
+        weights[:] = 0
+        for taps in np.ndindex(*(sizes[1] for sizes, _ in kinds)):
+            index: list = [slice(None), slice(None)]
+            tap = []
+            for axis, ((sizes, phases), at) in enumerate(zip(kinds, chosen, strict=True)):
+                index += [taps[axis], at]
+                tap.append(phases[at][1] + stride[axis] * (sizes[1] - 1 - taps[axis]))
+            weights[tuple(index)] = w[(slice(None), slice(None), *tap)]
+        result = run(workload, I=inputs, W=weights)
+        index = [slice(None), slice(None)]
+        place = [slice(None), slice(None)]
+        for axis, ((_, phases), at) in enumerate(zip(kinds, chosen, strict=True)):
+            index += [slice(None), at]
+            place.append(slice(phases[at][0], None, stride[axis]))
+        made[tuple(place)] = result[tuple(index)]
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        ((3, 4), (4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((2, 1, 3, 4), (5, 4, 2)),
+        ((1, 3, 4), (2, 4, 5)),
+        ((2, 6, 3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((2, 3, 4), (4,)),
+        ((2, 2, 3, 4), (2, 1, 4, 2)),
+    ],
+)
+def test_products_broadcast_as_numpy_does(first: tuple, second: tuple) -> None:
+    draw = np.random.default_rng(1)
+    a, b = (draw.integers(-4, 5, shape).astype(float) for shape in (first, second))
+    expected = np.matmul(a, b)
+    workload = only(call("product", (first, second), expected.shape))
+    arrays = [
+        array.reshape(workload.tensor(name).shape) for array, name in ((a, "A"), (b, "B"))
+    ]  # ones that broadcast are dropped, rows of a linear layer joined
+    made = run(workload, A=arrays[0], B=arrays[1])
+    np.testing.assert_array_equal(made.reshape(expected.shape), expected)
+    assert math.prod(dim.extent for dim in workload.dims) == expected.size * first[-1]
+
+
+@pytest.mark.parametrize("heads, shared", [(2, 1), (2, 3)])
+def test_attention_equals_its_three_steps(heads: int, shared: int) -> None:
+    draw = np.random.default_rng(2)
+    q, k, v = (draw.normal(size=s) for s in ((2, heads * shared, 3, 4), (2, heads, 5, 4), (2, heads, 5, 6)))
+    parts = [
+        part.workload for part in parts_of(call("attention", (q.shape, k.shape, v.shape), (2, heads * shared, 3, 6)))
+    ]
+    wide = [np.repeat(array, shared, axis=1) for array in (k, v)]
+    scores = np.einsum("bhmk,bhnk->bhmn", q, wide[0])
+    split = (2, heads, shared) if shared > 1 else (2, heads)
+    made = run(parts[0], Q=q.reshape(*split, 3, 4), K=k)
+    np.testing.assert_allclose(made.reshape(scores.shape), scores)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    context = run(parts[-1], P=weights.reshape(*split, 3, 5), V=v)
+    np.testing.assert_allclose(context.reshape(2, -1, 3, 6), np.einsum("bhmn,bhnd->bhmd", weights, wide[1]))
+    assert [part.is_product for part in parts_of(call("attention", (q.shape, k.shape, v.shape), q.shape))] == [
+        True, False, False, False, False, True]  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_softmax_is_four_steps(axis: int) -> None:
+    x = np.random.default_rng(3).normal(size=(3, 4, 5))
+    largest, powers, sums, quotients = (
+        part.workload for part in parts_of(call("softmax", (x.shape,), x.shape, axis=axis))
+    )
+    m = run(largest, X=x)
+    e = run(powers, X=x, M=m)
+    s = run(sums, E=e)
+    expected = np.exp(x - x.max(axis, keepdims=True))
+    np.testing.assert_allclose(run(quotients, E=e, S=s), expected / expected.sum(axis, keepdims=True))
+
+
+@pytest.mark.parametrize("rms", [False, True])
+@pytest.mark.parametrize("parameters", [0, 1, 2])
+def test_layer_norm_is_mean_variance_and_quotient(rms: bool, parameters: int) -> None:
+    draw = np.random.default_rng(4)
+    x, g, b = draw.normal(size=(3, 4, 5)), draw.normal(size=5), draw.normal(size=5)
+    shapes = (x.shape, *((5,),) * parameters)
+    steps = [part.workload for part in parts_of(call("layer_norm", shapes, x.shape, axes=1, rms=rms, epsilon=1e-3))]
+    arrays = {"X": x, "G": g, "B": b}
+    if not rms:
+        arrays["M"] = run(steps[0], **arrays)
+    arrays["V"] = run(steps[-2], **arrays)
+    centred = x if rms else x - x.mean(-1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-3)
+    expected = expected * (g if parameters else 1) + (b if parameters > 1 else 0)
+    np.testing.assert_allclose(run(steps[-1], **arrays), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("operator", ["max_pool", "average_pool"])
+def test_pooling_equals_windows(operator: str, seed: int) -> None:
+    rng = random.Random(seed)
+    rank = rng.randint(1, 3)
+    kernel, stride, dilation = ([rng.randint(1, 3) for _ in range(rank)] for _ in range(3))
+    size = [d * (k - 1) + 1 + rng.randint(0, 4) for d, k in zip(dilation, kernel, strict=True)]
+    x = np.random.default_rng(seed).normal(size=(2, 3, *size))
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
+    steps = tuple(slice(None, None, s) for s in stride)
+    taps = tuple(slice(None, None, d) for d in dilation)
+    windows = windows[(slice(None), slice(None), *steps, *taps)]
+    axes = tuple(range(2 + rank, 2 + 2 * rank))
+    expected = windows.max(axes) if operator == "max_pool" else windows.mean(axes)
+    options = {"kernel": kernel, "strides": stride, "dilations": dilation}
+    np.testing.assert_allclose(run(only(call(operator, (x.shape,), expected.shape, **options)), I=x), expected)
+
+
+@pytest.mark.parametrize("axes", [(-1,), (0, 2), (0, 1, 2), ()])
+@pytest.mark.parametrize(
+    "operator, direct",
+    [
+        ("reduce_sum", np.sum),
+        ("reduce_mean", np.mean),
+        ("reduce_max", np.max),
+        ("reduce_min", np.min),
+        ("reduce_l1", lambda x, axis: np.sum(np.abs(x), axis)),
+        ("reduce_sum_square", lambda x, axis: np.sum(x * x, axis)),
+    ],
+)
+def test_reductions(operator: str, direct: object, axes: tuple) -> None:
+    x = np.random.default_rng(5).normal(size=(2, 3, 4))
+    expected = direct(x, axis=axes or None)  # type: ignore[operator]
+    made = run(only(call(operator, (x.shape,), np.shape(expected), axes=axes)), I=x)
+    np.testing.assert_allclose(made, expected)
+
+
+DIRECT = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "max": np.maximum,
+    "min": np.minimum, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "erf": np.vectorize(math.erf),
+    "fabs": np.abs, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "power": np.power,
+    "negate": np.negative, "reciprocal": np.reciprocal, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "relu": lambda x: np.maximum(x, 0), "relu6": lambda x: np.clip(x, 0, 6), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)), "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / 2**0.5)) / 2,
+    "hard_sigmoid": lambda x: np.clip(x + 3, 0, 6) / 6, "hard_swish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "copy": lambda x: x, "leaky_relu": lambda x: np.maximum(x, 0.01 * x), "less": np.less, "equal": np.equal,
+    "where": lambda x: x,
+}  # fmt: skip
+BINARY = ("less", "equal", "add", "subtract", "multiply", "divide", "max", "min", "power")
+
+
+@pytest.mark.parametrize("operator", FUNCTIONS)
+@pytest.mark.parametrize("shapes", [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 1)), ((2, 3, 4), ()), ((4,), (2, 3, 1))])
+def test_elementwise_functions_broadcast(operator: str, shapes: tuple) -> None:
+    draw = np.random.default_rng(6)
+    sign = 1 if operator in ("log", "sqrt", "rsqrt", "power", "divide", "reciprocal") else -1
+    arrays = [np.where(draw.random(shape) < 0.5, 1, sign) * (draw.random(shape) * 4 + 0.1) for shape in shapes]
+    arrays = arrays if operator in BINARY else arrays[:1]
+    expected = DIRECT[operator](*arrays)
+    workload = only(call(operator, tuple(array.shape for array in arrays), expected.shape))
+    given = {
+        tensor.name: array.reshape(tensor.shape) for tensor, array in zip(workload.tensors[1:], arrays, strict=True)
+    }
+    np.testing.assert_allclose(run(workload, **given).reshape(expected.shape), expected, rtol=1e-6)
+
+
+def test_where_selects() -> None:
+    draw = np.random.default_rng(8)
+    c, x, y = draw.integers(0, 2, (3, 4)), draw.normal(size=(3, 4)), draw.normal(size=4)
+    made = run(only(call("where", (c.shape, x.shape, y.shape), (3, 4))), A=c, B=x, C=y)
+    np.testing.assert_allclose(made, np.where(c, x, y))
+
+
+@pytest.mark.parametrize("equation", ["bhmk,bhnk->bhmn", "ij,jk->ki", "abc,bd->acd", "i,j->ij"])
+def test_contractions_equal_einsum(equation: str) -> None:
+    sizes = dict(zip("abcdhijkmn", range(2, 12), strict=True))
+    draw, terms = np.random.default_rng(9), equation.split("->")[0].split(",")
+    a, b = (draw.integers(-4, 5, [sizes[letter] for letter in term]) for term in terms)
+    expected = np.einsum(equation, a, b)
+    made = run(only(call("contraction", (a.shape, b.shape), expected.shape, equation=equation)), A=a, B=b)
+    np.testing.assert_array_equal(made, expected)
+
+
+def test_group_norm_normalises_groups_and_scales_channels() -> None:
+    draw = np.random.default_rng(10)
+    x, g, h = draw.normal(size=(2, 6, 4)), draw.normal(size=6), draw.normal(size=6)
+    parts = [p.workload for p in parts_of(call("group_norm", (x.shape, g.shape, h.shape), x.shape, groups=3))]
+    rows = x.reshape(6, 8)
+    mean = run(parts[0], X=rows)
+    variance = run(parts[1], X=rows, M=mean)
+    normal = run(parts[2], X=rows, M=mean, V=variance).reshape(x.shape)
+    expected = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(normal, expected.reshape(x.shape), rtol=1e-6)
+    np.testing.assert_allclose(run(parts[3], X=normal, G=g, H=h), normal * g[:, None] + h[:, None])
+
+
+def test_batch_norm_and_embedding() -> None:
+    draw = np.random.default_rng(7)
+    x, g, h = draw.normal(size=(2, 3, 4, 5)), draw.normal(size=3), draw.normal(size=3)
+    made = run(only(call("batch_norm", (x.shape, g.shape), x.shape)), X=x, G=g, H=h)
+    np.testing.assert_allclose(made, x * g[:, None, None] + h[:, None, None])
+    table, ids = draw.normal(size=(9, 4)), np.array([3, 3, 0, 8])
+    np.testing.assert_array_equal(run(only(call("embedding", (table.shape,), (4, 4))), T=table[ids]), table[ids])
+
+
+@pytest.mark.parametrize(
+    "asked, reason",
+    [
+        (call("sort", ((3,),), (3,)), "no affine loop nest is known"),
+        (call("add", ((3,), (4,)), (4,)), "do not broadcast"),
+        (call("convolution", ((1, 3, 8), (4, 2, 3)), (1, 4, 6)), "do not fit together"),
+        (call("product", ((3, 4), (5, 6)), (3, 6)), "do not fit together"),
+        (call("relu", ((0, 3),), (0, 3)), "without elements"),
+        (call("transposed_convolution", ((1, 2, 4), (2, 2, 3)), (1, 2, 8), dilations=2), "with dilation"),
+    ],
+)
+def test_what_has_no_workload_says_why(asked: Call, reason: str) -> None:
+    with pytest.raises(NotMapped, match=reason):
+        parts_of(asked)
+
+
+def test_bits_stand_instead_of_types_where_they_are_given() -> None:
+    ((workload, _),) = parts_of(Call("product", ((2, 3), (3, 4)), (2, 4), {}, "float32", 8))
+    assert {(tensor.bits, tensor.element_type) for tensor in workload.tensors} == {(8, None)}
+
+
+def test_every_function_has_a_direct_evaluation() -> None:
+    assert set(DIRECT) == set(FUNCTIONS)
+    assert set(FUNCTIONS) < set(OPERATORS)
