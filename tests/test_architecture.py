@@ -25,7 +25,7 @@ ROWS = (
     ("report.space", "report.programs"),
     ("importers",),
     ("networks",),
-    ("proofs", "buffer_sweep", "choice", "comparison", "fusion_gain"),
+    ("proofs", "buffer_sweep", "choice", "comparison", "cpu", "fusion_gain"),
     ("explore",),
     ("report.text",),
     ("report.figures",),
