@@ -49,7 +49,7 @@ def bounded(plan: KernelPlan) -> tuple[str, ...]:
 def parameters(plan: KernelPlan) -> tuple[str, ...]:
     """Return the parameters of every kernel, as they are declared."""
     names = dim_names(plan)
-    arrays = [f"const {each.form.c_type} *restrict {_array(each)}" for each in plan.operands]
+    arrays = [f"const {each.form.c_type} *restrict {each.parameter}" for each in plan.operands]
     arrays = list(dict.fromkeys(arrays))
     arrays.append(f"{plan.target.c_type} *restrict {plan.target.parameter}")
     ats = [f"const long {each.name}_at" for each in plan.operands] + ["const long o_at"]
@@ -63,10 +63,6 @@ def arguments(plan: KernelPlan) -> tuple[str, ...]:
     return tuple(text.rsplit(" ", 1)[1].lstrip("*") for text in parameters(plan))
 
 
-def _array(operand: Operand) -> str:
-    return f"{operand.form.parameter}_packed" if operand.is_packed else operand.form.parameter
-
-
 def kernel_text(kernel: Kernel) -> Text:
     """Return the function of a register tile."""
     plan = kernel.plan
@@ -78,7 +74,7 @@ def kernel_text(kernel: Kernel) -> Text:
         body.append(If(Name("!first"), loads))
     body += _reduced(kernel, 0, {}, {})
     body += [_access(kernel, *each, back=True) for each in _positions(kernel, {})]
-    head = f"static void {kernel.name}({', '.join(parameters(plan))})"
+    head = f"static WIDE void {kernel.name}({', '.join(parameters(plan))})"
     return Text("\n".join(["", head, "{", *lines_of(tuple(body), 1), "}"]))
 
 
@@ -104,11 +100,9 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
     if step == 1 and lanes == plan.lanes:
         vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
         return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(vector))
-    verb = "put" if back else "get"
-    copy = Name("(vec){0}") if not back else Name(name)
-    call = Run(verb, (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
-    after = () if back else (Copy(Name(name), Name("some")),)
-    return Scope((Declare("vec", "some", copy), call, *after))
+    if back:
+        return Run("put", (Name(place), Name(str(step)), Name(name), Int(lanes)))
+    return Copy(Name(name), Name(f"get({place}, {step}, {lanes})"))
 
 
 def _reduced(
@@ -239,17 +233,23 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
     kind = operand.form.c_type
     place = f"{operand.name}_x + {at}" if at >= 0 else f"{operand.name}_x - {-at}"
     if not operand.is_vector:
-        element = f"{_array(operand)}[{place}]"
+        element = f"{operand.parameter}[{place}]"
         value = f"bfloat16_value({element})" if operand.form.kind == "bfloat16" else element
         cast = "" if operand.form.kind == "bfloat16" or kind == plan.accumulator else f"({plan.accumulator})"
         return (Declare(f"const {plan.accumulator}", name, Name(cast + value)),)
-    lanes = plan.lanes if operand.is_packed else kernel.lanes_of(slot)
+    lanes = plan.lanes if operand.packing is not None else kernel.lanes_of(slot)
     if lanes == plan.lanes:
-        return (Declare("const vec", name, Name(_widened(plan, operand, f"*(const any_{kind} *)({_array(operand)} + {place})"))),)
+        return (
+            Declare(
+                "const vec",
+                name,
+                Name(_widened(plan, operand, f"*(const any_{kind} *)({operand.parameter} + {place})")),
+            ),
+        )
     part = f"{name}_part"
     return (
         Declare(f"any_{kind}", part, Name(f"(any_{kind}){{0}}")),
-        Run("memcpy", (Name(f"&{part}"), Name(f"{_array(operand)} + {place}"), Name(f"{lanes} * sizeof({kind})"))),
+        Run("memcpy", (Name(f"&{part}"), Name(f"{operand.parameter} + {place}"), Name(f"{lanes} * sizeof({kind})"))),
         Declare("const vec", name, Name(_widened(plan, operand, part))),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polymap.codegen.c import Block, Declare, Expr, For, If, Int, Name, Run
 from polymap.codegen.native.kernel import arguments, bounded, dim_names
+from polymap.codegen.native.panels import start_of
 from polymap.codegen.native.plan import KernelPlan, Operand, OuterLoop
 from polymap.codegen.native.variants import Side, is_static, runs
 
@@ -67,14 +68,10 @@ def _sum(factors: dict[str, int], constant: int, plan: KernelPlan, at: dict[str,
 
 
 def _position(plan: KernelPlan, operand: Operand, at: dict[str, str]) -> Declare:
-    factors = dict(operand.at.factors)
-    if not operand.is_packed:
-        return Declare("const long", f"{operand.name}_at", Name(_sum(factors, operand.at.constant, plan, at)))
-    step = factors.pop(plan.vector)
-    text = _sum(factors, 0, plan, at)
-    if plan.vector in at:
-        panel = f"{step}L * ({at[plan.vector]} / {plan.block})"
-        text = panel if text == "0" else f"{text} + {panel}"
+    if operand.packing is None:
+        text = _sum(operand.at.factors, operand.at.constant, plan, at)
+    else:
+        text = start_of(operand.packing, at, frozenset(plan.reductions))
     return Declare("const long", f"{operand.name}_at", Name(text))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from polymap.codegen.native.arrays import ArrayForm, Linear
+from polymap.codegen.native.panels import Packing, padded_rows, panels
 from polymap.ir import (
     Access,
     Affine,
@@ -28,9 +29,18 @@ from polymap.ir import (
 )
 from polymap.schedules import LoopInTree, StorageInTree, view_of
 
-ELEMENT_BYTES = {"float": 4, "double": 8, "int32_t": 4, "int64_t": 8, "uint32_t": 4, "uint64_t": 8, "int16_t": 2}
+ELEMENT_BYTES = {
+    "float": 4,
+    "double": 8,
+    **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
+}
 LANE_BYTES = 4
 MOST_ACCUMULATORS = 64
+_LINE_BYTES = 64
+# Rows this far apart share one or two sets of a first cache of 8 to 12 ways and 4 KiB per way.
+_COLLIDING_BYTES = 2048
+_COLLIDING_ROWS = 16
+_READS_PER_COPY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +77,20 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A read. at: its position for the start of a tile; inside: per index inside the tile (vector dim: per lane)."""
+    """A read. at: its position in the caller's array; inside: factors of the indices inside a tile, in the packed array
+    if it is packed; packing: how it is."""
 
     form: ArrayForm
     name: str
     at: Linear
     inside: Linear
     is_vector: bool
-    is_packed: bool
+    packing: Packing | None = None
+
+    @property
+    def parameter(self) -> str:
+        """The array's name in C."""
+        return self.form.parameter if self.packing is None else self.packing.parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +98,7 @@ class KernelPlan:
     """The decisions of the printer. block: indices of the vector dim in a tile; lanes: elements of a vector.
 
     tile: other dims of the output with their sizes in the register tile. reductions: outermost first; split: those
-    with loops outside of the tile and the tile's size. panels: packed operands' elements per array.
+    with loops outside of the tile and the tile's size.
     """
 
     statement: Statement
@@ -111,9 +127,7 @@ class NoPlan(Exception):
     """The tree is not of the form that is printed with vectors; the text says why."""
 
 
-def kernel_plan(
-    workload: Workload, arch: Architecture, mapping: Mapping, forms: tuple[ArrayForm, ...], *, packed: bool = True
-) -> KernelPlan:
+def kernel_plan(workload: Workload, arch: Architecture, mapping: Mapping, forms: tuple[ArrayForm, ...]) -> KernelPlan:
     """Return the plan of a tree. Raises NoPlan where the tree or workload has another form."""
     if len(workload.statements) != 1 or workload.original is not None:
         raise NoPlan("the workload has more than one statement")
@@ -123,7 +137,7 @@ def kernel_plan(
     shape = _tree_shape(workload, arch, mapping)
     target = by_name[statement.target.tensor]
     accumulator = target.c_type
-    if accumulator not in ELEMENT_BYTES or target.kind == "bfloat16":
+    if ELEMENT_BYTES[accumulator] < 4 or target.kind == "bfloat16":
         raise NoPlan(f"no vectors of {target.kind} are accumulated")
     lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
     lanes = lane.size * LANE_BYTES // ELEMENT_BYTES[accumulator]
@@ -151,7 +165,7 @@ def kernel_plan(
     )
     _check_size(plan)
     operands = tuple(
-        _operand(plan, number, access, by_name[access.tensor], packed) for number, access in enumerate(statement.reads)
+        _operand(plan, number, access, by_name[access.tensor]) for number, access in enumerate(statement.reads)
     )
     return replace(plan, operands=operands)
 
@@ -300,51 +314,47 @@ def tile_starts(plan: KernelPlan, dim: str) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm, packed: bool) -> Operand:
+def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> Operand:
     linear = form.linear(access)
     factor = linear.of(plan.vector)
-    if factor == 0:
-        return Operand(form, f"a{number}", linear, linear, is_vector=False, is_packed=False)
-    simple = all(len(index.dims) <= 1 and not index.constant for index in access.index)
+    plain = Operand(form, f"a{number}", linear, linear, is_vector=factor != 0)
     dims = [name for index in access.index for name in index.dims]
+    simple = all(len(index.dims) <= 1 and not index.constant for index in access.index) and not linear.constant
     simple = simple and len(set(dims)) == len(dims) and set(linear.factors) == set(dims)
-    once = sum(each.tensor == access.tensor for each in plan.statement.reads) == 1
-    reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
-    if simple and once and packed and (reused or factor != 1):
-        panel = panel_of(plan, dims)
-        return Operand(form, f"a{number}", panel, replace_factor(panel, plan.vector, 1), is_vector=True, is_packed=True)
-    if factor != 1:
+    if not simple or sum(each.tensor == access.tensor for each in plan.statement.reads) > 1:
+        packing = None
+    elif factor:
+        reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
+        packing = _panels(plan, form, linear) if reused or factor != 1 else None
+    else:
+        packing = _padded(plan, form, linear)
+    if packing is None and factor not in (0, 1):
         raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
-    return Operand(form, f"a{number}", linear, linear, is_vector=True, is_packed=False)
+    if packing is None:
+        return plain
+    return replace(plain, inside=Linear({each.dim: each.inner for each in packing.dims}, 0), packing=packing)
 
 
-def panel_of(plan: KernelPlan, dims: list[str]) -> Linear:
-    """Return the position in packed panels: [other dims of the output][tiles of the vector dim][reductions][block]."""
-    width = plan.slots * plan.lanes
-    step = width
-    factors: dict[str, int] = {}
-    for name in reversed(plan.reductions):
-        if name in dims:
-            factors[name] = step
-            step *= plan.extents[name]
-    factors[plan.vector] = step  # per tile, not per index
-    step *= len(vector_starts(plan))
-    for name in reversed(plan.tile):
-        if name in dims:
-            factors[name] = step
-            step *= plan.extents[name]
-    return Linear(factors, 0)
+def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> Packing:
+    """Return the panels of an operand that has the vector dim."""
+    tiles = [(dim, _block(plan, dim), plan.extents[dim]) for dim in (*plan.tile, *plan.reductions) if linear.of(dim)]
+    vector = (plan.vector, plan.block, plan.extents[plan.vector])
+    return panels(form, linear, tuple(tiles), vector, plan.slots * plan.lanes)
 
 
-def panel_elements(plan: KernelPlan, operand: Operand) -> int:
-    """Return how many elements the packed operand has."""
-    count = len(vector_starts(plan)) * plan.slots * plan.lanes
-    for name in (*plan.reductions, *plan.tile):
-        if name in operand.at.factors:
-            count *= plan.extents[name]
-    return count
+def _block(plan: KernelPlan, dim: str) -> int:
+    """Return the size of the blocks in which panels hold a dim: its tiles where loops outside split it."""
+    size = plan.split.get(dim, plan.extents[dim])
+    starts = [start for start, _ in tile_starts(plan, dim)]
+    return size if starts == list(range(0, plan.extents[dim], size)) else plan.extents[dim]
 
 
-def replace_factor(linear: Linear, dim: str, factor: int) -> Linear:
-    """Return the form with another factor of one dim."""
-    return Linear({**linear.factors, dim: factor}, linear.constant)
+def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> Packing | None:
+    """Return padded rows for an operand whose rows would fall onto few sets of a cache, if it is read often enough."""
+    width = ELEMENT_BYTES.get(form.c_type, 1)
+    rows = [dim for dim in plan.tile if linear.of(dim) * width % _COLLIDING_BYTES == 0 and linear.of(dim)]
+    often = plan.extents[plan.vector] >= _READS_PER_COPY * plan.lanes
+    contiguous = any(linear.of(dim) == 1 for dim in plan.reductions)
+    if not rows or not often or not contiguous or max(plan.extents[dim] for dim in rows) < _COLLIDING_ROWS:
+        return None
+    return padded_rows(form, linear, plan.extents, _LINE_BYTES // width)
