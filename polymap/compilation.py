@@ -49,7 +49,7 @@ class CompiledFunction:
 
     @property
     def result(self) -> SearchResult | None:
-        return None if self.choice is None else self.choice.latency
+        return None if self.choice is None else self.choice.result
 
     @property
     def source(self) -> str:
@@ -104,9 +104,7 @@ def native_code(
     mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
     machine = arch if choice is None else choice.arch
     remark = _remark(workload, arch, choice, layout, threads)
-    return choice, native_function(
-        workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark
-    )
+    return choice, native_function(workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark)
 
 
 def _check_options(layout: str, threads: int) -> None:
@@ -127,5 +125,5 @@ def _remark(workload: Workload, arch: Architecture, choice: CpuChoice | None, la
     if choice is None:
         lines.append("No mapping with vectors: plain loops.")
     else:
-        lines += ["", *mapping_text(choice.rounded, choice.arch, choice.mapping).splitlines()]
+        lines += ["", *mapping_text(choice.rounded, choice.mapping, choice.arch).splitlines()]
     return "\n".join(lines).encode("ascii", "replace").decode("ascii").replace("/*", "/ *")

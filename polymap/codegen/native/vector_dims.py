@@ -34,7 +34,7 @@ def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
             continue
         scattered = _factor(statement.target, forms[statement.target.tensor], dim) != 1
         unused = 1 - extents[dim] / (-(-extents[dim] // lanes) * lanes)
-        rank = (float(scattered and sums < _FEW_SUMS), round(unused, 3), float(scattered), float(len(packed)), number)
+        rank = (float(scattered and sums < _FEW_SUMS), round(10 * unused), float(scattered), float(len(packed)), number)
         ranked.append((rank, dim))
     return tuple(dim for _, dim in sorted(ranked))
 
