@@ -10,7 +10,7 @@ from polymap.codegen.library import NativeCall, PackedWeights, load_function
 from polymap.codegen.native import LAYOUTS, NativeFunction, native_function, vector_dims
 from polymap.cpu import CpuChoice, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
-from polymap.ir import Architecture, Mistake, OptionError, PolymapError, Workload, WorkloadError
+from polymap.ir import Architecture, Mistake, OptionError, Workload, WorkloadError
 from polymap.report.figures import mapping_text
 from polymap.search.run import SearchResult
 
@@ -26,11 +26,11 @@ class CompiledFunction:
     no vectors, or empty.
     """
 
-    workload: Workload
-    arch: Architecture
+    workload: Workload = field(repr=False)
+    arch: Architecture = field(repr=False)
     layout: str
     threads: int
-    choice: CpuChoice | None
+    choice: CpuChoice | None = field(repr=False)
     function: NativeFunction = field(repr=False)
     loaded: NativeCall = field(repr=False)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil
 
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
