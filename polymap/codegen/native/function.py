@@ -8,14 +8,14 @@ void NAME_with_packed(const T *restrict I, const T *restrict W_packed, T *restri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polymap.codegen.c import FLOOR_DIV, Block, lines_of
 from polymap.codegen.native.arrays import ArrayForm, array_forms
-from polymap.codegen.native.kernel import Kernel, dim_names, kernel_text
-from polymap.codegen.native.outer import outer_loops
+from polymap.codegen.native.kernel import Kernel, kernel_text
+from polymap.codegen.native.outer import Nest, outer_loops
 from polymap.codegen.native.panels import Packing, copy_loops
-from polymap.codegen.native.plan import ELEMENT_BYTES, KernelPlan, NoPlan, kernel_plan
+from polymap.codegen.native.plan import ELEMENT_BYTES, KernelPlan, NoPlan, dim_names, is_heap, kernel_plan
 from polymap.codegen.native.scalar import scalar_function
 from polymap.codegen.native.variants import kernels
 from polymap.ir import Architecture, Mapping, Workload
@@ -112,17 +112,17 @@ def native_function(
     for sides, number in numbers.items():
         kernel = Kernel(plan, f"{prefix}{number}", dict(zip(plan.tile, sides, strict=False)), sides[-1].size)
         parts.append(kernel_text(kernel).lines)
-    packings = [each.packing for each in plan.operands if each.packing is not None]
-    parts += _entries(name, arrays, plan, packings, outer_loops(plan, numbers, prefix, threads))
+    nest = Nest(plan, numbers, prefix, tuple(each.packing for each in plan.operands), None, threads)
+    parts += _entries(name, arrays, nest)
     body = "\n".join(parts) + "\n"
-    ahead = _ahead(plan, packings)
+    ahead = _ahead(plan)
     packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, ahead.elements)
     return NativeFunction(name, head + _types(plan, body) + body, arrays, packed, elements, "")
 
 
-def _ahead(plan: KernelPlan, packings: list[Packing]) -> Packing | None:
-    """Return the packing that callers may do ahead: the last one in panels, which the weights are."""
-    return next((each for each in reversed(packings) if each.of(plan.vector) is not None), None)
+def _ahead(plan: KernelPlan) -> Packing | None:
+    """Return the packing that callers may do ahead: of the last operand in panels, which the weights are."""
+    return next((each.ahead for each in reversed(plan.operands) if each.ahead is not None), None)
 
 
 def _scalar_text(name: str, arrays: tuple[ArrayForm, ...], body: Block) -> str:
@@ -163,48 +163,38 @@ def _types(plan: KernelPlan, body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _entries(
-    name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, packings: list[Packing], loops: Block
-) -> list[str]:
+def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     """Return the functions for callers: on weights packed ahead, and on weights as they are."""
-    ahead = _ahead(plan, packings)
-    inside = [each for each in packings if each is not ahead]
-    names = dim_names(plan)
-    body = "\n".join([*_copied(inside, names, plan), *lines_of(loops, 1), *_freed(inside)])
+    ahead, names = _ahead(nest.plan), dim_names(nest.plan)
+    whole = [each for each in nest.packings if each is not None and is_heap(each)]
+    own = "\n".join([*_allocated(whole, names), *lines_of(outer_loops(nest), 1), *_freed(whole)])
+    entry = f"\n{_signature(name, arrays)}\n{{\n{own}\n}}"
     if ahead is None:
-        return [f"\n{_signature(name, arrays)}\n{{\n{body}\n}}"]
+        return [entry]
     tensor = ahead.form.tensor
-    called = ", ".join(ahead.parameter if form.tensor == tensor else form.parameter for form in arrays)
-    pack = "\n".join(lines_of(copy_loops(ahead, names, plan.vector), 1))
-    whole = [
-        _allocation(ahead),
-        f"    {name}_pack({ahead.form.parameter}, {ahead.parameter});",
-        f"    {name}_with_packed({called});",
-        *_freed([ahead]),
-    ]
+    given = replace(
+        nest, packings=tuple(ahead if each.ahead == ahead else each.packing for each in nest.plan.operands), ahead=ahead
+    )
+    rest = [each for each in whole if each.form.tensor != tensor]
+    loops = "\n".join([*_allocated(rest, names), *lines_of(outer_loops(given), 1), *_freed(rest)])
+    pack = "\n".join(lines_of(copy_loops(ahead, names), 1))
     return [
         f"\nlong {name}_packed_elements(void)\n{{\n    return {ahead.elements};\n}}",
         f"\n{_pack_signature(f'{name}_pack', ahead.form)}\n{{\n{pack}\n}}",
-        f"\n{_signature(f'{name}_with_packed', arrays, (tensor,))}\n{{\n{body}\n}}",
-        f"\n{_signature(name, arrays)}\n{{\n" + "\n".join(whole) + "\n}",
+        f"\n{_signature(f'{name}_with_packed', arrays, (tensor,))}\n{{\n{loops}\n}}",
+        entry,
     ]
 
 
-def _copied(packings: list[Packing], names: dict[str, str], plan: KernelPlan) -> list[str]:
+def _allocated(packings: list[Packing], names: dict[str, str]) -> list[str]:
     lines: list[str] = []
     for packing in packings:
-        lines += [_allocation(packing), *lines_of(copy_loops(packing, names, plan.vector), 1)]
+        kind, to = packing.form.c_type, packing.parameter
+        size = packing.elements * ELEMENT_BYTES[kind]
+        lines.append(f"    {kind} *const {to} = aligned_alloc({_ALIGNMENT}, {size + -size % _ALIGNMENT});")
+        lines.append(f"    if (!{to})\n        abort(); /* no memory for the packed array */")
+        lines += lines_of(copy_loops(packing, names), 1)
     return lines
-
-
-def _allocation(packing: Packing) -> str:
-    kind, to = packing.form.c_type, packing.parameter
-    size = packing.elements * ELEMENT_BYTES[kind]
-    size += -size % _ALIGNMENT
-    return (
-        f"    {kind} *const {to} = aligned_alloc({_ALIGNMENT}, {size});\n"
-        f"    if (!{to})\n        abort(); /* no memory for the packed array */"
-    )
 
 
 def _freed(packings: list[Packing]) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import product
 
 from polymap.codegen.c import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
-from polymap.codegen.native.plan import KernelPlan, Operand
+from polymap.codegen.native.plan import KernelPlan, Operand, dim_names
 from polymap.codegen.native.variants import Group, Side, is_static
 from polymap.ir import Apply, Expression, Read
 
@@ -30,14 +29,6 @@ class Kernel:
     @property
     def slots(self) -> int:
         return -(-self.valid // self.plan.lanes)
-
-
-def dim_names(plan: KernelPlan) -> dict[str, str]:
-    """Return a C name for each dim."""
-    clean = {dim: re.sub("[^A-Za-z0-9]", "", dim)[:8] for dim in plan.extents}
-    if len(set(clean.values())) < len(clean) or any(not name[:1].isalpha() for name in clean.values()):
-        clean = {dim: f"d{number}" for number, dim in enumerate(plan.extents)}
-    return clean
 
 
 def bounded(plan: KernelPlan) -> tuple[str, ...]:

@@ -8,10 +8,12 @@ that no count depends on which of them does what.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from math import prod
 
 from polymap.codegen.native.arrays import ArrayForm, Linear
-from polymap.codegen.native.panels import Packing, padded_rows, panels
+from polymap.codegen.native.panels import Packing, Span, padded_rows, panels
 from polymap.ir import (
     Access,
     Affine,
@@ -34,13 +36,14 @@ ELEMENT_BYTES = {
     "double": 8,
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
 }
-LANE_BYTES = 4
 MOST_ACCUMULATORS = 64
 _LINE_BYTES = 64
-# Rows this far apart share one or two sets of a first cache of 8 to 12 ways and 4 KiB per way.
-_COLLIDING_BYTES = 2048
+# Rows this far apart share one set of a first cache with 4 KiB per way.
+_COLLIDING_BYTES = 4096
 _COLLIDING_ROWS = 16
-_READS_PER_COPY = 8
+_READS_PER_COPY = 1
+_STACK_BYTES = 256 * 1024  # larger buffers would come from malloc, whose fresh pages cost more than several copies
+_MOST_REPEATS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class Operand:
     at: Linear
     inside: Linear
     is_vector: bool
+    ahead: Packing | None = None
     packing: Packing | None = None
 
     @property
@@ -98,7 +102,7 @@ class KernelPlan:
     """The decisions of the printer. block: indices of the vector dim in a tile; lanes: elements of a vector.
 
     tile: other dims of the output with their sizes in the register tile. reductions: outermost first; split: those
-    with loops outside of the tile and the tile's size.
+    with loops outside of the tile and the tile's size. held: per tensor, how many loops stand around its Storage nodes.
     """
 
     statement: Statement
@@ -109,6 +113,7 @@ class KernelPlan:
     lanes: int
     tile: dict[str, int]
     reductions: tuple[str, ...]
+    held: dict[str, tuple[int, ...]]
     split: dict[str, int]
     guards: tuple[Guard, ...]
     operands: tuple[Operand, ...]
@@ -140,8 +145,7 @@ def kernel_plan(workload: Workload, arch: Architecture, mapping: Mapping, forms:
     if ELEMENT_BYTES[accumulator] < 4 or target.kind == "bfloat16":
         raise NoPlan(f"no vectors of {target.kind} are accumulated")
     lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
-    lanes = lane.size * LANE_BYTES // ELEMENT_BYTES[accumulator]
-    if lanes < 2 or lanes & (lanes - 1):
+    if lane.size < 2 or lane.size & (lane.size - 1):
         raise NoPlan("the machine's vectors have no power of two of elements")
     guards = _guards(workload, statement, by_name)
     _check_guards(shape, guards)
@@ -152,9 +156,10 @@ def kernel_plan(workload: Workload, arch: Architecture, mapping: Mapping, forms:
         outer=shape.outer,
         vector=shape.vector,
         block=shape.inside[shape.vector],
-        lanes=lanes,
+        lanes=lane.size,
         tile=shape.tile,
         reductions=reductions,
+        held=shape.held,
         split={d: shape.inside[d] for d in reductions if shape.inside[d] < workload.extents()[d]},
         guards=guards,
         operands=(),
@@ -176,6 +181,7 @@ class _Shape:
     vector: str
     inside: dict[str, int]
     tile: dict[str, int]
+    held: dict[str, tuple[int, ...]]
 
 
 def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Shape:
@@ -197,15 +203,22 @@ def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Sh
         raise NoPlan("a loop over the vector dim stands between the lanes and the register tile")
     left = workload.extents()
     outer: list[OuterLoop] = []
+    depths: list[int] = []
     for at, node in loops:
         if at < start and at != lane_at:
             spreads = _kind(kinds, node) is FanoutKind.CORE and node.node.dim in own
             outer.append(OuterLoop(node.node.dim, node.tile, node.enclosing, spreads))
             left[node.node.dim] = node.tile
+            depths.append(at)
     if any(lane_at < at and isinstance(node.node, Spatial) for at, node in loops):
         raise NoPlan("a fan-out below the lanes is used")
     tile = {name: left[name] for name in statement.dims if name in own and name != vector}
-    return _Shape(tuple(outer), vector, left, tile)
+    held: dict[str, tuple[int, ...]] = {}
+    for at, node in enumerate(compute.above[:start]):
+        if isinstance(node, StorageInTree):
+            level = sum(depth < at for depth in depths)
+            held.update({tensor: (*held.get(tensor, ()), level) for tensor in node.node.tensors})
+    return _Shape(tuple(outer), vector, left, tile, held)
 
 
 def _kind(kinds: dict[str, FanoutKind | None], loop: LoopInTree) -> FanoutKind | None:
@@ -322,39 +335,90 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
     simple = all(len(index.dims) <= 1 and not index.constant for index in access.index) and not linear.constant
     simple = simple and len(set(dims)) == len(dims) and set(linear.factors) == set(dims)
     if not simple or sum(each.tensor == access.tensor for each in plan.statement.reads) > 1:
-        packing = None
+        packings = None
     elif factor:
         reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
-        packing = _panels(plan, form, linear) if reused or factor != 1 else None
+        packings = _panels(plan, form, linear) if reused or factor != 1 else None
     else:
-        packing = _padded(plan, form, linear)
-    if packing is None and factor not in (0, 1):
+        packings = _padded(plan, form, linear)
+    if packings is None and factor not in (0, 1):
         raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
-    if packing is None:
+    if packings is None:
         return plain
-    return replace(plain, inside=Linear({each.dim: each.inner for each in packing.dims}, 0), packing=packing)
+    ahead, packing = packings
+    inside = Linear({each.span.dim: each.inner for each in packing.dims}, 0)
+    return replace(plain, inside=inside, ahead=ahead, packing=packing)
 
 
-def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> Packing:
-    """Return the panels of an operand that has the vector dim."""
-    tiles = [(dim, _block(plan, dim), plan.extents[dim]) for dim in (*plan.tile, *plan.reductions) if linear.of(dim)]
-    vector = (plan.vector, plan.block, plan.extents[plan.vector])
-    return panels(form, linear, tuple(tiles), vector, plan.slots * plan.lanes)
+def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing, Packing]:
+    """Return the panels of an operand that has the vector dim: of the whole array, and as the tree holds it."""
+    width = plan.slots * plan.lanes
+
+    def at(level: int) -> Packing:
+        own = tuple(_span(plan, dim, level) for dim in (*plan.tile, *plan.reductions) if linear.of(dim))
+        return panels(form, linear, own, _span(plan, plan.vector, level), width, level)
+
+    whole = at(0)
+    near = [each for each in map(at, plan.held[form.tensor]) if _inner(each) == _inner(whole)]
+    fitting = _fitting(plan, near)
+    return whole, min(fitting, key=lambda each: (_repeats(plan, each), -each.level), default=whole)
 
 
-def _block(plan: KernelPlan, dim: str) -> int:
-    """Return the size of the blocks in which panels hold a dim: its tiles where loops outside split it."""
-    size = plan.split.get(dim, plan.extents[dim])
-    starts = [start for start, _ in tile_starts(plan, dim)]
-    return size if starts == list(range(0, plan.extents[dim], size)) else plan.extents[dim]
+def _inner(packing: Packing) -> dict[str, int]:
+    return {each.span.dim: each.inner for each in packing.dims}
 
 
-def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> Packing | None:
+def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Packing] | None:
     """Return padded rows for an operand whose rows would fall onto few sets of a cache, if it is read often enough."""
-    width = ELEMENT_BYTES.get(form.c_type, 1)
-    rows = [dim for dim in plan.tile if linear.of(dim) * width % _COLLIDING_BYTES == 0 and linear.of(dim)]
-    often = plan.extents[plan.vector] >= _READS_PER_COPY * plan.lanes
+    width = ELEMENT_BYTES[form.c_type]
+    rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % _COLLIDING_BYTES == 0]
     contiguous = any(linear.of(dim) == 1 for dim in plan.reductions)
-    if not rows or not often or not contiguous or max(plan.extents[dim] for dim in rows) < _COLLIDING_ROWS:
+    if not contiguous or not any(plan.extents[dim] >= _COLLIDING_ROWS for dim in rows):
         return None
-    return padded_rows(form, linear, plan.extents, _LINE_BYTES // width)
+    found: list[Packing] = []
+    for level in plan.held[form.tensor]:
+        spans = tuple(_span(plan, dim, level) for dim in linear.factors)
+        found.append(padded_rows(form, linear, spans, _LINE_BYTES // width, level))
+    reads = plan.extents[plan.vector] // plan.lanes
+    often = [each for each in _fitting(plan, found) if _repeats(plan, each) * _READS_PER_COPY <= reads]
+    return (None, min(often, key=lambda each: (_repeats(plan, each), -each.level))) if often else None
+
+
+def is_heap(packing: Packing) -> bool:
+    """Return whether a copy is too large for the stack."""
+    return packing.elements * ELEMENT_BYTES[packing.form.c_type] > _STACK_BYTES
+
+
+def _fitting(plan: KernelPlan, found: list[Packing]) -> list[Packing]:
+    return [each for each in found if not is_heap(each) and _repeats(plan, each) <= _MOST_REPEATS]
+
+
+def _repeats(plan: KernelPlan, packing: Packing) -> int:
+    """Return how often each element is copied: the iterations of loops around that do not change the tile."""
+    own = {each.span.dim for each in packing.dims}
+    return prod(-(-loop.enclosing // loop.tile) for loop in plan.outer[: packing.level] if loop.dim not in own)
+
+
+def _span(plan: KernelPlan, dim: str, level: int) -> Span:
+    """Return the indices of a dim that `level` loops leave, in blocks as large as its tiles in registers."""
+    extent, tile, origin = plan.extents[dim], plan.extents[dim], "0"
+    for number, loop in enumerate(plan.outer[:level]):
+        if loop.dim == dim:
+            tile, origin = loop.tile, loop_name(plan, number)
+    starts = tile_starts(plan, dim)
+    size = plan.block if dim == plan.vector else plan.split.get(dim, plan.tile.get(dim, tile))
+    regular = all(start == number * size for number, (start, _) in enumerate(starts))
+    return Span(dim, size if regular else tile, tile, extent, origin)
+
+
+def loop_name(plan: KernelPlan, number: int) -> str:
+    """Return the C name of the variable of an outer loop."""
+    return f"{dim_names(plan)[plan.outer[number].dim]}_{number}"
+
+
+def dim_names(plan: KernelPlan) -> dict[str, str]:
+    """Return a C name for each dim."""
+    clean = {dim: re.sub("[^A-Za-z0-9]", "", dim)[:8] for dim in plan.extents}
+    if len(set(clean.values())) < len(clean) or any(not name[:1].isalpha() for name in clean.values()):
+        clean = {dim: f"d{number}" for number, dim in enumerate(plan.extents)}
+    return clean
