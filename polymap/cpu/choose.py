@@ -23,8 +23,9 @@ from polymap.ir import (
     Architecture,
     Compute,
     Dim,
+    FanoutKind,
     Mapping,
-    Node,
+    MappingNode,
     Spatial,
     Storage,
     Temporal,
@@ -61,10 +62,10 @@ class CpuChoice:
     @property
     def threads(self) -> int:
         """Cores that the mapping uses."""
-        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind.value == "core"}
-        return self.rounded_counts(cores)
+        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is FanoutKind.CORE}
+        return self._used(cores)
 
-    def rounded_counts(self, fanouts: set[str]) -> int:
+    def _used(self, fanouts: set[str]) -> int:
         """Return how many instances of some fan-outs the mapping uses."""
         tile, used = dict(self.rounded.extents()), 1
         for node in self.mapping.nodes:
@@ -113,7 +114,7 @@ def choose_cpu_mapping(
 def plain_mapping(workload: Workload, arch: Architecture) -> Mapping:
     """Return the loops of one statement in the order written, all data in the outermost level."""
     (statement,) = workload.statements
-    nodes: list[Node] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
+    nodes: list[MappingNode] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
     nodes += [Temporal(dim.name, 1) for dim in workload.dims]
     return Mapping((*nodes, Compute(statement.name)))
 
@@ -177,7 +178,7 @@ def _with_registers(
     # A dim that a removed node brought to its tile, and that lanes or loops brought to no less, ends inside.
     compute = nodes.pop()
     others = [dim for dim, count in counts.items() if dim != vector and count > 1]
-    inner: list[Node] = []
+    inner: list[MappingNode] = []
     reads = list(dict.fromkeys(access.tensor for access in statement.reads))
     early = [
         name for name in reads if name in _with_dim(workload, vector) and not set(_dims(workload, name)) & set(others)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.codegen.native import ArrayForm
-from polymap.inputs import shown
 from polymap.ir import InputError, Mistake, PolymapError
 
 Values = NDArray[Any]
@@ -40,7 +39,7 @@ def array_of(value: object, form: ArrayForm, *, written: bool) -> Values:
     cannot be written (PM634).
     """
     found = _viewed(value, form)
-    mistake = _mistake(found, form, written)
+    mistake = _mistake(found, form, written=written)
     if mistake is not None:
         raise InputError(mistake)
     return found
@@ -59,8 +58,9 @@ def _viewed(value: object, form: ArrayForm) -> Values:
     if isinstance(value, np.ndarray):
         return _as_bits(cast("Values", value), form)
     hint = f"Expected a numpy array of {form.kind}{list(form.shape)}, or what has DLPack or the buffer protocol."
-    if isinstance(value, str | bytes | list | tuple | int | float):
-        what = f"{form.tensor} is given as {type(value).__name__}, {shown(value)}"
+    kind = type(value).__name__
+    if kind in ("str", "bytes", "list", "tuple", "int", "float"):
+        what = f"{form.tensor} is given as {kind}"
         raise InputError(Mistake("PM630", what, f"{hint} numpy.asarray() makes one."))
     try:
         if hasattr(value, "__dlpack__"):
@@ -68,9 +68,9 @@ def _viewed(value: object, form: ArrayForm) -> Values:
         return _as_bits(np.asarray(memoryview(cast("Any", value))), form)
     except PolymapError:
         raise
-    except Exception as error:  # whatever a foreign object raises in its protocol
+    except Exception as error:  # noqa: BLE001 - whatever a foreign object raises in its protocol
         told = str(error).splitlines()[0][:200] if str(error) else ""
-        what = f"{form.tensor} is given as {type(value).__name__}, which is no array here: {told}"
+        what = f"{form.tensor} is given as {kind}, which is no array here: {told}"
         more = " A bfloat16 tensor of torch is passed as x.view(torch.uint16)." if form.kind == "bfloat16" else ""
         raise InputError(Mistake("PM630", what, hint + more)) from None
 
@@ -82,7 +82,7 @@ def _as_bits(values: Values, form: ArrayForm) -> Values:
     return values
 
 
-def _mistake(found: Values, form: ArrayForm, written: bool) -> Mistake | None:
+def _mistake(found: Values, form: ArrayForm, *, written: bool) -> Mistake | None:
     expected = dtype_of(form)
     if found.dtype != expected:
         hint = f"x.astype(numpy.{expected}) converts; types= of the workload decides what the function takes."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from polymap.codegen.library.arrays import Values, array_of, check_apart, empty
 from polymap.codegen.library.cache import load_object
@@ -96,8 +96,8 @@ class NativeCall:
                     what = f"{form.tensor} has values at the start, to which the function adds: out is missing"
                     raise InputError(Mistake("PM636", what, f"Pass out=, an array that holds {form.tensor}."))
             return [(form, empty(form)) for form in forms]
-        given = (out,) if len(forms) == 1 else out
-        if not isinstance(given, tuple) or len(given) != len(forms):
+        given = (out,) if len(forms) == 1 else cast("tuple[object, ...]", out) if isinstance(out, tuple) else ()
+        if len(given) != len(forms):
             what = f"out is {shown(type(out).__name__)}, and {len(forms)} arrays are written"
             raise InputError(Mistake("PM636", what, f"Expected a tuple of {', '.join(f.tensor for f in forms)}."))
         return [(form, array_of(each, form, written=True)) for each, form in zip(given, forms, strict=True)]

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,17 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.library import host_compiler
+from polymap.codegen.library.compiler import host_compiler
 from polymap.ir import CompilerError, InputError, OptionError, WorkloadError
 
 FLOATS = {"I": "float32", "W": "float32", "O": "float32"}
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CFLAGS", "-O1")
-    yield tmp_path / "cache" / "polymap" / "native"
+    return tmp_path / "cache" / "polymap" / "native"
 
 
 @pytest.fixture
@@ -59,7 +58,8 @@ def test_products_are_numpys(product_of_matrices: pm.CompiledFunction) -> None:
     out = np.full((5, 19), 7, np.float32)
     assert fn(a, fn.pack_weights(b), out=out) is out
     assert np.array_equal(out, a @ b)
-    assert fn.result is not None and fn.result.status == "OPTIMAL"
+    assert fn.result is not None
+    assert fn.result.status == "OPTIMAL"
     assert "void polymap_native(const float *restrict A" in fn.source
 
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_compiled_is_said() -> None:
 
 
 def test_names_of_tensors_and_workloads_never_reach_c_as_they_are() -> None:
-    layer = pm.einsum("int[for] += NULL[for,main] * system[main]", **{"for": 16, "main": 3}, bits=32)
+    layer = pm.einsum("int[for] += NULL[for,main] * system[main]", sizes={"for": 16, "main": 3}, bits=32)
     fn = pm.compile(layer, "host_cpu")
     a, b = np.arange(48, dtype=np.float32).reshape(16, 3), np.arange(3, dtype=np.float32)
     assert np.array_equal(fn(a, b), a @ b)
