@@ -1,3 +1,4 @@
+from polymap.codegen.library.cache import build_shared as build_shared
 from polymap.codegen.library.function import (
     NativeCall as NativeCall,
     PackedWeights as PackedWeights,

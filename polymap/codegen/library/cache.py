@@ -16,7 +16,7 @@ import time
 import warnings
 from pathlib import Path
 
-from polymap.codegen.library.compiler import Compiler, compile_shared
+from polymap.codegen.library.compiler import Compiler, compile_shared, host_compiler
 from polymap.ir import CompilerError, Mistake
 
 _FORM = "polymap object 1"
@@ -42,6 +42,14 @@ def load_object(source: str, compiler: Compiler, threads: int) -> ctypes.CDLL:
             return _load(_entry(Path(place), source, compiler, threads))
         except OSError as error:
             raise CompilerError(Mistake("PM635", f"the compiled function cannot be loaded: {error}")) from error
+
+
+def build_shared(source: str, place: Path, threads: int) -> Path:
+    """Return the shared object of a C text, compiled in a directory; raises CompilerError if that fails."""
+    text, built = place / "function.c", place / "function.so"
+    text.write_text(source, encoding="ascii")
+    compile_shared(host_compiler(), text, built, threads)
+    return built
 
 
 def cache_directory() -> Path | str:

@@ -96,11 +96,16 @@ class NativeCall:
                     what = f"{form.tensor} has values at the start, to which the function adds: out is missing"
                     raise InputError(Mistake("PM636", what, f"Pass out=, an array that holds {form.tensor}."))
             return [(form, empty(form)) for form in forms]
-        given = (out,) if len(forms) == 1 else cast("tuple[object, ...]", out) if isinstance(out, tuple) else ()
+        given = (out,) if len(forms) == 1 else _several(out)
         if len(given) != len(forms):
             what = f"out is {shown(type(out).__name__)}, and {len(forms)} arrays are written"
             raise InputError(Mistake("PM636", what, f"Expected a tuple of {', '.join(f.tensor for f in forms)}."))
         return [(form, array_of(each, form, written=True)) for each, form in zip(given, forms, strict=True)]
+
+
+def _several(out: object) -> tuple[object, ...]:
+    """Return the values of a tuple, none of anything else."""
+    return cast("tuple[object, ...]", out) if isinstance(out, tuple) else ()
 
 
 def load_function(function: NativeFunction, threads: int) -> NativeCall:
