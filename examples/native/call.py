@@ -1,4 +1,4 @@
-"""Calls the shared object of examples/native/main.c's convolution by ctypes: python call.py ./conv.so."""
+"""Calls the shared object of main.c's convolution by ctypes: python call.py ./conv.so."""
 
 import ctypes
 import sys

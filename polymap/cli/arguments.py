@@ -426,7 +426,9 @@ def _check_native(options: Options, given: dict[str, tuple[str, ...]], mistakes:
     own = [option for option in _NATIVE if option in given]
     others = [option for option in ("--mapping", "--run", *_SEARCH) if option in given and option != "--time-limit"]
     if own and not options.native:
-        mistakes.append(Mistake("PM556", f"{', '.join(own)} without --native", "Give --native: they are of its function."))
+        mistakes.append(
+            Mistake("PM556", f"{', '.join(own)} without --native", "Give --native: they are of its function.")
+        )
     elif own and others:
         what = f"{', '.join(others)} and {', '.join(own)} exclude each other"
         mistakes.append(Mistake("PM556", what, "The function's mapping is chosen for its processor."))

@@ -18,9 +18,58 @@ ANSWERED = 0
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that a function cannot be named by: of C, of the headers that the text includes, and of the system's libraries.
 _TAKEN = frozenset(
-    "main auto break case char const continue default do double else enum extern float for goto if inline int long "
-    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm "
-    "typeof malloc calloc realloc free abort exit system memcpy memset memmove printf aligned_alloc vec".split()
+    [
+        "main",
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "asm",
+        "typeof",
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "abort",
+        "exit",
+        "system",
+        "memcpy",
+        "memset",
+        "memmove",
+        "printf",
+        "aligned_alloc",
+        "vec",
+    ]
 )
 
 
@@ -42,7 +91,12 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
     threads = options.threads or 1
     name = function_name(options.output)
     choice, function = native_code(
-        workload, arch, name, layout=options.layout or "NHWC", threads=threads, time_limit_s=min(options.time_limit_s, 15)
+        workload,
+        arch,
+        name,
+        layout=options.layout or "NHWC",
+        threads=threads,
+        time_limit_s=min(options.time_limit_s, 15),
     )
     documents: list[Document] = []
     if options.json is not None:
@@ -82,6 +136,6 @@ def function_name(output: str | None) -> str:
 def header_text(name: str, declarations: str) -> str:
     """Return a header for C and C++."""
     guard = f"POLYMAP_{name.upper()}_H"
-    restrict = "#ifdef __cplusplus\n#define restrict __restrict\nextern \"C\" {\n#endif\n"
+    restrict = '#ifdef __cplusplus\n#define restrict __restrict\nextern "C" {\n#endif\n'
     end = "#ifdef __cplusplus\n}\n#undef restrict\n#endif\n"
     return f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n{restrict}\n{declarations}\n{end}\n#endif\n"
