@@ -8,6 +8,7 @@ from polymap.choice import TileChoice as TileChoice, choose_tiles as choose_tile
 from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
 from polymap.codegen.forms import Form as Form
 from polymap.codegen.source.transform import transform_c as transform_c
+from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile
 from polymap.comparison import Comparison as Comparison, compare as compare, dataflow as dataflow, order as order
 from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
 from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover

@@ -1,100 +1,223 @@
 """The mapping of a processor's code, chosen by the model alone: no program is run to choose it.
 
-First the least latency is proven or approached: vectors full, as many sums at once as hide the latency of one. Then,
-of the mappings that are as fast, one that moves the least energy's worth of data, which keeps tiles in registers and
-near caches. Dims with few divisors are rounded up to a size that tiles well, and the tree is cut to the real size.
+Two questions, each of facts of the processor. Which register tile: the one whose steps take the fewest cycles, of all
+that fit the registers (tiles.py). Which loops around it: the ordinary search, on the processor with its registers dealt
+out to the tile's sums, finds and proves the order, the tiles of the caches and what they hold that move the least
+energy's worth of data. Of the best few register tiles the one is taken whose mapping is fastest.
+
+Dims that the tile does not divide are rounded up for the search; the tree is cut to the real sizes where it is printed.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil
 
-from polymap.cpu.machine import CpuFacts, cpu_machine, facts_of
+from polymap.costmodel import Cost, evaluate
+from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
+from polymap.cpu.tiles import RegisterTile, register_tiles
 from polymap.explore import explore
-from polymap.ir import Architecture, Dim, Mapping, Workload, bounds
+from polymap.ir import (
+    Architecture,
+    Compute,
+    Dim,
+    Mapping,
+    Node,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    bounds,
+)
 from polymap.search.run import SearchResult
 
-_SHARE_OF_LATENCY = 0.4  # of the time limit; chosen on 14 layers, of which most are proven in less
-_GOOD_TILES = range(14, 3, -1)  # sizes of one dim of a register tile, largest first
+_TILES_TRIED = 2
+_NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
 
 
 @dataclass(frozen=True, slots=True)
 class CpuChoice:
-    """A mapping for a processor, and how it was found. rounded: the question whose dividing tiles it has (the workload
-    itself where these divide); latency, energy: what was answered to it, in cycles and pJ under the latency found."""
+    """A mapping for a processor, and how it was found.
+
+    rounded: the question whose dividing tiles it has (the workload itself where these divide). cost: of the mapping for
+    it on `arch`, the processor as the machine of this question. tile: the sums in registers. result: the search's
+    answer on the processor whose registers are dealt out to the tile.
+    """
 
     mapping: Mapping
     arch: Architecture
     rounded: Workload
-    latency: SearchResult
-    energy: SearchResult | None
+    tile: RegisterTile
+    cost: Cost
+    result: SearchResult
 
     @property
-    def is_fastest(self) -> bool:
-        """Whether no mapping of the question has a smaller predicted latency, tiles that divide."""
-        return self.latency.status == "OPTIMAL"
+    def cycles(self) -> float:
+        """Predicted cycles: of the steps in registers, or of the data that is moved, whichever is more."""
+        return max(self.tile.cycles / self.threads, float(self.cost.latency_cycles))
+
+    @property
+    def threads(self) -> int:
+        """Cores that the mapping uses."""
+        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind.value == "core"}
+        return self.rounded_counts(cores)
+
+    def rounded_counts(self, fanouts: set[str]) -> int:
+        """Return how many instances of some fan-outs the mapping uses."""
+        tile, used = dict(self.rounded.extents()), 1
+        for node in self.mapping.nodes:
+            if isinstance(node, Temporal | Spatial):
+                if isinstance(node, Spatial) and node.fanout in fanouts:
+                    used *= ceil(tile[node.dim] / node.tile)
+                tile[node.dim] = min(tile[node.dim], node.tile)
+        return used
 
 
 def choose_cpu_mapping(
-    workload: Workload, arch: Architecture, vector_dims: tuple[str, ...], *, threads: int = 1, time_limit_s: float = 15
+    workload: Workload,
+    arch: Architecture,
+    vector_dims: tuple[str, ...],
+    *,
+    threads: int = 1,
+    time_limit_s: float = 15,
+    clock: Callable[[], float] = time.monotonic,
 ) -> CpuChoice | None:
     """Return the mapping that a processor's code is printed from; None where none was found.
 
-    vector_dims: dims of the output along which all arrays are contiguous or packed, the best first. Raises ArchError
-    for machines that are no processors.
+    vector_dims: dims of the output along which all arrays are contiguous or packed, the best first. time_limit_s: after
+    which what is found is the answer; most layers take a second or two. Raises ArchError for machines that are no
+    processors.
     """
     facts = facts_of(arch)
     target = workload.tensor(workload.statements[0].target.tensor)
     lanes = facts.vector_bits // target.bits
+    end = clock() + time_limit_s
     for vector in vector_dims:
-        rounded = _rounded(workload, vector, lanes)
-        machine = cpu_machine(rounded, arch, (vector,), threads, target.bits)
-        rules = _rules(rounded, facts, vector, lanes)
-        first = time_limit_s * _SHARE_OF_LATENCY
-        fast = explore(rounded, machine, "latency", tiles="divide", constraints=rules, time_limit_s=first)
-        if fast.best is None:
-            continue
-        rules = {**rules, "limits": {"latency": fast.value}}
-        left = time_limit_s * (1 - _SHARE_OF_LATENCY)
-        near = explore(rounded, machine, "energy", tiles="divide", constraints=rules, time_limit_s=left)
-        best = fast.best if near.best is None else near.best
-        return CpuChoice(best, machine, rounded, fast, near)
+        tiles = register_tiles(workload, facts, vector, lanes)
+        near = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * _NEARLY][:_TILES_TRIED]
+        found: list[CpuChoice] = []
+        for number, tile in enumerate(near):
+            left = (end - clock()) / (len(near) - number)
+            if found and left < 0.1 * time_limit_s:
+                break
+            choice = _choice(workload, arch, facts, tile, lanes, threads, max(left, 0.05 * time_limit_s))
+            if choice is not None:
+                found.append(choice)
+        if found:
+            return min(found, key=lambda each: (each.cycles, each.cost.energy_pj))
     return None
 
 
-def _rules(workload: Workload, facts: CpuFacts, vector: str, lanes: int) -> dict[str, object]:
-    """Return the constraints of code that is printed with vectors: full vectors, sums in registers, enough of them."""
-    statement = workload.statements[0]
-    output = statement.target.tensor
-    own = {dim for index in statement.target.index for dim in index.dims}
-    most = prod(workload.extents()[dim] for dim in own) // lanes
-    registers = {"must": [output], "least": {output: min(facts.accumulators, most)}}
-    return {"store": {facts.registers_level: registers}, "fanouts": {facts.lane: {"factors": {vector: lanes}}}}
+def plain_mapping(workload: Workload, arch: Architecture) -> Mapping:
+    """Return the loops of one statement in the order written, all data in the outermost level."""
+    (statement,) = workload.statements
+    nodes: list[Node] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
+    nodes += [Temporal(dim.name, 1) for dim in workload.dims]
+    return Mapping((*nodes, Compute(statement.name)))
 
 
-def _rounded(workload: Workload, vector: str, lanes: int) -> Workload:
-    """Return the workload with the vector dim a multiple of the lanes, and others with divisors for tiles; every tensor
-    in the accumulators' type, as registers hold it."""
-    statement = workload.statements[0]
-    own = {dim for index in statement.target.index for dim in index.dims}
-    sizes: dict[str, int] = {}
-    for name, extent in workload.extents().items():
-        if name == vector:
-            sizes[name] = -(-extent // lanes) * lanes
-        elif name in own:
-            sizes[name] = _tileable(extent)
-        else:
-            sizes[name] = extent
-    bits = workload.tensor(statement.target.tensor).bits
+def _choice(
+    workload: Workload,
+    arch: Architecture,
+    facts: CpuFacts,
+    tile: RegisterTile,
+    lanes: int,
+    threads: int,
+    time_limit_s: float,
+) -> CpuChoice | None:
+    rounded = _rounded(workload, tile, lanes, threads)
+    bits = workload.tensor(workload.statements[0].target.tensor).bits
+    machine = cpu_machine(rounded, arch, (tile.vector,), threads, bits)
+    counts = {tile.vector: tile.slots, **dict(tile.sizes)}
+    output = rounded.statements[0].target.tensor
+    dealt, names = dealt_machine(machine, facts, counts, output, bits)
+    factors = {names[dim]: {"factors": {dim: count}} for dim, count in counts.items()}
+    factors[facts.lane] = {"factors": {tile.vector: lanes}}
+    split = _split_over_cores(rounded, tile, lanes, threads)
+    if split is not None and facts.core is not None:
+        factors[facts.core] = {"factors": split}
+    rules = {"fanouts": factors, "store": {facts.registers_level: {"must": [output]}}}
+    result = explore(rounded, dealt, "energy", tiles="divide", constraints=rules, time_limit_s=time_limit_s)
+    if result.best is None:
+        return None
+    mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
+    return CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result)
+
+
+def _split_over_cores(rounded: Workload, tile: RegisterTile, lanes: int, threads: int) -> dict[str, int] | None:
+    """Return the dim that is dealt to the cores: the output's with the most tiles, in even parts."""
+    if threads == 1:
+        return None
+    extents = rounded.extents()
+    units = {**dict(tile.sizes), tile.vector: tile.slots * lanes}
+    own = {dim for index in rounded.statements[0].target.index for dim in index.dims}
+    counts = {dim: extents[dim] // units.get(dim, 1) for dim in extents if dim in own}
+    whole = [dim for dim, count in counts.items() if count % threads == 0]
+    return {max(whole, key=lambda dim: (dim == tile.vector, counts[dim])): threads} if whole else None
+
+
+def _with_registers(
+    mapping: Mapping,
+    workload: Workload,
+    machine: Architecture,
+    facts: CpuFacts,
+    dealt: set[str],
+    counts: dict[str, int],
+    vector: str,
+) -> Mapping:
+    """Return the tree with the sums as one tile of the registers, and what a step reads held beside them.
+
+    Rewrite:
+        par q over reg_q { REG: O; for c { S } }   ->   REG: O; for c { REG: W; for q { REG: I; for k { S } } }
+    """
+    (statement,) = workload.statements
+    nodes = [node for node in mapping.nodes if not (isinstance(node, Spatial) and node.fanout in dealt)]
+    # A dim that a removed node brought to its tile, and that lanes or loops brought to no less, ends inside.
+    compute = nodes.pop()
+    others = [dim for dim, count in counts.items() if dim != vector and count > 1]
+    inner: list[Node] = []
+    reads = list(dict.fromkeys(access.tensor for access in statement.reads))
+    early = [
+        name for name in reads if name in _with_dim(workload, vector) and not set(_dims(workload, name)) & set(others)
+    ]
+    if early:
+        inner.append(Storage(facts.registers_level, tuple(early)))
+    inner += [Temporal(dim, 1) for dim in others]
+    late = [name for name in reads if name not in early]
+    if late:
+        inner.append(Storage(facts.registers_level, tuple(late)))
+    if counts[vector] > 1:
+        inner.append(Temporal(vector, 1))
+    return Mapping((*nodes, *inner, compute))
+
+
+def _dims(workload: Workload, tensor: str) -> tuple[str, ...]:
+    (statement,) = workload.statements
+    return tuple(
+        dim for access in statement.reads if access.tensor == tensor for index in access.index for dim in index.dims
+    )
+
+
+def _with_dim(workload: Workload, dim: str) -> frozenset[str]:
+    return frozenset(tensor.name for tensor in workload.tensors if dim in _dims(workload, tensor.name))
+
+
+def _rounded(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -> Workload:
+    """Return the workload whose dims are whole register tiles, the vector dim one per core where it has as many; every
+    tensor in the type of the sums, as registers hold it."""
+    units = {**dict(tile.sizes), tile.vector: tile.slots * lanes}
+    extents = workload.extents()
+    sizes = {dim: ceil(extent / units.get(dim, 1)) * units.get(dim, 1) for dim, extent in extents.items()}
+    own = {dim for index in workload.statements[0].target.index for dim in index.dims}
+    counts = {dim: sizes[dim] // units.get(dim, 1) for dim in extents if dim in own}
+    if threads > 1 and all(count % threads for count in counts.values()):
+        widest = max(counts, key=lambda dim: counts[dim])
+        unit = units.get(widest, 1)
+        sizes[widest] = ceil(counts[widest] / threads) * threads * unit
+    bits = workload.tensor(workload.statements[0].target.tensor).bits
     return _resized(workload, sizes, bits)
-
-
-def _tileable(extent: int) -> int:
-    """Return the least size from the extent on that some size of a register tile divides."""
-    if extent <= _GOOD_TILES.start or any(extent % size == 0 for size in _GOOD_TILES):
-        return extent
-    return min(-(-extent // size) * size for size in _GOOD_TILES)
 
 
 def _resized(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:
@@ -118,5 +241,10 @@ def _resized(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:
         for tensor in workload.tensors
     )
     return replace(
-        workload, dims=grown, tensors=tensors, statements=(replace(statement, constraints=()),), original=None
+        workload,
+        dims=grown,
+        tensors=tensors,
+        statements=(replace(statement, constraints=()),),
+        original=None,
+        bare=None,
     )

@@ -7,7 +7,7 @@ a vector (no multicast to lanes); each lane has a word of every vector register.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -89,6 +89,30 @@ def cpu_machine(
         else:
             nodes.append(node)
     return replace(arch, nodes=(*nodes, arch.compute))
+
+
+def dealt_machine(
+    machine: Architecture, facts: CpuFacts, counts: Mapping[str, int], output: str, bits: int
+) -> tuple[Architecture, dict[str, str]]:
+    """Return the machine of a question with its registers dealt out: a fan-out per dim of a register tile, each child
+    of which holds one sum per lane; and the fan-outs' names.
+
+    What a step reads comes once for all sums that share it, as code loads it once.
+    """
+    names = {dim: f"sums{number}" for number, dim in enumerate(counts)}
+    nodes: list[MemoryLevel | Fanout] = []
+    for node in machine.nodes[:-1]:
+        assert isinstance(node, MemoryLevel | Fanout)
+        if node.name != facts.registers_level:
+            nodes.append(node)
+            continue
+        assert isinstance(node, MemoryLevel)
+        nodes += [
+            Fanout(names[dim], count, Multicast.IDENTICAL, reduction=False, dims=(dim,))
+            for dim, count in counts.items()
+        ]
+        nodes.append(replace(node, capacity_bits=bits, holds=(output,)))
+    return replace(machine, nodes=(*nodes, machine.compute)), names
 
 
 def _with_share(node: MemoryLevel | Fanout, share: Fraction) -> MemoryLevel | Fanout:
