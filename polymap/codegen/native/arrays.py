@@ -126,8 +126,7 @@ def _placed(workload: Workload, tensor: Tensor, layout: str) -> Placed:
     if bare is None:
         return _in_order(tensor.shape, tensor.origin, tuple((axis,) for axis in range(len(tensor.shape))))
     is_input = tensor.name == bare.tensor
-    sizes = bare.shape if is_input else tensor.shape
-    before = bare.before if is_input else tensor.origin
+    sizes, before = (bare.shape, bare.before) if is_input else _whole(workload, tensor)
     image = tensor.name != "W"
     rest = len(sizes) - (3 if image else 2)  # axes of channels: group and channel, one of them, or none
     channels = tuple(range(1, 1 + rest)) if image else tuple(range(rest))
@@ -140,6 +139,14 @@ def _placed(workload: Workload, tensor: Tensor, layout: str) -> Placed:
     if layout == "NHWC":
         return _in_order(sizes, before, (filters, (rows,), (columns,), kernel_channels))
     return _in_order(sizes, before, (filters, kernel_channels, (rows,), (columns,)))
+
+
+def _whole(workload: Workload, tensor: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return sizes and padding of a layer's weights or output, with the elements that only padding meets."""
+    (statement,) = workload.statements
+    access = next(each for each in (statement.target, *statement.reads) if each.tensor == tensor.name)
+    extents = workload.extents()
+    return tuple(extents[index.dims[0]] for index in access.index), (0,) * len(access.index)
 
 
 def _in_order(sizes: tuple[int, ...], origin: tuple[int, ...], order: tuple[tuple[int, ...], ...]) -> Placed:

@@ -40,19 +40,17 @@ _BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
     memcpy(&value, &bits, sizeof value);
     return value;
 }"""
-_GET = """static inline vec get(const {kind} *from, long step, int n)
+_GET = """static inline void get(const {kind} *from, long step, vec *to, int n)
 {{
     {kind} part[{lanes}] = {{0}};
-    vec to;
     for (int i = 0; i < n; ++i)
         part[i] = from[step * i];
-    memcpy(&to, part, sizeof to);
-    return to;
+    memcpy(to, part, sizeof part);
 }}"""
-_PUT = """static inline void put({kind} *to, long step, const vec from, int n)
+_PUT = """static inline void put({kind} *to, long step, const vec *from, int n)
 {{
     {kind} part[{lanes}];
-    memcpy(part, &from, sizeof part);
+    memcpy(part, from, sizeof part);
     for (int i = 0; i < n; ++i)
         to[step * i] = part[i];
 }}"""

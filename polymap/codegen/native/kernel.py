@@ -91,9 +91,11 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
     if step == 1 and lanes == plan.lanes:
         vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
         return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(vector))
-    if back:
-        return Run("put", (Name(place), Name(str(step)), Name(name), Int(lanes)))
-    return Copy(Name(name), Name(f"get({place}, {step}, {lanes})"))
+    # Vectors in memory, not in arguments: how functions pass them depends on the compiler's flags.
+    copy = Name(name) if back else Name("(vec){0}")
+    call = Run("put" if back else "get", (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
+    after = () if back else (Copy(Name(name), Name("some")),)
+    return Scope((Declare("vec", "some", copy), call, *after))
 
 
 def _reduced(
