@@ -25,7 +25,7 @@ def prepare(layer: Layer | Product, layout: str, threads: int) -> Calls:
     weights = w.contiguous(memory_format=form)
     calls: Calls = {"torch": lambda: torch.conv2d(x, weights, None, stride, padding, dilation, groups)}
     packed = torch.ops.mkldnn._reorder_convolution_weight(
-        w.to_mkldnn(), padding, stride, dilation, groups, list(x.shape)
+        w, padding, stride, dilation, groups, list(x.shape)
     )
     point = torch.ops.mkldnn._convolution_pointwise
     calls["onednn packed"] = lambda: point(x, packed, None, padding, stride, dilation, groups, "none", [], "")
@@ -35,7 +35,7 @@ def prepare(layer: Layer | Product, layout: str, threads: int) -> Calls:
 def _product(a: Any, b: Any) -> Calls:
     out = torch.empty(a.shape[0], b.shape[1])
     turned = b.t().contiguous()
-    packed = torch.ops.mkldnn._reorder_linear_weight(turned.to_mkldnn(), a.shape[0])
+    packed = torch.ops.mkldnn._reorder_linear_weight(turned, a.shape[0])
     point = torch.ops.mkldnn._linear_pointwise
     return {
         "torch": lambda: torch.mm(a, b, out=out),
