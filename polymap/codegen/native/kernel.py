@@ -58,12 +58,13 @@ def kernel_text(kernel: Kernel) -> Text:
     """Return the function of a register tile."""
     plan = kernel.plan
     body: list[Stmt] = [Declare("vec", _accumulator(*each), Name("(vec){0}")) for each in _positions(kernel, {})]
-    loads = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
-    if plan.continues:
-        body += loads
-    elif plan.split:
-        body.append(If(Name("!first"), loads))
+    # What is in memory is added last: its loads would delay the first multiply-adds.
+    additions = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
     body += _reduced(kernel, 0, {}, {})
+    if plan.continues:
+        body += additions
+    elif plan.split:
+        body.append(If(Name("!first"), additions))
     body += [_access(kernel, *each, back=True) for each in _positions(kernel, {})]
     head = f"static WIDE void {kernel.name}({', '.join(parameters(plan))})"
     return Text("\n".join(["", head, "{", *lines_of(tuple(body), 1), "}"]))
@@ -83,18 +84,18 @@ def _accumulator(index: tuple[int, ...], slot: int) -> str:
 
 
 def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) -> Stmt:
-    """Return the load or the store of an accumulator."""
+    """Return the store of an accumulator, or the addition of what is stored."""
     plan = kernel.plan
     step = plan.store.of(plan.vector)
     at = sum(plan.store.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True)) + slot * plan.lanes * step
     place, name, lanes = f"{plan.target.parameter} + o_at + {at}", _accumulator(index, slot), kernel.lanes_of(slot)
     if step == 1 and lanes == plan.lanes:
         vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
-        return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(vector))
+        return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(f"{name} + {vector}"))
     # Vectors in memory, not in arguments: how functions pass them depends on the compiler's flags.
     copy = Name(name) if back else Name("(vec){0}")
     call = Run("put" if back else "get", (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
-    after = () if back else (Copy(Name(name), Name("some")),)
+    after = () if back else (Copy(Name(name), Name(f"{name} + some")),)
     return Scope((Declare("vec", "some", copy), call, *after))
 
 

@@ -42,7 +42,7 @@ _LINE_BYTES = 64
 _COLLIDING_BYTES = 4096
 _COLLIDING_ROWS = 16
 _READS_PER_COPY = 1
-_STACK_BYTES = 256 * 1024  # larger buffers would come from malloc, whose fresh pages cost more than several copies
+_STACK_BYTES = 2**20  # larger buffers come from malloc, whose fresh pages cost more than several copies
 _MOST_REPEATS = 16
 
 
