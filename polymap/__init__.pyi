@@ -9,6 +9,7 @@ from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, 
 from polymap.codegen.forms import Form as Form
 from polymap.codegen.source.transform import transform_c as transform_c
 from polymap.comparison import Comparison as Comparison, compare as compare, dataflow as dataflow, order as order
+from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile
 from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
 from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
 from polymap.costmodel.cost import Cost as Cost

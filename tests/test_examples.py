@@ -6,6 +6,8 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,21 @@ def test_the_kernel_has_one_legal_order_of_its_loops() -> None:
     workload = pm.from_c((EXAMPLES / "kernel.c").read_text(encoding="utf-8"), sizes={"N": 8})
     assert [dim.name for dim in workload.dims] == ["t", "i"]
     assert {each.kind.value for each in pm.dependences(workload)} == {"flow", "anti", "output"}
+
+
+@pytest.mark.slow
+def test_c_and_python_call_the_function_of_a_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(EXAMPLES / "native", tmp_path / "native")
+    monkeypatch.chdir(tmp_path / "native")
+    text = (EXAMPLES / "native" / "main.c").read_text(encoding="utf-8")
+    written = re.search(r"polymap (codegen.*?)\n \*     cc (.*?) &&", text, re.DOTALL)
+    assert written is not None
+    first, second = (group.replace("\\\n *", " ") for group in written.groups())
+    assert main(shlex.split(first)) == 0
+    assert capsys.readouterr() == ("", "")
+    subprocess.run(["cc", "-Wall", "-Wextra", *shlex.split(second)], check=True)
+    called = [["./main"], [sys.executable, "call.py", "./conv.so"]]
+    lines = [subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines() for words in called]
+    assert lines == [["corner 64, edge 96, inside 144"] * 2, ["corner 64, edge 96, inside 144"]]

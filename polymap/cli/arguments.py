@@ -17,6 +17,8 @@ from polymap.search.problem import SINGLE_FORMS
 from polymap.workload import LAYERS
 
 MAX_WORKERS = 256
+MAX_THREADS = 1024
+LAYOUTS = ("NHWC", "NCHW")
 SHELLS = ("bash", "zsh", "fish")
 Default = TypeVar("Default")
 
@@ -26,8 +28,8 @@ class Options:
     """What the user asked for.
 
     proof: the file to verify. topic: what `list` is to match, the schema, the shell. families: the words of `compare`
-    that name one. sizes: as given, each name once. parts: the stores that `sweep merge` reads. json and output: a path,
-    "-" for stdout, or None.
+    that name one. sizes: as given, each name once. parts: the stores that `sweep merge` reads. searches: options of the
+    search are among the words. json and output: a path, "-" for stdout, or None.
     """
 
     command: str
@@ -62,6 +64,11 @@ class Options:
     reorder_sums: bool = False
     store: str | None = None
     parts: tuple[str, ...] = ()
+    header: str | None = None
+    shared: str | None = None
+    layout: str | None = None
+    threads: int | None = None
+    searches: bool = False
 
 
 class MisreadOptions(OptionError):
@@ -97,7 +104,11 @@ _OPTIONS = {
     "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),
     "--simulate": _Option("", "count by walking every step instead of the closed form"),
     "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each"),
-    "--native": _Option("", "write the program to use: cores and lanes of the machine, no counters"),
+    "--native": _Option("", "write code to use, without counters: for a processor a C function of the layer's arrays"),
+    "--header": _Option("FILE.h", "with --native: also write the header of the C function"),
+    "--shared": _Option("FILE.so", "with --native: also compile the C function into a shared object (CC, CFLAGS)"),
+    "--layout": _Option("NHWC|NCHW", "with --native: the order of a convolution's arrays (default NHWC)"),
+    "--threads": _Option("N", "with --native: cores that the C function uses (default 1)"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
     "--order": _Option(
@@ -131,6 +142,9 @@ _SEARCH = (
 )
 
 
+_NATIVE = ("--header", "--shared", "--layout", "--threads")
+
+
 @dataclass(frozen=True, slots=True)
 class _Command:
     help: str
@@ -152,7 +166,7 @@ _COMMANDS = {
     "codegen": _Command(
         "write the C program of a mapping (the given one, or the best)",
         "WORKLOAD --arch ARCH [--mapping FILE]",
-        ("--arch", "--mapping", *_SEARCH, "--size", "--native", "--output", "--run", "--json"),
+        ("--arch", "--mapping", *_SEARCH, "--size", "--native", *_NATIVE, "--output", "--run", "--json"),
     ),
     "check": _Command(
         "tell the dependences of a workload, its legal loop orders and parallel loops",
@@ -306,6 +320,11 @@ def parse(words: Sequence[str]) -> Options:
         families=families,
         store=reader.text("--store"),
         parts=parts,
+        header=reader.text("--header"),
+        shared=reader.text("--shared"),
+        layout=reader.choice("--layout", LAYOUTS) if "--layout" in given else None,
+        threads=reader.integer("--threads", None, least=1, most=MAX_THREADS),
+        searches=any(option in given for option in _SEARCH if option != "--time-limit"),
     )
     _check_together(options, given, mistakes)
     if mistakes:
@@ -418,6 +437,7 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
     if options.command == "codegen" and options.mapping is not None and searching:
         what = f"{', '.join(searching)} and --mapping exclude each other"
         mistakes.append(Mistake("PM556", what, "Give --mapping to use a mapping, or search options to find one."))
+    _check_native(options, given, mistakes)
     if options.command == "report" and options.output == "-":
         mistakes.append(Mistake("PM556", "-o of report writes to a file", "Give a path that ends in .html."))
     if options.command == "sweep" and options.workload in ("merge", "states"):
@@ -437,6 +457,25 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
     if options.output is not None and options.output == options.json:
         where = "stdout" if options.json == "-" else shown(options.json)
         mistakes.append(Mistake("PM556", f"-o and --json both write to {where}", "Give them different files."))
+
+
+def _check_native(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
+    """Note options of a C function without --native, beside a program's, and outputs that go to one place."""
+    own = [option for option in _NATIVE if option in given]
+    others = [option for option in ("--mapping", "--run", *_SEARCH) if option in given and option != "--time-limit"]
+    if own and not options.native:
+        mistakes.append(
+            Mistake("PM556", f"{', '.join(own)} without --native", "Give --native: they are of its function.")
+        )
+    elif own and others:
+        what = f"{', '.join(others)} and {', '.join(own)} exclude each other"
+        mistakes.append(Mistake("PM556", what, "The function's mapping is chosen for its processor."))
+    files = [path for path in (options.output, options.json, options.header, options.shared) if path is not None]
+    doubled = {path for path in (options.header, options.shared) if path is not None and files.count(path) > 1}
+    for path in sorted(doubled):
+        mistakes.append(Mistake("PM556", f"two outputs go to {shown(path)}", "Give them different files."))
+    if options.header == "-" or options.shared == "-":
+        mistakes.append(Mistake("PM556", "--header and --shared write to files", "Give paths."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,11 @@ def _evaluate(options: Options) -> int:
 def _codegen(options: Options) -> int:
     workload, arch, mapping = _read(options)
     with interrupts_wait():
+        from polymap.cli.native_code import asks_function, write_function
+
+    if asks_function(options, arch):
+        return write_function(options, workload, arch)
+    with interrupts_wait():
         from polymap.codegen import Form
         from polymap.codegen.execute import generate_c, run_c
         from polymap.costmodel import evaluate

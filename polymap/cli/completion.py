@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from polymap.arch import preset_names
-from polymap.cli.arguments import SHELLS, commands
+from polymap.cli.arguments import LAYOUTS, SHELLS, commands
 from polymap.codegen.source import ORDERS
 from polymap.report.text import SCHEMAS
 from polymap.search.problem import SINGLE_FORMS
 from polymap.workload import LAYERS, builtin_names
 
-_FILES = ("--mapping", "--constraints", "--output", "-o", "--certificate", "--json", "--schedule")
+_FILES = (
+    "--mapping",
+    "--constraints",
+    "--output",
+    "-o",
+    "--certificate",
+    "--json",
+    "--schedule",
+    "--header",
+    "--shared",
+)
 _NEEDS_WORKLOAD = ("explore", "evaluate", "codegen", "check", "report", "compare")
 
 _BASH = """\
@@ -49,7 +59,13 @@ def completion_text(shell: str) -> str:
 def _values() -> dict[str, tuple[str, ...]]:
     """Return the words that may follow an option."""
     objectives = tuple(form for form in SINGLE_FORMS if ":" not in form)
-    return {"--arch": preset_names(), "--objective": objectives, "--tiles": ("any", "divide"), "--order": ORDERS}
+    return {
+        "--arch": preset_names(),
+        "--objective": objectives,
+        "--tiles": ("any", "divide"),
+        "--order": ORDERS,
+        "--layout": LAYOUTS,
+    }
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -215,7 +215,7 @@ def check_outputs(options: Options) -> None:
     work is done for it, and OptionError where it would overwrite an input.
     """
     keep_inputs(options)
-    outputs = (options.output, options.json, options.certificate)
+    outputs = (options.output, options.json, options.certificate, options.header, options.shared)
     try:
         check_writable([path for path in outputs if path is not None])
     except OutputError as error:
@@ -226,7 +226,7 @@ def keep_inputs(options: Options) -> None:
     """Raise OptionError where an output would overwrite an input."""
     given = (options.proof, options.workload, options.arch, options.mapping, options.constraints)
     inputs = [name for name in given if name and "\0" not in name and os.path.isfile(name)]
-    for output in (options.output, options.json, options.certificate):
+    for output in (options.output, options.json, options.certificate, options.header, options.shared):
         for name in inputs:
             if output in (None, "-") or "\0" in output:
                 continue

@@ -24,6 +24,7 @@ from polymap.ir.loopnest import (
     ROLE_WORDS as ROLE_WORDS,
     Access as Access,
     Apply as Apply,
+    BareInput as BareInput,
     Convert as Convert,
     Dim as Dim,
     Expression as Expression,

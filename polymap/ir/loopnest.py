@@ -169,10 +169,20 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
+class BareInput:
+    """The array that a caller holds for a tensor: its shape without padding, and the padding before it per axis."""
+
+    tensor: str
+    shape: tuple[int, ...]
+    before: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Workload(Shown):
     """A static-control program: dims, tensors in order of first occurrence (the target first), statements in textual
     order. associative: accumulations may be reordered and split. original: of a C program, whose elements then have
-    exactly the types of the text (other integers are accumulated in types that hold their sums)."""
+    exactly the types of the text (other integers are accumulated in types that hold their sums). bare: of a layer, the
+    array that its input stands for."""
 
     name: str
     dims: tuple[Dim, ...]
@@ -180,6 +190,7 @@ class Workload(Shown):
     statements: tuple[Statement, ...]
     associative: bool = True
     original: Original | None = field(default=None, compare=False, repr=False)
+    bare: BareInput | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check = Construction(self, f"workload {self.name!r}", WorkloadError)

@@ -10,11 +10,11 @@ The convolution reads an input that has its ring of padding and executes every t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from polymap.inputs import MAX_INTEGER, as_integer, is_list, shown
-from polymap.ir import Affine, Mistake, Workload, WorkloadError, bounds, did_you_mean, dim
+from polymap.ir import Affine, BareInput, Mistake, Workload, WorkloadError, bounds, did_you_mean, dim
 from polymap.workload.einsums import Extras, build
 
 ALIASES = {"M": "K", "Co": "K", "Ci": "C", "B": "N", "Hk": "R", "Wk": "S", "Ho": "E", "Wo": "F"}
@@ -156,7 +156,10 @@ def _convolution(
     constraints: tuple[Affine, ...] = ()
     if skip:
         constraints = _inside(windows[0], ("p", "r"), vertical) + _inside(windows[1], ("q", "s"), horizontal)
-    return build(text, sizes, extras, [], constraints)
+    bare_shape = (numbers["N"], *([groups] if g else []), *(per_group[key.upper()] for key in c))
+    before = (0,) * len(bare_shape) + ((0, 0) if skip else (vertical.padding, horizontal.padding))
+    bare = BareInput("I", (*bare_shape, vertical.size, horizontal.size), before)
+    return replace(build(text, sizes, extras, [], constraints), bare=bare)
 
 
 def _inside(window: Affine, dims: tuple[str, str], axis: _Axis) -> tuple[Affine, ...]:

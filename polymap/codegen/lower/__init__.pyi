@@ -37,6 +37,7 @@ from polymap.codegen.lower.tiles import (
     Guard as Guard,
     Layer as Layer,
     Values as Values,
+    affine_expr as affine_expr,
     clock_bound as clock_bound,
     instance_layers as instance_layers,
     instance_number as instance_number,

@@ -1,0 +1,141 @@
+"""`polymap codegen --native` for a processor: a C function to ship, its header, and a shared object of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from polymap.cli.arguments import Options
+from polymap.cli.interrupt import interrupts_wait
+from polymap.cli.output import Document, say, write_documents
+from polymap.inputs import unwritten
+from polymap.ir import Architecture, FanoutKind, OutputError, Workload
+from polymap.report.text import cost_document, head_document, json_text, mapping_document
+
+ANSWERED = 0
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Words that a function cannot be named by: of C, of the headers that the text includes, and of the system's libraries.
+_TAKEN = frozenset(
+    [
+        "main",
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "asm",
+        "typeof",
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "abort",
+        "exit",
+        "system",
+        "memcpy",
+        "memset",
+        "memmove",
+        "printf",
+        "aligned_alloc",
+        "vec",
+    ]
+)
+
+
+def asks_function(options: Options, arch: Architecture) -> bool:
+    """Return whether the words ask for a function: with its own options, or for a processor and a mapping of no one's
+    choice. Otherwise `--native` is a program of the mapping given or searched for, with main."""
+    own = options.header or options.shared or options.layout or options.threads
+    given = options.mapping or options.run or options.searches
+    lanes = any(fanout.kind is FanoutKind.LANE for fanout in arch.fanouts)
+    return options.native and (own is not None or (lanes and not given))
+
+
+def write_function(options: Options, workload: Workload, arch: Architecture) -> int:
+    """Write the C function, and what was asked for beside it; return the exit code. Raises what `compile` raises."""
+    with interrupts_wait():
+        from polymap.codegen.library import build_shared
+        from polymap.compilation import native_code
+
+    threads = options.threads or 1
+    name = function_name(options.output)
+    choice, function = native_code(
+        workload,
+        arch,
+        name,
+        layout=options.layout or "NHWC",
+        threads=threads,
+        time_limit_s=min(options.time_limit_s, 15),
+    )
+    documents: list[Document] = []
+    if options.json is not None:
+        document = head_document("program", workload, arch) | {"code": function.text, "reason": function.reason or None}
+        if choice is not None:
+            document |= {"mapping": mapping_document(choice.mapping), "cost": cost_document(choice.cost)}
+        documents.append(Document(options.json, json_text(document)))
+    if options.output is not None or options.json != "-":
+        documents.append(Document(options.output or "-", function.text))
+    if options.header is not None:
+        documents.append(Document(options.header, header_text(name, function.declarations)))
+    if function.reason:
+        say(f"polymap: warning: plain loops, no vectors: {function.reason}")
+    if options.shared is None:
+        write_documents(documents)
+        return ANSWERED
+    target = Path(options.shared)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".polymap-", dir=target.parent) as place:
+            built = build_shared(function.text, Path(place), threads)
+            write_documents(documents)
+            os.replace(built, target)
+    except OSError as error:
+        raise OutputError(unwritten(options.shared, error.strerror or str(error))) from None
+    return ANSWERED
+
+
+def function_name(output: str | None) -> str:
+    """Return the name of the C function for an output file: its stem where that is a name in C, else made one."""
+    stem = Path(output).stem if output not in (None, "-") else "layer"
+    plain = re.sub("[^A-Za-z0-9_]", "_", stem)[:48].strip("_")
+    if not _PLAIN.fullmatch(plain) or plain in _TAKEN or plain.startswith("__"):
+        plain = f"layer_{plain}".rstrip("_")
+    return plain
+
+
+def header_text(name: str, declarations: str) -> str:
+    """Return a header for C and C++."""
+    guard = f"POLYMAP_{name.upper()}_H"
+    restrict = '#ifdef __cplusplus\n#define restrict __restrict\nextern "C" {\n#endif\n'
+    end = "#ifdef __cplusplus\n}\n#undef restrict\n#endif\n"
+    return f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n{restrict}\n{declarations}\n{end}\n#endif\n"

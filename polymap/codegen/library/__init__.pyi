@@ -1,0 +1,6 @@
+from polymap.codegen.library.cache import build_shared as build_shared
+from polymap.codegen.library.function import (
+    NativeCall as NativeCall,
+    PackedWeights as PackedWeights,
+    load_function as load_function,
+)

@@ -1,0 +1,129 @@
+"""The C compiler of shared objects: the user's (CC, CFLAGS) or the system's, started from a list, never by a shell."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from polymap.ir import CompilerError, Mistake
+
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast")
+_SHARED = ("-shared", "-fPIC")
+_SHOWN = 2000
+_COMPILE_SECONDS = 120
+# What decides what compilers read besides their arguments.
+_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """command: the words that start it. flags: what every object is compiled with. version: what it calls itself."""
+
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+    version: str
+
+    def words(self, source: str, target: str, threads: int) -> tuple[str, ...]:
+        """Return the words that compile one source into a shared object. OpenMP is linked where threads are used."""
+        openmp = ("-fopenmp",) if threads > 1 else ()
+        return (*self.command, *self.flags, *openmp, *_SHARED, "-o", target, source)
+
+    def identity(self, threads: int) -> str:
+        """Return a text that differs where the objects of one source may differ: compiler, flags, processor."""
+        variables = [f"{name}={os.environ.get(name, '')}" for name in _VARIABLES]
+        return "\n".join((*self.words("", "", threads), self.version, *variables, _processor()))
+
+
+def host_compiler() -> Compiler:
+    """Return the compiler that CC names, or the system's. CFLAGS come after the usual flags, and so prevail.
+
+    Raises CompilerError (PM602) if there is none.
+    """
+    command = _command()
+    path = shutil.which(command[0])
+    if path is None:
+        what = f"no C compiler: CC is {os.environ['CC']!r}, and there is no such program" if _named() else _NONE
+        hint = "Install one (Debian: apt install gcc), or set CC to the path of one."
+        raise CompilerError(Mistake("PM602", what, hint))
+    words = (path, *command[1:])
+    return Compiler(words, (*FLAGS, *_split("CFLAGS")), _version(words))
+
+
+_NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is not set"
+
+
+def compile_shared(compiler: Compiler, source: Path, target: Path, threads: int) -> None:
+    """Compile a C file into a shared object; raises CompilerError (PM603) with the compiler's message if it fails."""
+    words = compiler.words(str(source), str(target), threads)
+    try:
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMPILE_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired as late:
+        raise CompilerError(Mistake("PM603", f"the C compiler did not finish within {_COMPILE_SECONDS} s")) from late
+    except OSError as error:
+        raise CompilerError(Mistake("PM603", f"{words[0]} does not start: {error.strerror}")) from error
+    if done.returncode != 0 or not target.exists():
+        what = f"{words[0]} refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
+        raise CompilerError(Mistake("PM603", what, "Look at CC and CFLAGS first; otherwise please report the layer."))
+
+
+def _named() -> bool:
+    return bool(os.environ.get("CC", "").strip())
+
+
+def _command() -> tuple[str, ...]:
+    """Return the words of CC, or the first compiler found ("cc" if there is none)."""
+    if _named():
+        return _split("CC")
+    return (next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), "cc"),)
+
+
+def _split(variable: str) -> tuple[str, ...]:
+    """Return the words of a variable, quoted as in a shell; raises CompilerError (PM602) for an open quote."""
+    try:
+        return tuple(shlex.split(os.environ.get(variable, "")))
+    except ValueError as error:
+        what = f"{variable} is {os.environ[variable]!r}, which is not a list of words: {error}"
+        raise CompilerError(Mistake("PM602", what, "Close the quotes, or unset it.")) from None
+
+
+def _version(command: tuple[str, ...]) -> str:
+    """Return what the compiler prints for --version, or why it prints nothing."""
+    try:
+        done = subprocess.run(
+            (*command, "--version"),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMPILE_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"no version: {type(error).__name__}"
+    return done.stdout
+
+
+def _processor() -> str:
+    """Return what decides the meaning of -march=native: architecture, model and features of the processor."""
+    found = {" ".join(platform.uname()[i] for i in (0, 4))}
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    keys = ("flags", "Features", "model name", "vendor_id", "cpu family", "model\t")
+    found |= {line for line in lines if line.startswith(keys)}
+    return "\n".join(sorted(found))

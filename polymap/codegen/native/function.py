@@ -1,0 +1,199 @@
+"""A native function: one C translation unit without globals that computes a workload on its caller's arrays.
+
+void NAME(const T *restrict I, const T *restrict W, T *restrict O);
+long NAME_packed_elements(void);                          elements of the packed weights
+void NAME_pack(const T *restrict W, T *restrict W_packed);
+void NAME_with_packed(const T *restrict I, const T *restrict W_packed, T *restrict O);
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from polymap.codegen.c import FLOOR_DIV, Block, lines_of
+from polymap.codegen.native.arrays import ArrayForm, array_forms
+from polymap.codegen.native.kernel import Kernel, kernel_text
+from polymap.codegen.native.outer import Nest, outer_loops
+from polymap.codegen.native.panels import Packing, copy_loops
+from polymap.codegen.native.plan import ELEMENT_BYTES, KernelPlan, NoPlan, dim_names, is_heap, kernel_plan
+from polymap.codegen.native.scalar import scalar_function
+from polymap.codegen.native.variants import kernels
+from polymap.ir import Architecture, Mapping, Workload
+
+_HEAD = """#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+"""
+# clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
+_WIDE = """#if defined(__clang__)
+#define WIDE __attribute__((min_vector_width({bits})))
+#else
+#define WIDE
+#endif"""
+_BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
+{
+    const uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}"""
+_GET = """static inline void get(const {kind} *from, long step, vec *to, int n)
+{{
+    {kind} part[{lanes}] = {{0}};
+    for (int i = 0; i < n; ++i)
+        part[i] = from[step * i];
+    memcpy(to, part, sizeof part);
+}}"""
+_PUT = """static inline void put({kind} *to, long step, const vec *from, int n)
+{{
+    {kind} part[{lanes}];
+    memcpy(part, from, sizeof part);
+    for (int i = 0; i < n; ++i)
+        to[step * i] = part[i];
+}}"""
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFunction:
+    """A C text and what its caller needs. packed: the array that may be packed ahead, or None; reason: why the text
+    has no vectors, or empty. The packed array is fastest where it is aligned to 64 bytes."""
+
+    name: str
+    text: str
+    arrays: tuple[ArrayForm, ...]
+    packed: str | None
+    packed_elements: int
+    reason: str
+
+    @property
+    def declarations(self) -> str:
+        """The functions that callers may use, as a header declares them."""
+        found = [f"{_signature(self.name, self.arrays)};"]
+        if self.packed is not None:
+            form = next(each for each in self.arrays if each.tensor == self.packed)
+            found.append(f"long {self.name}_packed_elements(void);")
+            found.append(f"{_pack_signature(f'{self.name}_pack', form)};")
+            found.append(f"{_signature(f'{self.name}_with_packed', self.arrays, (self.packed,))};")
+        return "\n".join(found) + "\n"
+
+
+def native_function(
+    workload: Workload,
+    arch: Architecture,
+    mapping: Mapping,
+    *,
+    name: str,
+    layout: str = "NHWC",
+    threads: int = 1,
+    remark: str = "",
+) -> NativeFunction:
+    """Return the function of a mapping.
+
+    remark: lines of the comment at its head. Raises WorkloadError where an element type or the workload has no form
+    in C.
+    """
+    arrays = array_forms(workload, layout)
+    comment = "".join(f" * {line}\n".replace("*/", "* /") for line in remark.splitlines())
+    head = (f"/*\n{comment} */\n" if comment else "") + _HEAD
+    try:
+        plan = kernel_plan(workload, arch, mapping, arrays)
+        numbers = kernels(plan)
+    except NoPlan as reason:
+        text = _scalar_text(name, arrays, scalar_function(workload, arch, mapping, arrays, threads))
+        return NativeFunction(name, head + text, arrays, None, 0, str(reason))
+    prefix = f"{name}_tile"
+    parts: list[str] = []
+    for sides, number in numbers.items():
+        kernel = Kernel(plan, f"{prefix}{number}", dict(zip(plan.tile, sides, strict=False)), sides[-1].size)
+        parts.append(kernel_text(kernel).lines)
+    nest = Nest(plan, numbers, prefix, tuple(each.packing for each in plan.operands), None, threads)
+    parts += _entries(name, arrays, nest)
+    body = "\n".join(parts) + "\n"
+    ahead = _ahead(plan)
+    packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, ahead.elements)
+    return NativeFunction(name, head + _types(plan, body) + body, arrays, packed, elements, "")
+
+
+def _ahead(plan: KernelPlan) -> Packing | None:
+    """Return the packing that callers may do ahead: of the last operand in panels, which the weights are."""
+    return next((each.ahead for each in reversed(plan.operands) if each.ahead is not None), None)
+
+
+def _scalar_text(name: str, arrays: tuple[ArrayForm, ...], body: Block) -> str:
+    function = f"\n{_signature(name, arrays)}\n{{\n" + "\n".join(lines_of(body, 1)) + "\n}\n"
+    helpers = FLOOR_DIV if "floor_div" in function else ""
+    return (_BFLOAT16 + "\n" if "bfloat16_value" in function else "") + helpers + function
+
+
+def _signature(name: str, arrays: tuple[ArrayForm, ...], packed: tuple[str, ...] = ()) -> str:
+    texts = [
+        f"{'' if form.is_written else 'const '}{form.c_type} *restrict "
+        f"{form.parameter}{'_packed' if form.tensor in packed else ''}"
+        for form in arrays
+    ]
+    return f"void {name}({', '.join(texts)})"
+
+
+def _pack_signature(name: str, form: ArrayForm) -> str:
+    own = f"const {form.c_type} *restrict {form.parameter}"
+    return f"void {name}({own}, {form.c_type} *restrict {form.parameter}_packed)"
+
+
+def _types(plan: KernelPlan, body: str) -> str:
+    """Return the vector types, and the helpers that the functions call."""
+    kind, lanes = plan.accumulator, plan.lanes
+    size = lanes * ELEMENT_BYTES[kind]
+    lines = [_WIDE.format(bits=8 * size), f"typedef {kind} vec __attribute__((vector_size({size})));"]
+    for c_type in dict.fromkeys([kind, *(each.form.c_type for each in plan.operands if each.is_vector)]):
+        width = ELEMENT_BYTES[c_type]
+        attributes = f"vector_size({lanes * width}), aligned({width}), may_alias"
+        lines.append(f"typedef {c_type} any_{c_type} __attribute__(({attributes}));")
+    if "bits_vec" in body:
+        lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
+    helpers = {"bfloat16_value(": _BFLOAT16, "get(": _GET, "put(": _PUT}
+    for call, text in helpers.items():
+        if call in body:
+            lines.append(text.format(kind=kind, lanes=lanes) if text is not _BFLOAT16 else text)
+    return "\n".join(lines) + "\n"
+
+
+def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
+    """Return the functions for callers: on weights packed ahead, and on weights as they are."""
+    ahead, names = _ahead(nest.plan), dim_names(nest.plan)
+    whole = [each for each in nest.packings if each is not None and is_heap(each)]
+    own = "\n".join([*_allocated(whole, names), *lines_of(outer_loops(nest), 1), *_freed(whole)])
+    entry = f"\n{_signature(name, arrays)}\n{{\n{own}\n}}"
+    if ahead is None:
+        return [entry]
+    tensor = ahead.form.tensor
+    given = replace(
+        nest, packings=tuple(ahead if each.ahead == ahead else each.packing for each in nest.plan.operands), ahead=ahead
+    )
+    rest = [each for each in whole if each.form.tensor != tensor]
+    loops = "\n".join([*_allocated(rest, names), *lines_of(outer_loops(given), 1), *_freed(rest)])
+    pack = "\n".join(lines_of(copy_loops(ahead, names), 1))
+    return [
+        f"\nlong {name}_packed_elements(void)\n{{\n    return {ahead.elements};\n}}",
+        f"\n{_pack_signature(f'{name}_pack', ahead.form)}\n{{\n{pack}\n}}",
+        f"\n{_signature(f'{name}_with_packed', arrays, (tensor,))}\n{{\n{loops}\n}}",
+        entry,
+    ]
+
+
+def _allocated(packings: list[Packing], names: dict[str, str]) -> list[str]:
+    lines: list[str] = []
+    for packing in packings:
+        kind, to = packing.form.c_type, packing.parameter
+        size = packing.elements * ELEMENT_BYTES[kind]
+        lines.append(f"    {kind} *const {to} = aligned_alloc({_ALIGNMENT}, {size + -size % _ALIGNMENT});")
+        lines.append(f"    if (!{to})\n        abort(); /* no memory for the packed array */")
+        lines += lines_of(copy_loops(packing, names), 1)
+    return lines
+
+
+def _freed(packings: list[Packing]) -> list[str]:
+    return [f"    free({packing.parameter});" for packing in packings]

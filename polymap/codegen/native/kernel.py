@@ -1,0 +1,256 @@
+"""The code of one register tile: named vectors as accumulators, loops over the reductions, one unrolled step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from polymap.codegen.c import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
+from polymap.codegen.native.plan import KernelPlan, Operand, dim_names
+from polymap.codegen.native.variants import Group, Side, is_static
+from polymap.ir import Apply, Expression, Read
+
+_UNROLLED_STEPS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A register tile's function. sides: of the tile's dims in order; lanes: valid indices of the vector dim."""
+
+    plan: KernelPlan
+    name: str
+    sides: dict[str, Side]
+    valid: int
+
+    def lanes_of(self, slot: int) -> int:
+        """Return how many lanes of a slot are in use."""
+        return max(0, min(self.plan.lanes, self.valid - slot * self.plan.lanes))
+
+    @property
+    def slots(self) -> int:
+        return -(-self.valid // self.plan.lanes)
+
+
+def bounded(plan: KernelPlan) -> tuple[str, ...]:
+    """Return the reductions whose bounds are arguments of the kernels."""
+    at_run_time = {guard.tap for guard in plan.guards if not is_static(plan, guard)}
+    return tuple(name for name in plan.reductions if name in plan.split or name in at_run_time)
+
+
+def parameters(plan: KernelPlan) -> tuple[str, ...]:
+    """Return the parameters of every kernel, as they are declared."""
+    names = dim_names(plan)
+    arrays = [f"const {each.form.c_type} *restrict {each.parameter}" for each in plan.operands]
+    arrays = list(dict.fromkeys(arrays))
+    arrays.append(f"{plan.target.c_type} *restrict {plan.target.parameter}")
+    ats = [f"const long {each.name}_at" for each in plan.operands] + ["const long o_at"]
+    ends = [f"const int {names[dim]}_{end}" for dim in bounded(plan) for end in ("from", "to")]
+    first = ["const int first"] if plan.split and not plan.continues else []
+    return (*arrays, *ats, *ends, *first)
+
+
+def arguments(plan: KernelPlan) -> tuple[str, ...]:
+    """Return the parameters' names."""
+    return tuple(text.rsplit(" ", 1)[1].lstrip("*") for text in parameters(plan))
+
+
+def kernel_text(kernel: Kernel) -> Text:
+    """Return the function of a register tile."""
+    plan = kernel.plan
+    body: list[Stmt] = [Declare("vec", _accumulator(*each), Name("(vec){0}")) for each in _positions(kernel, {})]
+    # What is in memory is added last: its loads would delay the first multiply-adds.
+    additions = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
+    body += _reduced(kernel, 0, {}, {})
+    if plan.continues:
+        body += additions
+    elif plan.split:
+        body.append(If(Name("!first"), additions))
+    body += [_access(kernel, *each, back=True) for each in _positions(kernel, {})]
+    head = f"static WIDE void {kernel.name}({', '.join(parameters(plan))})"
+    return Text("\n".join(["", head, "{", *lines_of(tuple(body), 1), "}"]))
+
+
+Position = tuple[tuple[int, ...], int]
+
+
+def _positions(kernel: Kernel, ranges: dict[str, tuple[int, int]]) -> list[Position]:
+    """Return (index per dim of the tile, slot) of every accumulator within the ranges."""
+    spans = [range(*ranges.get(dim, (0, side.size))) for dim, side in kernel.sides.items()]
+    return [(index, slot) for index in product(*spans) for slot in range(kernel.slots)]
+
+
+def _accumulator(index: tuple[int, ...], slot: int) -> str:
+    return "s" + "".join(f"{i}_" for i in index) + str(slot)
+
+
+def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) -> Stmt:
+    """Return the store of an accumulator, or the addition of what is stored."""
+    plan = kernel.plan
+    step = plan.store.of(plan.vector)
+    at = sum(plan.store.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True)) + slot * plan.lanes * step
+    place, name, lanes = f"{plan.target.parameter} + o_at + {at}", _accumulator(index, slot), kernel.lanes_of(slot)
+    if step == 1 and lanes == plan.lanes:
+        vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
+        return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(f"{name} + {vector}"))
+    # Vectors in memory, not in arguments: how functions pass them depends on the compiler's flags.
+    copy = Name(name) if back else Name("(vec){0}")
+    call = Run("put" if back else "get", (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
+    after = () if back else (Copy(Name(name), Name(f"{name} + some")),)
+    return Scope((Declare("vec", "some", copy), call, *after))
+
+
+def _reduced(
+    kernel: Kernel, level: int, known: dict[str, Expr | int], ranges: dict[str, tuple[int, int]]
+) -> list[Stmt]:
+    """Return the loops over the reductions from number `level` on. known: a C text or number per open one."""
+    plan = kernel.plan
+    if level == len(plan.reductions):
+        return [Scope(tuple(_step(kernel, known, ranges)))]
+    dim = plan.reductions[level]
+    found: list[Stmt] = []
+    for first, stop, inside in _spans(kernel, dim, ranges):
+        found += _span(kernel, level, known, inside, (first, stop))
+    return found
+
+
+def _span(
+    kernel: Kernel,
+    level: int,
+    known: dict[str, Expr | int],
+    ranges: dict[str, tuple[int, int]],
+    ends: tuple[Expr, Expr],
+) -> list[Stmt]:
+    plan = kernel.plan
+    dim, name = plan.reductions[level], dim_names(plan)[plan.reductions[level]]
+    first, stop = ends
+    if _is_fused(kernel, level):
+        inner = plan.reductions[level + 1]
+        size = plan.extents[inner]
+        both = f"{name}{dim_names(plan)[inner]}"
+        low, high = (Int(e.value * size) if isinstance(e, Int) else Name(f"{_text(e)} * {size}") for e in ends)
+        body = _reduced(kernel, level + 2, {**known, dim: 0, inner: Name(both)}, ranges)
+        return [For(both, low, high, tuple(body))]
+    if isinstance(first, Int) and isinstance(stop, Int):
+        count = stop.value - first.value
+        if count == 1 or (_is_unrolled(kernel, level) and count <= _UNROLLED_STEPS):
+            steps = range(first.value, stop.value)
+            return [each for tap in steps for each in _reduced(kernel, level + 1, {**known, dim: tap}, ranges)]
+    return [For(name, first, stop, tuple(_reduced(kernel, level + 1, {**known, dim: Name(name)}, ranges)))]
+
+
+def _spans(
+    kernel: Kernel, dim: str, ranges: dict[str, tuple[int, int]]
+) -> list[tuple[Expr, Expr, dict[str, tuple[int, int]]]]:
+    """Return (first, stop, ranges of the tile) of the parts of a reduction."""
+    plan = kernel.plan
+    if dim in bounded(plan):
+        name = dim_names(plan)[dim]
+        return [(Name(f"{name}_from"), Name(f"{name}_to"), ranges)]
+    groups = _groups_of(kernel, dim)
+    if groups is None:
+        return [(Int(0), Int(plan.extents[dim]), ranges)]
+    out, parts = groups
+    return [(Int(part.first), Int(part.stop), {**ranges, out: (part.low, part.high)}) for part in parts]
+
+
+def _groups_of(kernel: Kernel, tap: str) -> tuple[str, tuple[Group, ...]] | None:
+    for dim, side in kernel.sides.items():
+        for guard, groups in side.groups:
+            if guard.tap == tap:
+                return dim, groups
+    return None
+
+
+def _is_fused(kernel: Kernel, level: int) -> bool:
+    """Return whether a reduction and the next one step through every operand as one loop would."""
+    plan = kernel.plan
+    if level + 2 != len(plan.reductions):
+        return False
+    outer, inner = plan.reductions[level : level + 2]
+    size = plan.extents[inner]
+    if inner in bounded(plan) or _groups_of(kernel, inner) is not None or size == 1:
+        return False
+    return all(each.inside.of(outer) == size * each.inside.of(inner) for each in plan.operands)
+
+
+def _is_unrolled(kernel: Kernel, level: int) -> bool:
+    """Return whether a loop over taps is unrolled: operands are all vectors, so that taps share loads."""
+    plan = kernel.plan
+    return level + 1 == len(plan.reductions) and all(each.is_vector for each in plan.operands)
+
+
+def _text(value: Expr) -> str:
+    return value.text if isinstance(value, Name) else str(value.value) if isinstance(value, Int) else ""
+
+
+def _step(kernel: Kernel, known: dict[str, Expr | int], ranges: dict[str, tuple[int, int]]) -> list[Stmt]:
+    """Return one step of the reductions: every load once, then the multiply-adds."""
+    plan = kernel.plan
+    body: list[Stmt] = []
+    for operand in plan.operands:
+        terms = [f"{operand.name}_at"]
+        for dim, value in known.items():
+            factor = operand.inside.of(dim)
+            if factor and value != 0:
+                terms.append(str(factor * value) if isinstance(value, int) else f"{factor}L * {_text(value)}")
+        body.append(Declare("const long", f"{operand.name}_x", Name(" + ".join(terms))))
+    seen: set[str] = set()
+    for index, slot in _positions(kernel, ranges):
+        names: list[str] = []
+        for operand in plan.operands:
+            at = sum(operand.inside.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True))
+            at += slot * plan.lanes if operand.is_vector else 0
+            name = f"{operand.name}_{at}".replace("-", "m")
+            names.append(name)
+            if name not in seen:
+                seen.add(name)
+                body += _load(kernel, operand, name, at, slot)
+        value = _value(plan.statement.expression, names)
+        if not any(operand.is_vector for operand in plan.operands):
+            value = f"((vec){{0}} + ({value}))"
+        body.append(Copy(Name(_accumulator(index, slot)), Name(f"{_accumulator(index, slot)} + {value}")))
+    return body
+
+
+def _value(expression: Expression, operands: list[str]) -> str:
+    if isinstance(expression, Read):
+        return operands[expression.access]
+    assert isinstance(expression, Apply)
+    parts = [_value(part, operands) for part in expression.arguments]
+    inner = [f"({text})" if " " in text else text for text in parts]
+    return f"{inner[0]} {expression.operation} {inner[1]}"
+
+
+def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Block:
+    """Return the declaration of an operand's value, in the type of the accumulators."""
+    plan = kernel.plan
+    kind = operand.form.c_type
+    place = f"{operand.name}_x + {at}" if at >= 0 else f"{operand.name}_x - {-at}"
+    if not operand.is_vector:
+        element = f"{operand.parameter}[{place}]"
+        value = f"bfloat16_value({element})" if operand.form.kind == "bfloat16" else element
+        cast = "" if operand.form.kind == "bfloat16" or kind == plan.accumulator else f"({plan.accumulator})"
+        return (Declare(f"const {plan.accumulator}", name, Name(cast + value)),)
+    lanes = plan.lanes if operand.packing is not None else kernel.lanes_of(slot)
+    if lanes == plan.lanes:
+        return (
+            Declare(
+                "const vec",
+                name,
+                Name(_widened(plan, operand, f"*(const any_{kind} *)({operand.parameter} + {place})")),
+            ),
+        )
+    part = f"{name}_part"
+    return (
+        Declare(f"any_{kind}", part, Name(f"(any_{kind}){{0}}")),
+        Run("memcpy", (Name(f"&{part}"), Name(f"{operand.parameter} + {place}"), Name(f"{lanes} * sizeof({kind})"))),
+        Declare("const vec", name, Name(_widened(plan, operand, part))),
+    )
+
+
+def _widened(plan: KernelPlan, operand: Operand, vector: str) -> str:
+    if operand.form.kind == "bfloat16":
+        return f"(vec)(__builtin_convertvector({vector}, bits_vec) << 16)"
+    if operand.form.c_type == plan.accumulator:
+        return vector
+    return f"__builtin_convertvector({vector}, vec)"

@@ -1,0 +1,60 @@
+"""The dims of a workload whose neighbouring indices a vector may hold, read off the arrays of its callers."""
+
+from __future__ import annotations
+
+import math
+
+from polymap.codegen.native.arrays import ArrayForm, array_forms
+from polymap.ir import Access, Workload, bounds
+
+_FEW_SUMS = 64  # products per element from which on a scattered store costs little
+
+
+def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
+    """Return the dims of the output along which each operand is contiguous, absent or packed; the best first.
+
+    Best is where the output is contiguous (a store of scattered lanes costs as much as some multiply-adds of the few
+    where little is summed), then where most lanes are in use, then where fewer operands are packed. Empty for programs
+    of several statements. Raises WorkloadError where element types have no form in C.
+    """
+    if len(workload.statements) != 1:
+        return ()
+    (statement,) = workload.statements
+    forms = {form.tensor: form for form in array_forms(workload, layout)}
+    extents = workload.extents()
+    own = [dim for dim in statement.dims if any(dim in index.dims for index in statement.target.index)]
+    sums = math.prod(size for dim, size in extents.items() if dim not in own)
+    ranked: list[tuple[tuple[float, ...], str]] = []
+    for number, dim in enumerate(own):
+        accesses = (statement.target, *statement.reads)
+        if extents[dim] == 1 or any(_is_padded(each, forms[each.tensor], dim, extents) for each in accesses):
+            continue
+        packed = [each for each in statement.reads if _factor(each, forms[each.tensor], dim) not in (0, 1)]
+        if any(not _is_packable(each, statement.reads) for each in packed):
+            continue
+        scattered = _factor(statement.target, forms[statement.target.tensor], dim) != 1
+        unused = 1 - extents[dim] / (-(-extents[dim] // lanes) * lanes)
+        rank = (float(scattered and sums < _FEW_SUMS), round(10 * unused), float(scattered), float(len(packed)), number)
+        ranked.append((rank, dim))
+    return tuple(dim for _, dim in sorted(ranked))
+
+
+def _factor(access: Access, form: ArrayForm, dim: str) -> int:
+    return form.linear(access).of(dim)
+
+
+def _is_padded(access: Access, form: ArrayForm, dim: str, extents: dict[str, int]) -> bool:
+    """Return whether an index of the dim may lie on padding."""
+    for number, size in enumerate(form.sizes):
+        index = form.axis(access, number)
+        low, high = bounds(index, extents)
+        if dim in index.dims and (low < 0 or high >= size):
+            return True
+    return False
+
+
+def _is_packable(access: Access, reads: tuple[Access, ...]) -> bool:
+    """Return whether an operand is read once, each of its axes by a dim of its own."""
+    dims = [dim for index in access.index for dim in index.dims]
+    plain = all(len(index.dims) <= 1 and not index.constant for index in access.index)
+    return plain and len(set(dims)) == len(dims) and sum(each.tensor == access.tensor for each in reads) == 1

@@ -1,0 +1,424 @@
+"""What the printer takes from a tree: outer loops, a vector dim, a register tile, and the reductions inside it.
+
+Outside the innermost Storage node of the output (of a level below the lanes) all loops become C loops. What is inside
+it is one register tile: every accumulator is a variable, and reductions run in an order that follows the memory.
+The indices of the vector dim in one tile are dealt to lanes so that vectors are contiguous: lanes are symmetric, so
+that no count depends on which of them does what.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from math import prod
+
+from polymap.codegen.native.arrays import ArrayForm, Linear
+from polymap.codegen.native.panels import Packing, Span, padded_rows, panels
+from polymap.ir import (
+    Access,
+    Affine,
+    Apply,
+    Architecture,
+    Expression,
+    FanoutKind,
+    Mapping,
+    Operator,
+    Read,
+    Spatial,
+    Statement,
+    Workload,
+    bounds,
+)
+from polymap.schedules import LoopInTree, StorageInTree, view_of
+
+ELEMENT_BYTES = {
+    "float": 4,
+    "double": 8,
+    **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
+}
+MOST_ACCUMULATORS = 64
+_LINE_BYTES = 64
+# Rows this far apart share one set of a first cache with 4 KiB per way.
+_COLLIDING_BYTES = 4096
+_COLLIDING_ROWS = 16
+_READS_PER_COPY = 1
+_STACK_BYTES = 2**20  # larger buffers come from malloc, whose fresh pages cost more than several copies
+_MOST_REPEATS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OuterLoop:
+    """A loop over a dim: steps of `tile` through the tile around it, of `enclosing` indices."""
+
+    dim: str
+    tile: int
+    enclosing: int
+    is_parallel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An axis whose index `step * out + spread * tap + constant` must be in 0 <= index < size, or reads padding."""
+
+    out: str
+    tap: str
+    step: int
+    spread: int
+    constant: int
+    size: int
+
+    def taps(self, low: int, high: int) -> tuple[int, int]:
+        """Return the taps (first, stop) of which none falls on padding for all out indices low..high."""
+        first = max(0, -((self.constant + self.step * low) // self.spread))
+        return first, (self.size - 1 - self.constant - self.step * high) // self.spread + 1
+
+    def outs(self, tap: int) -> tuple[int, int]:
+        """Return the out indices (first, stop) for which a tap does not fall on padding."""
+        shift = self.constant + self.spread * tap
+        return -(shift // self.step), (self.size - 1 - shift) // self.step + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A read. at: its position in the caller's array; inside: factors of the indices inside a tile, in the packed array
+    if it is packed; packing: how it is."""
+
+    form: ArrayForm
+    name: str
+    at: Linear
+    inside: Linear
+    is_vector: bool
+    ahead: Packing | None = None
+    packing: Packing | None = None
+
+    @property
+    def parameter(self) -> str:
+        """The array's name in C."""
+        return self.form.parameter if self.packing is None else self.packing.parameter
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """The decisions of the printer. block: indices of the vector dim in a tile; lanes: elements of a vector.
+
+    tile: other dims of the output with their sizes in the register tile. reductions: outermost first; split: those
+    with loops outside of the tile and the tile's size. held: per tensor, how many loops stand around its Storage nodes.
+    """
+
+    statement: Statement
+    extents: dict[str, int]
+    outer: tuple[OuterLoop, ...]
+    vector: str
+    block: int
+    lanes: int
+    tile: dict[str, int]
+    reductions: tuple[str, ...]
+    held: dict[str, tuple[int, ...]]
+    split: dict[str, int]
+    guards: tuple[Guard, ...]
+    operands: tuple[Operand, ...]
+    target: ArrayForm
+    store: Linear
+    accumulator: str
+    continues: bool
+
+    @property
+    def slots(self) -> int:
+        """Vectors along the vector dim in one tile."""
+        return -(-self.block // self.lanes)
+
+
+class NoPlan(Exception):
+    """The tree is not of the form that is printed with vectors; the text says why."""
+
+
+def kernel_plan(workload: Workload, arch: Architecture, mapping: Mapping, forms: tuple[ArrayForm, ...]) -> KernelPlan:
+    """Return the plan of a tree. Raises NoPlan where the tree or workload has another form."""
+    if len(workload.statements) != 1 or workload.original is not None:
+        raise NoPlan("the workload has more than one statement")
+    statement = workload.statements[0]
+    by_name = {form.tensor: form for form in forms}
+    _check_statement(workload, statement)
+    shape = _tree_shape(workload, arch, mapping)
+    target = by_name[statement.target.tensor]
+    accumulator = target.c_type
+    if ELEMENT_BYTES[accumulator] < 4 or target.kind == "bfloat16":
+        raise NoPlan(f"no vectors of {target.kind} are accumulated")
+    lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
+    if lane.size < 2 or lane.size & (lane.size - 1):
+        raise NoPlan("the machine's vectors have no power of two of elements")
+    guards = _guards(workload, statement, by_name)
+    _check_guards(shape, guards)
+    reductions = _memory_order(statement, by_name, shape)
+    plan = KernelPlan(
+        statement=statement,
+        extents=workload.extents(),
+        outer=shape.outer,
+        vector=shape.vector,
+        block=shape.inside[shape.vector],
+        lanes=lane.size,
+        tile=shape.tile,
+        reductions=reductions,
+        held=shape.held,
+        split={d: shape.inside[d] for d in reductions if shape.inside[d] < workload.extents()[d]},
+        guards=guards,
+        operands=(),
+        target=target,
+        store=target.linear(statement.target),
+        accumulator=accumulator,
+        continues=workload.tensor(statement.target.tensor).initial,
+    )
+    _check_size(plan)
+    operands = tuple(
+        _operand(plan, number, access, by_name[access.tensor]) for number, access in enumerate(statement.reads)
+    )
+    return replace(plan, operands=operands)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    outer: tuple[OuterLoop, ...]
+    vector: str
+    inside: dict[str, int]
+    tile: dict[str, int]
+    held: dict[str, tuple[int, ...]]
+
+
+def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Shape:
+    kinds = {fanout.name: fanout.kind for fanout in arch.fanouts}
+    statement = workload.statements[0]
+    (compute,) = view_of(workload.extents(), mapping).computes
+    own = {name for index in statement.target.index for name in index.dims}
+    loops = [(at, node) for at, node in enumerate(compute.above) if isinstance(node, LoopInTree) and node.trips > 1]
+    lanes = [(at, node) for at, node in loops if _kind(kinds, node) is FanoutKind.LANE]
+    if len(lanes) != 1 or lanes[0][1].node.dim not in own:
+        raise NoPlan("not one dim of the output is spread over the lanes")
+    lane_at, lane = lanes[0]
+    start = lane_at
+    for at, node in enumerate(compute.above):
+        if at > lane_at and isinstance(node, StorageInTree) and statement.target.tensor in node.node.tensors:
+            start = at
+    vector = lane.node.dim
+    if any(lane_at < at < start and node.node.dim == vector for at, node in loops):
+        raise NoPlan("a loop over the vector dim stands between the lanes and the register tile")
+    left = workload.extents()
+    outer: list[OuterLoop] = []
+    depths: list[int] = []
+    for at, node in loops:
+        if at < start and at != lane_at:
+            spreads = _kind(kinds, node) is FanoutKind.CORE and node.node.dim in own
+            outer.append(OuterLoop(node.node.dim, node.tile, node.enclosing, spreads))
+            left[node.node.dim] = node.tile
+            depths.append(at)
+    if any(lane_at < at and isinstance(node.node, Spatial) for at, node in loops):
+        raise NoPlan("a fan-out below the lanes is used")
+    tile = {name: left[name] for name in statement.dims if name in own and name != vector}
+    held: dict[str, tuple[int, ...]] = {}
+    for at, node in enumerate(compute.above[:start]):
+        if isinstance(node, StorageInTree):
+            level = sum(depth < at for depth in depths)
+            held.update({tensor: (*held.get(tensor, ()), level) for tensor in node.node.tensors})
+    return _Shape(tuple(outer), vector, left, tile, held)
+
+
+def _kind(kinds: dict[str, FanoutKind | None], loop: LoopInTree) -> FanoutKind | None:
+    return kinds[loop.node.fanout] if isinstance(loop.node, Spatial) else None
+
+
+def _check_statement(workload: Workload, statement: Statement) -> None:
+    target = [index for index in statement.target.index if index.terms]
+    own = [index.dims for index in target]
+    if statement.operator is not Operator.ADD or not _is_polynomial(statement.expression):
+        raise NoPlan("the statement is no sum of products")
+    if any(len(dims) != 1 for dims in own) or len(set(own)) != len(own):
+        raise NoPlan("the output is not indexed by one dim per axis")
+    accesses = (statement.target, *statement.reads)
+    if any(not index.is_linear for access in accesses for index in access.index):
+        raise NoPlan("an index has a division")
+    if any(access.tensor == statement.target.tensor for access in statement.reads):
+        raise NoPlan("the statement reads its output")
+    if len(statement.dims) != len(workload.dims):
+        raise NoPlan("a dim does not belong to the statement")
+
+
+def _is_polynomial(expression: Expression) -> bool:
+    match expression:
+        case Read():
+            return True
+        case Apply(operation, arguments):
+            return operation in ("*", "+", "-") and len(arguments) == 2 and all(map(_is_polynomial, arguments))
+        case _:
+            return False
+
+
+def _guards(workload: Workload, statement: Statement, forms: dict[str, ArrayForm]) -> tuple[Guard, ...]:
+    """Return the axes that may fall on padding; raises NoPlan if the domain has any other constraint."""
+    guards: list[Guard] = []
+    known: set[Affine] = set()
+    extents = workload.extents()
+    for access in (statement.target, *statement.reads):
+        form = forms[access.tensor]
+        for number, size in enumerate(form.sizes):
+            index = form.axis(access, number)
+            known |= {index, -index + (size - 1)}
+            low, high = bounds(index, extents)
+            if low >= 0 and high < size:
+                continue
+            guards.append(_guard(statement, index, size))
+    if any(constraint not in known for constraint in statement.constraints):
+        raise NoPlan("the domain is no box with padding")
+    return tuple(dict.fromkeys(guards))
+
+
+def _guard(statement: Statement, index: Affine, size: int) -> Guard:
+    own = {name for axis in statement.target.index for name in axis.dims}
+    factors = index.coefficients()
+    outs, taps = [d for d in factors if d in own], [d for d in factors if d not in own]
+    if len(outs) != 1 or len(taps) != 1 or min(factors.values()) < 1:
+        raise NoPlan("padding depends on other dims than one of the output and one tap")
+    return Guard(outs[0], taps[0], factors[outs[0]], factors[taps[0]], index.constant, size)
+
+
+def _check_guards(shape: _Shape, guards: tuple[Guard, ...]) -> None:
+    split = {loop.dim for loop in shape.outer}
+    for guard in guards:
+        if guard.out == shape.vector:
+            raise NoPlan("padding along the vector dim")
+        if shape.tile[guard.out] > 1 and guard.tap in split:
+            raise NoPlan("a loop over the taps of a dim in the register tile stands outside of it")
+        if shape.tile[guard.out] > 1 and sum(other.tap == guard.tap for other in guards) > 1:
+            raise NoPlan("one tap belongs to several windows with padding")
+
+
+def _memory_order(statement: Statement, forms: dict[str, ArrayForm], shape: _Shape) -> tuple[str, ...]:
+    """Return the reductions, the largest step through the operands that are not packed outermost."""
+    reductions = [name for name in statement.dims if name not in shape.tile and name != shape.vector]
+    linear = [forms[access.tensor].linear(access) for access in statement.reads]
+    unpacked = [each for each in linear if each.of(shape.vector) == 0] or linear
+    return tuple(sorted(reductions, key=lambda name: -max(abs(each.of(name)) for each in unpacked)))
+
+
+def _check_size(plan: KernelPlan) -> None:
+    count = plan.slots
+    for size in plan.tile.values():
+        count *= size
+    if count > MOST_ACCUMULATORS:
+        raise NoPlan(f"the register tile has {count} vectors, more than {MOST_ACCUMULATORS}")
+    starts = vector_starts(plan)
+    if any(start != number * plan.block for number, (start, _) in enumerate(starts)):
+        raise NoPlan("tiles of the vector dim are not all of one size")
+
+
+def vector_starts(plan: KernelPlan) -> tuple[tuple[int, int], ...]:
+    """Return the tiles (start, size) of the vector dim."""
+    return tile_starts(plan, plan.vector)
+
+
+def tile_starts(plan: KernelPlan, dim: str) -> tuple[tuple[int, int], ...]:
+    """Return the register tiles (start, size) of a dim, in order."""
+    spans = [(0, plan.extents[dim])]
+    for loop in plan.outer:
+        if loop.dim == dim:
+            spans = [
+                (start, min(loop.tile, begin + size - start))
+                for begin, size in spans
+                for start in range(begin, begin + size, loop.tile)
+            ]
+    return tuple(spans)
+
+
+def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> Operand:
+    linear = form.linear(access)
+    factor = linear.of(plan.vector)
+    plain = Operand(form, f"a{number}", linear, linear, is_vector=factor != 0)
+    dims = [name for index in access.index for name in index.dims]
+    simple = all(len(index.dims) <= 1 and not index.constant for index in access.index) and not linear.constant
+    simple = simple and len(set(dims)) == len(dims) and set(linear.factors) == set(dims)
+    if not simple or sum(each.tensor == access.tensor for each in plan.statement.reads) > 1:
+        packings = None
+    elif factor:
+        reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
+        packings = _panels(plan, form, linear) if reused or factor != 1 else None
+    else:
+        packings = _padded(plan, form, linear)
+    if packings is None and factor not in (0, 1):
+        raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
+    if packings is None:
+        return plain
+    ahead, packing = packings
+    inside = Linear({each.span.dim: each.inner for each in packing.dims}, 0)
+    return replace(plain, inside=inside, ahead=ahead, packing=packing)
+
+
+def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing, Packing]:
+    """Return the panels of an operand that has the vector dim: of the whole array, and as the tree holds it."""
+    width = plan.slots * plan.lanes
+
+    def at(level: int) -> Packing:
+        own = tuple(_span(plan, dim, level) for dim in (*plan.tile, *plan.reductions) if linear.of(dim))
+        return panels(form, linear, own, _span(plan, plan.vector, level), width, level)
+
+    whole = at(0)
+    near = [each for each in map(at, plan.held[form.tensor]) if _inner(each) == _inner(whole)]
+    fitting = _fitting(plan, near)
+    return whole, min(fitting, key=lambda each: (_repeats(plan, each), -each.level), default=whole)
+
+
+def _inner(packing: Packing) -> dict[str, int]:
+    return {each.span.dim: each.inner for each in packing.dims}
+
+
+def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Packing] | None:
+    """Return padded rows for an operand whose rows would fall onto few sets of a cache, if it is read often enough."""
+    width = ELEMENT_BYTES[form.c_type]
+    rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % _COLLIDING_BYTES == 0]
+    contiguous = any(linear.of(dim) == 1 for dim in plan.reductions)
+    if not contiguous or not any(plan.extents[dim] >= _COLLIDING_ROWS for dim in rows):
+        return None
+    found: list[Packing] = []
+    for level in plan.held[form.tensor]:
+        spans = tuple(_span(plan, dim, level) for dim in linear.factors)
+        found.append(padded_rows(form, linear, spans, _LINE_BYTES // width, level))
+    reads = plan.extents[plan.vector] // plan.lanes
+    often = [each for each in _fitting(plan, found) if _repeats(plan, each) * _READS_PER_COPY <= reads]
+    return (None, min(often, key=lambda each: (_repeats(plan, each), -each.level))) if often else None
+
+
+def is_heap(packing: Packing) -> bool:
+    """Return whether a copy is too large for the stack."""
+    return packing.elements * ELEMENT_BYTES[packing.form.c_type] > _STACK_BYTES
+
+
+def _fitting(plan: KernelPlan, found: list[Packing]) -> list[Packing]:
+    return [each for each in found if not is_heap(each) and _repeats(plan, each) <= _MOST_REPEATS]
+
+
+def _repeats(plan: KernelPlan, packing: Packing) -> int:
+    """Return how often each element is copied: the iterations of loops around that do not change the tile."""
+    own = {each.span.dim for each in packing.dims}
+    return prod(-(-loop.enclosing // loop.tile) for loop in plan.outer[: packing.level] if loop.dim not in own)
+
+
+def _span(plan: KernelPlan, dim: str, level: int) -> Span:
+    """Return the indices of a dim that `level` loops leave, in blocks as large as its tiles in registers."""
+    extent, tile, origin = plan.extents[dim], plan.extents[dim], "0"
+    for number, loop in enumerate(plan.outer[:level]):
+        if loop.dim == dim:
+            tile, origin = loop.tile, loop_name(plan, number)
+    starts = tile_starts(plan, dim)
+    size = plan.block if dim == plan.vector else plan.split.get(dim, plan.tile.get(dim, tile))
+    regular = all(start == number * size for number, (start, _) in enumerate(starts))
+    return Span(dim, size if regular else tile, tile, extent, origin)
+
+
+def loop_name(plan: KernelPlan, number: int) -> str:
+    """Return the C name of the variable of an outer loop."""
+    return f"{dim_names(plan)[plan.outer[number].dim]}_{number}"
+
+
+def dim_names(plan: KernelPlan) -> dict[str, str]:
+    """Return a C name for each dim."""
+    clean = {dim: re.sub("[^A-Za-z0-9]", "", dim)[:8] for dim in plan.extents}
+    if len(set(clean.values())) < len(clean) or any(not name[:1].isalpha() for name in clean.values()):
+        clean = {dim: f"d{number}" for number, dim in enumerate(plan.extents)}
+    return clean

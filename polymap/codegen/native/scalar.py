@@ -1,0 +1,191 @@
+"""The nest as plain C loops in the order of its tree, for trees and workloads that are not printed with vectors."""
+
+from __future__ import annotations
+
+from polymap.codegen.c import (
+    Assign,
+    Binary,
+    Block,
+    Choice,
+    Copy,
+    Declare,
+    Element,
+    Expr,
+    For,
+    If,
+    Int,
+    Invoke,
+    Name,
+    Stmt,
+    add,
+    minimum,
+    multiply,
+    total,
+)
+from polymap.codegen.lower import affine_expr, c_expression
+from polymap.codegen.native.arrays import ArrayForm
+from polymap.ir import (
+    Access,
+    Affine,
+    Architecture,
+    FanoutKind,
+    Mapping,
+    Mistake,
+    Operator,
+    Spatial,
+    Statement,
+    Workload,
+    WorkloadError,
+    bounds,
+)
+from polymap.schedules import LoopInTree, view_of
+
+_FLOATS = ("float", "double")
+
+
+def scalar_function(
+    workload: Workload, arch: Architecture, mapping: Mapping, arrays: tuple[ArrayForm, ...], threads: int
+) -> Block:
+    """Return the body of a function that computes a workload of one statement without vectors.
+
+    Raises WorkloadError (PM622) for programs of several statements, regions of C, and sums of bfloat16.
+    """
+    if len(workload.statements) != 1 or workload.original is not None:
+        what = f"workload {workload.name!r} is a program or a region of C, of which no function is printed yet"
+        raise WorkloadError(Mistake("PM622", what, "Compile a workload of one einsum, or run it with pm.run_c."))
+    statement = workload.statements[0]
+    forms = {form.tensor: form for form in arrays}
+    target = forms[statement.target.tensor]
+    if target.kind == "bfloat16":
+        what = f"tensor {target.tensor} accumulates bfloat16, which rounds every sum"
+        raise WorkloadError(Mistake("PM622", what, f'Give the workload types={{"{target.tensor}": "float32", ...}}.'))
+    loops = view_of(workload.extents(), mapping).computes[0].loops
+    kinds = {fanout.name: fanout.kind for fanout in arch.fanouts}
+    cores = [loop for loop in loops if isinstance(loop.node, Spatial) and kinds[loop.node.fanout] is FanoutKind.CORE]
+    parallel = next((loop for loop in cores if threads > 1 and _is_disjoint(statement, loop.node.dim)), None)
+    names = {dim: f"d{number}" for number, dim in enumerate(workload.extents())}
+    at = {dim: f"{name}_{_depth(loops, dim)}" for dim, name in names.items()}
+    body = _instance(workload, statement, forms, {d: Name(at[d]) if _depth(loops, d) else Int(0) for d in names})
+    for number in reversed(range(len(loops))):
+        pragma = (
+            f"#pragma omp parallel for schedule(static) num_threads({threads})" if loops[number] is parallel else ""
+        )
+        body = (_loop(loops, number, names, body, pragma, workload.extents()),)
+    return (*_neutral(workload, statement, target), *body)
+
+
+def _depth(loops: tuple[LoopInTree, ...], dim: str) -> int:
+    return sum(loop.node.dim == dim for loop in loops)
+
+
+def _loop(
+    loops: tuple[LoopInTree, ...], number: int, names: dict[str, str], body: Block, pragma: str, extents: dict[str, int]
+) -> For:
+    """Return a loop of the tree: it steps by its tile through the tile around it, cut to the extent."""
+    loop = loops[number]
+    own = names[loop.node.dim]
+    above = [other for other in loops[:number] if other.node.dim == loop.node.dim]
+    stop: Expr = Int(extents[loop.node.dim])
+    for depth, other in enumerate(above, start=1):
+        stop = minimum(stop, add(Name(f"{own}_{depth}"), Int(other.tile)))
+    start: Expr = Name(f"{own}_{len(above)}") if above else Int(0)
+    return For(f"{own}_{len(above) + 1}", start, stop, body, pragma, step=loop.tile)
+
+
+def _is_disjoint(statement: Statement, dim: str) -> bool:
+    """Return whether iterations over a dim write different elements: an axis of the target is the dim alone."""
+    return any(index.dims == (dim,) and index.is_linear for index in statement.target.index)
+
+
+def _neutral(workload: Workload, statement: Statement, target: ArrayForm) -> Block:
+    """Return the loop that sets every element to the neutral one, where the statement accumulates onto new ones."""
+    if statement.operator is Operator.ASSIGN or workload.tensor(statement.target.tensor).initial:
+        return ()
+    value = _neutral_value(statement.operator, target.c_type)
+    element = Element(target.parameter, (Name("at"),))
+    return (For("at", Int(0), Int(target.elements), (Assign(element, "=", value),), type="long"),)
+
+
+def _neutral_value(operator: Operator, c_type: str) -> Expr:
+    if operator in (Operator.ADD, Operator.MULTIPLY):
+        return Int(int(operator is Operator.MULTIPLY))
+    largest = operator is Operator.MAX
+    if c_type in _FLOATS:
+        return Name("-HUGE_VAL" if largest else "HUGE_VAL")
+    if c_type.startswith("u") and largest:
+        return Int(0)
+    return Name(f"{c_type.removesuffix('_t').upper()}_{'MIN' if largest else 'MAX'}")
+
+
+def _instance(workload: Workload, statement: Statement, forms: dict[str, ArrayForm], values: dict[str, Expr]) -> Block:
+    """Return one statement instance, where it is one."""
+    extents = workload.extents()
+    target = forms[statement.target.tensor]
+    body: list[Stmt] = []
+    for number, access in enumerate(statement.reads):
+        body.append(_operand(forms[access.tensor], access, number, target.c_type, values, extents))
+    operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
+    value = c_expression(statement.expression, operands, values)
+    place = Element(target.parameter, (_position(target, statement.target, values),))
+    body.append(_write(statement.operator, target.c_type, place, value))
+    conditions = [form for form in statement.constraints if bounds(form, extents)[0] < 0]
+    if not conditions:
+        return tuple(body)
+    return (If(_all([_not_negative(form, values) for form in conditions]), tuple(body)),)
+
+
+def _operand(
+    form: ArrayForm, access: Access, number: int, sum_type: str, values: dict[str, Expr], extents: dict[str, int]
+) -> Declare:
+    """Return the value that is read, 0 on padding, in the type of the sums."""
+    element: Expr = Element(form.parameter, (_position(form, access, values),))
+    kind = "float" if form.kind == "bfloat16" else form.c_type
+    element = Invoke("bfloat16_value", (element,)) if form.kind == "bfloat16" else element
+    inside: list[Expr] = []
+    for axis, size in enumerate(form.sizes):
+        index = form.axis(access, axis)
+        low, high = bounds(index, extents)
+        inside += [_not_negative(index, values)] if low < 0 else []
+        inside += [_not_negative(-index + (size - 1), values)] if high >= size else []
+    wide = sum_type if _is_wider(sum_type, kind) else kind
+    value = Choice(_all(inside), element, Int(0)) if inside else element
+    return Declare(f"const {wide}", f"a{number}", value)
+
+
+def _is_wider(one: str, other: str) -> bool:
+    """Return whether values of the second type are converted to the first before they are computed with."""
+    if one in _FLOATS:
+        return other != "double"
+    digits = [int("".join(c for c in kind if c.isdigit()) or 0) for kind in (one, other)]
+    return other not in _FLOATS and digits[0] > digits[1]
+
+
+def _position(form: ArrayForm, access: Access, values: dict[str, Expr]) -> Expr:
+    terms = [
+        multiply(Invoke("(long)", (affine_expr(form.axis(access, axis), values),)), stride)
+        for axis, stride in enumerate(form.strides)
+    ]
+    return total(terms)
+
+
+def _not_negative(form: Affine, values: dict[str, Expr]) -> Expr:
+    return Binary(">=", affine_expr(form, values), Int(0))
+
+
+def _all(conditions: list[Expr]) -> Expr:
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = Binary("&&", result, condition)
+    return result
+
+
+def _write(operator: Operator, c_type: str, place: Element, value: Expr) -> Stmt:
+    match operator:
+        case Operator.ASSIGN:
+            return Copy(place, value)
+        case Operator.ADD | Operator.MULTIPLY:
+            symbol = "+" if operator is Operator.ADD else "*"
+            return Copy(place, Invoke(f"({c_type})", (Binary(symbol, place, value),)))
+        case Operator.MAX | Operator.MIN:
+            chosen = "MAX" if operator is Operator.MAX else "MIN"
+            return Copy(place, Invoke(chosen, (place, Invoke(f"({c_type})", (value,)))))

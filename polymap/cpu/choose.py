@@ -1,0 +1,251 @@
+"""The mapping of a processor's code, chosen by the model alone: no program is run to choose it.
+
+Two questions, each of facts of the processor. Which register tile: the one whose steps take the fewest cycles, of all
+that fit the registers (tiles.py). Which loops around it: the ordinary search, on the processor with its registers dealt
+out to the tile's sums, finds and proves the order, the tiles of the caches and what they hold that move the least
+energy's worth of data. Of the best few register tiles the one is taken whose mapping is fastest.
+
+Dims that the tile does not divide are rounded up for the search; the tree is cut to the real sizes where it is printed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil
+
+from polymap.costmodel import Cost, evaluate
+from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
+from polymap.cpu.tiles import RegisterTile, register_tiles
+from polymap.explore import explore
+from polymap.ir import (
+    Architecture,
+    Compute,
+    Dim,
+    FanoutKind,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    bounds,
+)
+from polymap.search.run import SearchResult
+
+_TILES_TRIED = 2
+_NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
+
+
+@dataclass(frozen=True, slots=True)
+class CpuChoice:
+    """A mapping for a processor, and how it was found.
+
+    rounded: the question whose dividing tiles it has (the workload itself where these divide). cost: of the mapping for
+    it on `arch`, the processor as the machine of this question. tile: the sums in registers. result: the search's
+    answer on the processor whose registers are dealt out to the tile.
+    """
+
+    mapping: Mapping
+    arch: Architecture
+    rounded: Workload
+    tile: RegisterTile
+    cost: Cost
+    result: SearchResult
+
+    @property
+    def cycles(self) -> float:
+        """Predicted cycles: of the steps in registers, or of the data that is moved, whichever is more."""
+        return max(self.tile.cycles / self.threads, float(self.cost.latency_cycles))
+
+    @property
+    def threads(self) -> int:
+        """Cores that the mapping uses."""
+        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is FanoutKind.CORE}
+        return self._used(cores)
+
+    def _used(self, fanouts: set[str]) -> int:
+        """Return how many instances of some fan-outs the mapping uses."""
+        tile, used = dict(self.rounded.extents()), 1
+        for node in self.mapping.nodes:
+            if isinstance(node, Temporal | Spatial):
+                if isinstance(node, Spatial) and node.fanout in fanouts:
+                    used *= ceil(tile[node.dim] / node.tile)
+                tile[node.dim] = min(tile[node.dim], node.tile)
+        return used
+
+
+def choose_cpu_mapping(
+    workload: Workload,
+    arch: Architecture,
+    vector_dims: tuple[str, ...],
+    *,
+    threads: int = 1,
+    time_limit_s: float = 15,
+    clock: Callable[[], float] = time.monotonic,
+) -> CpuChoice | None:
+    """Return the mapping that a processor's code is printed from; None where none was found.
+
+    vector_dims: dims of the output along which all arrays are contiguous or packed, the best first. time_limit_s: after
+    which what is found is the answer; most layers take a second or two. Raises ArchError for machines that are no
+    processors.
+    """
+    facts = facts_of(arch)
+    target = workload.tensor(workload.statements[0].target.tensor)
+    lanes = facts.vector_bits // target.bits
+    end = clock() + time_limit_s
+    for vector in vector_dims:
+        tiles = register_tiles(workload, facts, vector, lanes)
+        near = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * _NEARLY][:_TILES_TRIED]
+        found: list[CpuChoice] = []
+        for number, tile in enumerate(near):
+            left = (end - clock()) / (len(near) - number)
+            if found and left < 0.1 * time_limit_s:
+                break
+            choice = _choice(workload, arch, facts, tile, lanes, threads, max(left, 0.05 * time_limit_s))
+            if choice is not None:
+                found.append(choice)
+        if found:
+            return min(found, key=lambda each: (each.cycles, each.cost.energy_pj))
+    return None
+
+
+def plain_mapping(workload: Workload, arch: Architecture) -> Mapping:
+    """Return the loops of one statement in the order written, all data in the outermost level."""
+    (statement,) = workload.statements
+    nodes: list[MappingNode] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
+    nodes += [Temporal(dim.name, 1) for dim in workload.dims]
+    return Mapping((*nodes, Compute(statement.name)))
+
+
+def _choice(
+    workload: Workload,
+    arch: Architecture,
+    facts: CpuFacts,
+    tile: RegisterTile,
+    lanes: int,
+    threads: int,
+    time_limit_s: float,
+) -> CpuChoice | None:
+    rounded = _rounded(workload, tile, lanes, threads)
+    bits = workload.tensor(workload.statements[0].target.tensor).bits
+    machine = cpu_machine(rounded, arch, (tile.vector,), threads, bits)
+    counts = {tile.vector: tile.slots, **dict(tile.sizes)}
+    output = rounded.statements[0].target.tensor
+    dealt, names = dealt_machine(machine, facts, counts, output, bits)
+    factors = {names[dim]: {"factors": {dim: count}} for dim, count in counts.items()}
+    factors[facts.lane] = {"factors": {tile.vector: lanes}}
+    split = _split_over_cores(rounded, tile, lanes, threads)
+    if split is not None and facts.core is not None:
+        factors[facts.core] = {"factors": split}
+    rules = {"fanouts": factors, "store": {facts.registers_level: {"must": [output]}}}
+    result = explore(rounded, dealt, "energy", tiles="divide", constraints=rules, time_limit_s=time_limit_s)
+    if result.best is None:
+        return None
+    mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
+    return CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result)
+
+
+def _split_over_cores(rounded: Workload, tile: RegisterTile, lanes: int, threads: int) -> dict[str, int] | None:
+    """Return the dim that is dealt to the cores: the output's with the most tiles, in even parts."""
+    if threads == 1:
+        return None
+    extents = rounded.extents()
+    units = {**dict(tile.sizes), tile.vector: tile.slots * lanes}
+    own = {dim for index in rounded.statements[0].target.index for dim in index.dims}
+    counts = {dim: extents[dim] // units.get(dim, 1) for dim in extents if dim in own}
+    whole = [dim for dim, count in counts.items() if count % threads == 0]
+    return {max(whole, key=lambda dim: (dim == tile.vector, counts[dim])): threads} if whole else None
+
+
+def _with_registers(
+    mapping: Mapping,
+    workload: Workload,
+    machine: Architecture,
+    facts: CpuFacts,
+    dealt: set[str],
+    counts: dict[str, int],
+    vector: str,
+) -> Mapping:
+    """Return the tree with the sums as one tile of the registers, and what a step reads held beside them.
+
+    Rewrite:
+        par q over reg_q { REG: O; for c { S } }   ->   REG: O; for c { REG: W; for q { REG: I; for k { S } } }
+    """
+    (statement,) = workload.statements
+    nodes = [node for node in mapping.nodes if not (isinstance(node, Spatial) and node.fanout in dealt)]
+    # A dim that a removed node brought to its tile, and that lanes or loops brought to no less, ends inside.
+    compute = nodes.pop()
+    others = [dim for dim, count in counts.items() if dim != vector and count > 1]
+    inner: list[MappingNode] = []
+    reads = list(dict.fromkeys(access.tensor for access in statement.reads))
+    early = [
+        name for name in reads if name in _with_dim(workload, vector) and not set(_dims(workload, name)) & set(others)
+    ]
+    if early:
+        inner.append(Storage(facts.registers_level, tuple(early)))
+    inner += [Temporal(dim, 1) for dim in others]
+    late = [name for name in reads if name not in early]
+    if late:
+        inner.append(Storage(facts.registers_level, tuple(late)))
+    if counts[vector] > 1:
+        inner.append(Temporal(vector, 1))
+    return Mapping((*nodes, *inner, compute))
+
+
+def _dims(workload: Workload, tensor: str) -> tuple[str, ...]:
+    (statement,) = workload.statements
+    return tuple(
+        dim for access in statement.reads if access.tensor == tensor for index in access.index for dim in index.dims
+    )
+
+
+def _with_dim(workload: Workload, dim: str) -> frozenset[str]:
+    return frozenset(tensor.name for tensor in workload.tensors if dim in _dims(workload, tensor.name))
+
+
+def _rounded(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -> Workload:
+    """Return the workload whose dims are whole register tiles, the vector dim one per core where it has as many; every
+    tensor in the type of the sums, as registers hold it."""
+    units = {**dict(tile.sizes), tile.vector: tile.slots * lanes}
+    extents = workload.extents()
+    sizes = {dim: ceil(extent / units.get(dim, 1)) * units.get(dim, 1) for dim, extent in extents.items()}
+    own = {dim for index in workload.statements[0].target.index for dim in index.dims}
+    counts = {dim: sizes[dim] // units.get(dim, 1) for dim in extents if dim in own}
+    if threads > 1 and all(count % threads for count in counts.values()):
+        widest = max(counts, key=lambda dim: counts[dim])
+        unit = units.get(widest, 1)
+        sizes[widest] = ceil(counts[widest] / threads) * threads * unit
+    bits = workload.tensor(workload.statements[0].target.tensor).bits
+    return _resized(workload, sizes, bits)
+
+
+def _resized(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:
+    """Return the workload with other extents, its tensors as large as these need, without constraints of its domain
+    (padding is counted as if it were read)."""
+    grown = tuple(Dim(dim.name, sizes[dim.name]) for dim in workload.dims)
+    (statement,) = workload.statements
+    corners: dict[str, list[tuple[int, int]]] = {}
+    for access in (statement.target, *statement.reads):
+        ends = [bounds(index, sizes) for index in access.index]
+        known = corners.get(access.tensor, ends)
+        corners[access.tensor] = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, ends, strict=True)]
+    tensors = tuple(
+        replace(
+            tensor,
+            shape=tuple(high - low + 1 for low, high in corners[tensor.name]),
+            origin=tuple(low for low, _ in corners[tensor.name]),
+            bits=bits,
+            element_type=None,
+        )
+        for tensor in workload.tensors
+    )
+    return replace(
+        workload,
+        dims=grown,
+        tensors=tensors,
+        statements=(replace(statement, constraints=()),),
+        original=None,
+        bare=None,
+    )

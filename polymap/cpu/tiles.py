@@ -1,0 +1,125 @@
+"""Register tiles of a statement, each with the cycles that its code takes at least when all data is near.
+
+A tile holds so many sums of the output in vector registers; one step of the reductions loads each operand of the tile
+once and multiplies. A step takes the most of: its multiply-adds over the pipes, its loads over the ports, and the
+latency of the sum that the next step continues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import ceil, prod
+
+from polymap.cpu.machine import CpuFacts
+from polymap.ir import Workload, bounds
+
+LOADS_PER_CYCLE = 2  # of whole vectors or broadcasts, as the description of the host's first cache has it
+_SLACK_CYCLES = 1  # multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few
+_TILE_CYCLES = 12  # around the steps: addresses, the call, the loop; besides one per vector that is stored or loaded
+_MOST_SLOTS = 4
+_UNROLLED_STEPS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """vector: the dim over the lanes, with `slots` vectors along it; sizes: of other dims of the output, above 1.
+    cycles: of the whole statement on one core."""
+
+    vector: str
+    slots: int
+    sizes: tuple[tuple[str, int], ...]
+    cycles: float
+
+    @property
+    def sums(self) -> int:
+        return self.slots * prod(size for _, size in self.sizes)
+
+
+def register_tiles(workload: Workload, facts: CpuFacts, vector: str, lanes: int) -> tuple[RegisterTile, ...]:
+    """Return the tiles that fit the registers, the one of least cycles first; among equal ones those of fewer dims."""
+    (statement,) = workload.statements
+    extents = workload.extents()
+    own = dict.fromkeys(dim for index in statement.target.index for dim in index.dims)
+    others = [dim for dim in own if dim != vector and extents[dim] > 1]
+    found: list[RegisterTile] = []
+    for slots in range(1, min(_MOST_SLOTS, ceil(extents[vector] / lanes)) + 1):
+        most = (facts.registers - slots - 1) // slots
+        for sizes in _sizes(others, extents, most):
+            cycles = _cycles(workload, facts, vector, lanes, slots, sizes)
+            found.append(RegisterTile(vector, slots, sizes, cycles))
+    return tuple(sorted(found, key=lambda tile: _rank(tile, others)))
+
+
+def _rank(tile: RegisterTile, others: list[str]) -> tuple[int, int, int, int, list[int]]:
+    """Return what orders tiles: cycles, dims, sums, and among like ones those along the inner dims first."""
+    return (
+        round(tile.cycles),
+        len(tile.sizes),
+        -tile.sums,
+        tile.slots,
+        [-others.index(dim) for dim, _ in tile.sizes],
+    )
+
+
+def _sizes(others: list[str], extents: dict[str, int], most: int) -> list[tuple[tuple[str, int], ...]]:
+    """Return the sizes of none, one or two dims whose product is at most `most`."""
+    found: list[tuple[tuple[str, int], ...]] = [()]
+    found += [((dim, size),) for dim in others for size in range(2, min(extents[dim], most) + 1)]
+    for first, second in combinations(others, 2):
+        for one in range(2, min(extents[first], most // 2) + 1):
+            found += [((first, one), (second, two)) for two in range(2, min(extents[second], most // one) + 1)]
+    return found
+
+
+def _cycles(
+    workload: Workload, facts: CpuFacts, vector: str, lanes: int, slots: int, sizes: tuple[tuple[str, int], ...]
+) -> float:
+    """Return the cycles of all tiles, also of the smaller last ones."""
+    extents = workload.extents()
+    (statement,) = workload.statements
+    own = {dim for index in statement.target.index for dim in index.dims}
+    steps = prod(size for dim, size in extents.items() if dim not in own)
+    parts = [(vector, _parts(ceil(extents[vector] / lanes), slots))]
+    parts += [(dim, _parts(extents[dim], size)) for dim, size in sizes]
+    around = prod(size for dim, size in extents.items() if dim in own and dim not in dict(parts))
+    total = 0.0
+    for choice in product(*(each for _, each in parts)):
+        shape = {dim: size for (dim, _), (size, _) in zip(parts, choice, strict=True)}
+        count = around * prod(number for _, number in choice)
+        sums = prod(shape.values())
+        loads = _loads(workload, vector, shape, steps)
+        busiest = max(sums / facts.pipes, loads / LOADS_PER_CYCLE, facts.latency_cycles + _SLACK_CYCLES)
+        total += count * (steps * busiest + sums + _TILE_CYCLES)
+    return total
+
+
+def _parts(extent: int, size: int) -> list[tuple[int, int]]:
+    """Return (size, number) of the tiles of a dim."""
+    found = [(size, extent // size)] if extent >= size else []
+    return [*found, (extent % size, 1)] if extent % size else found
+
+
+def _loads(workload: Workload, vector: str, shape: dict[str, int], steps: int) -> float:
+    """Return the loads of one step: the elements (vectors, or broadcasts) of each operand that the tile reads.
+
+    Where all operands are vectors and the steps are few, they are unrolled, and share what windows have in common.
+    """
+    (statement,) = workload.statements
+    extents = workload.extents()
+    own = {dim for index in statement.target.index for dim in index.dims}
+    shares = steps <= _UNROLLED_STEPS and all(_has(access.index, vector) for access in statement.reads)
+    total = 0.0
+    for access in statement.reads:
+        taken = 1
+        for index in access.index:
+            ranges = {dim: shape.get(dim, 1) if dim in own else extents[dim] if shares else 1 for dim in index.dims}
+            low, high = bounds(index, ranges) if ranges else (0, 0)
+            points = prod(ranges.values())
+            taken *= min(points, high - low + 1)
+        total += taken / steps if shares else taken
+    return total
+
+
+def _has(index: tuple[object, ...], dim: str) -> bool:
+    return any(dim in getattr(each, "dims", ()) for each in index)

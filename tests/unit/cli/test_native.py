@@ -1,0 +1,83 @@
+"""`polymap codegen --native` for processors: the files it writes, the words it refuses."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polymap.cli.command_line import main
+from polymap.cli.native_code import function_name
+
+LAYER = ("codegen", "matmul", "m=3", "n=16", "k=5", "bits=32", "--arch", "host_cpu", "--native")
+
+
+def test_files_to_ship(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CFLAGS", "-O1 -Wall -Wextra -Werror")
+    paths = [tmp_path / f"gemm.{end}" for end in ("c", "h", "so", "json")]
+    words = ("-o", str(paths[0]), "--header", str(paths[1]), "--shared", str(paths[2]), "--json", str(paths[3]))
+    assert main((*LAYER, *words)) == 0
+    assert capsys.readouterr() == ("", "")
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+    text, header, told = paths[0].read_text(), paths[1].read_text(), json.loads(paths[3].read_text())
+    assert told["code"].strip() == text.strip()
+    assert "void gemm(const float *restrict A, const float *restrict B, float *restrict C);" in header
+    assert "main(" not in text
+    assert not re.search(r"^\w[\w ]*(\[\w*\])? = ", text, re.MULTILINE), "a global"
+    a, b = np.ones((3, 5), np.float32), np.ones((5, 16), np.float32)
+    c = np.empty((3, 16), np.float32)
+    ctypes.CDLL(str(paths[2])).gemm(*(each.ctypes.data_as(ctypes.c_void_p) for each in (a, b, c)))
+    assert np.array_equal(c, a @ b)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("codegen", "matmul", "m=3", "n=16", "k=5", "--arch", "host_cpu", "--header", "x.h"),
+            "PM556 --header without",
+        ),
+        ((*LAYER, "--threads", "2", "--run"), "PM556 --run and --threads exclude"),
+        ((*LAYER, "-o", "x.c", "--header", "x.c"), "PM556 two outputs go to 'x.c'"),
+        ((*LAYER, "--shared", "-"), "PM556 --header and --shared write to files"),
+        ((*LAYER, "--layout", "CHWN"), "PM554"),
+        (("codegen", "matmul", "m=3", "n=16", "k=5", "--arch", "host_cpu", "--native"), "PM621 tensor C has 8 bits"),
+        (
+            ("codegen", "matmul", "m=3", "n=4", "k=5", "bits=32", "--arch", "flat3", "--native", "--threads", "1"),
+            "PM122",
+        ),
+    ],
+)
+def test_words_that_do_not_fit(
+    words: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "name"),
+    [
+        (None, "layer"),
+        ("-", "layer"),
+        ("a/conv.c", "conv"),
+        ("3x3;rm -rf.c", "layer_3x3_rm_-rf".replace("-", "")),
+        ("main.c", "layer_main"),
+        ("é.c", "layer"),
+        ("malloc.c", "layer_malloc"),
+    ],
+)
+def test_functions_are_named_like_their_file(output: str | None, name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z]\w*", function_name(output), re.ASCII)
+    if name.isascii() and "rm" not in name:
+        assert function_name(output) == name

@@ -1,0 +1,80 @@
+"""The mapping of a processor's code: full vectors, sums in registers, legal and as fast as the model allows."""
+
+from __future__ import annotations
+
+import random
+from math import prod
+
+import pytest
+
+from polymap import conv2d, einsum, evaluate, load_arch
+from polymap.arch.host import HostFacts, host_architecture
+from polymap.cpu import CpuChoice, choose_cpu_mapping, cpu_machine, facts_of
+from polymap.ir import ArchError, Architecture, Spatial, Storage, Temporal, Workload
+
+AVX512 = host_architecture(HostFacts("a", 2, (48 * 1024, 2**21, 2**25), 512, 32, fused_multiply_add=True, assumed=()))
+AVX2 = host_architecture(HostFacts("b", 8, (32 * 1024, 2**19, 2**25), 256, 16, fused_multiply_add=True, assumed=()))
+NEON = host_architecture(HostFacts("c", 4, (64 * 1024, 2**20, 2**25), 128, 32, fused_multiply_add=True, assumed=()))
+
+
+def _tile(choice: CpuChoice, workload: Workload) -> dict[str, int]:
+    """Return the indices per dim that one lane's innermost tile of the output in registers covers."""
+    output = workload.statements[0].target.tensor
+    tile, found = dict(choice.rounded.extents()), dict[str, int]()
+    for node in choice.mapping.nodes:
+        if isinstance(node, Temporal | Spatial):
+            tile[node.dim] = min(tile[node.dim], node.tile)
+        elif isinstance(node, Storage) and node.level == "REG" and output in node.tensors:
+            found = dict(tile)
+    return found
+
+
+def _lanes(choice: CpuChoice, dim: str) -> int:
+    tile, lanes = dict(choice.rounded.extents()), 1
+    for node in choice.mapping.nodes:
+        if isinstance(node, Temporal | Spatial):
+            if isinstance(node, Spatial) and (node.fanout, node.dim) == ("lane", dim):
+                lanes *= -(-tile[dim] // node.tile)
+            tile[node.dim] = min(tile[node.dim], node.tile)
+    return lanes
+
+
+def _check(workload: Workload, arch: Architecture, vector: str, threads: int = 1) -> None:
+    choice = choose_cpu_mapping(workload, arch, (vector,), threads=threads, time_limit_s=2)
+    assert choice is not None
+    bits = workload.tensors[0].bits
+    lanes = facts_of(arch).vector_bits // bits
+    assert _lanes(choice, vector) == lanes
+    own = {dim for index in workload.statements[0].target.index for dim in index.dims}
+    tile = _tile(choice, workload)
+    rounded = choice.rounded.extents()
+    sums = prod(tile[dim] for dim in own)
+    assert sums >= min(8, prod(rounded[dim] for dim in own) // lanes), choice.mapping
+    assert sums <= facts_of(arch).registers
+    for dim, extent in workload.extents().items():
+        assert extent <= rounded[dim] < max(2 * extent, extent + lanes)
+    machine = cpu_machine(workload, arch, (vector,), threads, bits)
+    assert evaluate(workload, machine, choice.mapping).violations == ()
+
+
+@pytest.mark.parametrize("arch", [AVX512, AVX2, NEON], ids=lambda arch: str(facts_of(arch).vector_bits))
+def test_products_and_layers_get_full_vectors_and_enough_sums(arch: Architecture) -> None:
+    _check(einsum("C[m,n] += A[m,k] * B[k,n]", m=127, n=96, k=64, bits=32), arch, "n")
+    _check(conv2d(K=64, C=3, H=15, W=15, R=3, S=3, padding=1, stride=2, bits=32), arch, "k")
+
+
+def test_doubles_fill_half_as_many_lanes_and_threads_get_a_loop() -> None:
+    _check(einsum("C[m,n] += A[m,k] * B[k,n]", m=64, n=64, k=32, bits=64), AVX512, "n", threads=2)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(8))
+def test_random_products(seed: int) -> None:
+    rng = random.Random(seed)
+    m, n, k = (rng.choice((1, 3, 7, 16, 31, 100, 128, 509, 1000)) for _ in range(3))
+    _check(einsum("C[m,n] += A[m,k] * B[k,n]", m=m, n=n, k=k, bits=32), rng.choice((AVX512, AVX2, NEON)), "n")
+
+
+def test_a_machine_that_is_no_processor_is_named() -> None:
+    with pytest.raises(ArchError, match="PM122 machine 'flat3' is no processor"):
+        facts_of(load_arch("flat3"))
