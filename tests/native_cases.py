@@ -150,7 +150,9 @@ def machine(lanes: int, threads: int = 1) -> Architecture:
     from dataclasses import replace
 
     nodes = [
-        replace(node, size={"lane": lanes, "core": max(2, threads)}[node.name]) if node.name in ("lane", "core") else node
+        replace(node, size={"lane": lanes, "core": max(2, threads)}[node.name])
+        if node.name in ("lane", "core")
+        else node
         for node in arch.nodes
     ]
     return replace(arch, nodes=tuple(nodes))
@@ -197,7 +199,9 @@ def program(function: NativeFunction) -> str:
     """Return a program that reads the arrays of exact size from stdin, and writes the results of every entry."""
     forms = function.arrays
     sizes = [f"{form.elements} * sizeof({form.c_type})" for form in forms]
-    arrays = [f"    {form.c_type} *a{n} = fresh({size});" for n, (form, size) in enumerate(zip(forms, sizes, strict=True))]
+    arrays = [
+        f"    {form.c_type} *a{n} = fresh({size});" for n, (form, size) in enumerate(zip(forms, sizes, strict=True))
+    ]
     last = len(forms) - 1
     out = f"    fwrite(a{last}, 1, {sizes[last]}, stdout);"
     names = [f"a{n}" for n in range(len(forms))]
@@ -224,7 +228,9 @@ def program(function: NativeFunction) -> str:
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def results(function: NativeFunction, arrays: list[np.ndarray], where: Path, cc: str, flags: tuple[str, ...]) -> list[np.ndarray]:
+def results(
+    function: NativeFunction, arrays: list[np.ndarray], where: Path, cc: str, flags: tuple[str, ...]
+) -> list[np.ndarray]:
     """Return the results of every entry of a function on these arrays."""
     source, binary = where / f"{function.name}.c", where / function.name
     source.write_text(program(function))
@@ -253,7 +259,14 @@ Reference = Callable[..., np.ndarray]
 
 
 def check(
-    function: NativeFunction, reference: Reference, additions: int, where: Path, *, seed: int, cc: str, flags: tuple[str, ...]
+    function: NativeFunction,
+    reference: Reference,
+    additions: int,
+    where: Path,
+    *,
+    seed: int,
+    cc: str,
+    flags: tuple[str, ...],
 ) -> None:
     """Check every entry of a function against a reference on arrays in the order of the function's."""
     rng = np.random.default_rng(seed)

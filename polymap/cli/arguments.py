@@ -281,17 +281,8 @@ def parse(words: Sequence[str]) -> Options:
     mistakes: list[Mistake] = []
     given, others = _split(name, rest, mistakes)
     reader = _Reader(given, mistakes)
-    proof, others = (others[0], others[1:]) if name == "verify" and others else ("", others)
-    topic = _topic(name, others, reader)
-    families = tuple(word for word in others[1:] if "=" not in word) if name == "compare" else ()
-    others = tuple(word for word in others if word not in families)
-    parts, others = (others[1:], others[:1]) if name == "sweep" and others[:1] == ("merge",) else ((), others)
-    workload, sizes = ("", ()) if name in _TOPICS else _workload_words(name, others, reader)
-    options = Options(
-        command=name,
-        proof=proof,
-        workload=workload,
-        sizes=sizes,
+    options = replace(
+        _positional(name, others, reader),
         arch=reader.text("--arch") or "",
         mapping=reader.text("--mapping"),
         constraints=reader.text("--constraints"),
@@ -316,10 +307,7 @@ def parse(words: Sequence[str]) -> Options:
         tile=reader.integer("--tile", 32, least=1, most=2**20),
         parallel="--parallel" in given,
         reorder_sums="--reorder-sums" in given,
-        topic=topic,
-        families=families,
         store=reader.text("--store"),
-        parts=parts,
         header=reader.text("--header"),
         shared=reader.text("--shared"),
         layout=reader.choice("--layout", LAYOUTS) if "--layout" in given else None,
@@ -330,6 +318,17 @@ def parse(words: Sequence[str]) -> Options:
     if mistakes:
         raise MisreadOptions(mistakes, options)
     return options
+
+
+def _positional(name: str, words: tuple[str, ...], reader: _Reader) -> Options:
+    """Return what the words of a command that are no options say."""
+    proof, words = (words[0], words[1:]) if name == "verify" and words else ("", words)
+    topic = _topic(name, words, reader)
+    families = tuple(word for word in words[1:] if "=" not in word) if name == "compare" else ()
+    words = tuple(word for word in words if word not in families)
+    parts, words = (words[1:], words[:1]) if name == "sweep" and words[:1] == ("merge",) else ((), words)
+    workload, sizes = ("", ()) if name in _TOPICS else _workload_words(name, words, reader)
+    return Options(name, workload, sizes, proof=proof, topic=topic, families=families, parts=parts)
 
 
 def _command(words: Sequence[str]) -> tuple[str, Sequence[str]]:

@@ -21,7 +21,9 @@ def _conv_case(seed: int, where: Path, cc: str, flags: tuple[str, ...]) -> str:
     kind, layout, threads = KINDS[seed % len(KINDS)], rng.choice(["NHWC", "NHWC", "NCHW"]), rng.choice([1, 1, 2])
     workload = conv.workload(kind, skip_padding=conv.padding > 0 and rng.random() < 0.7)
     arch = machine(rng.choice([4, 8]), threads)
-    function = printed(workload, arch, random_tree(rng, workload, arch, threads=threads), seed, layout=layout, threads=threads)
+    function = printed(
+        workload, arch, random_tree(rng, workload, arch, threads=threads), seed, layout=layout, threads=threads
+    )
 
     def reference(x: np.ndarray, w: np.ndarray) -> np.ndarray:
         if layout == "NHWC":

@@ -14,7 +14,7 @@ def test_defaults_of_explore() -> None:
 
 def test_words_may_stand_in_any_order() -> None:
     words = ("explore", "--arch=flat3", "C[m] += A[m]", "--json", "-", "m=3", "--tiles", "divide", "--seed", "7")
-    expected = Options("explore", "C[m] += A[m]", (("m", 3),), "flat3", tiles="divide", seed=7, json="-")
+    expected = Options("explore", "C[m] += A[m]", (("m", 3),), "flat3", tiles="divide", seed=7, json="-", searches=True)
     assert parse(words) == expected
 
 
