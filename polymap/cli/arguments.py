@@ -112,7 +112,7 @@ _OPTIONS = {
     "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
     "--store": _Option("FILE", "a sqlite file that keeps every answer of a sweep when it is known"),
-    "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
+    "--json": _Option("FILE|-", "write the answer as JSON; - (or no value) prints nothing but JSON"),
 }
 _TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
 _SEARCH = (
@@ -333,7 +333,9 @@ def _split(
     parser = _Parser(prog=f"polymap {name}", add_help=False, allow_abbrev=False)
     for option in known:
         flags = ("-o", option) if option == "--output" else (option,)
-        if _OPTIONS[option].value:
+        if option == "--json":  # without a value, at the end or before another option, it prints
+            parser.add_argument(option, dest=option, action="append", nargs="?", const="-")
+        elif _OPTIONS[option].value:
             parser.add_argument(*flags, dest=option, action="append")
         else:
             parser.add_argument(*flags, dest=option, action="append_const", const="")
@@ -347,7 +349,8 @@ def _split(
         option = word.split("=", 1)[0]
         elsewhere = [command for command, its in _COMMANDS.items() if option in its.options]
         what = f"{name} has no option {shown(option)}"
-        hint = f"It belongs to: {', '.join(elsewhere)}." if elsewhere else did_you_mean(option, known)
+        close = did_you_mean(option, known)
+        hint = close if close.startswith("Did") or not elsewhere else f"It belongs to: {', '.join(elsewhere)}."
         mistakes.append(Mistake("PM552", what, hint))
     if unknown:  # the words after an unknown option may be its values: say nothing about them
         others = others[: others.index(unknown[0])]
