@@ -127,7 +127,7 @@ _OPTIONS = {
     "--store": _Option(
         "FILE", "keeps every answer of a sweep when it is known: a sqlite file, or lines of JSON (.jsonl)"
     ),
-    "--json": _Option("FILE|-", "write the answer as JSON; - prints nothing but JSON"),
+    "--json": _Option("FILE|-", "write the answer as JSON; - (or no value) prints nothing but JSON"),
 }
 _TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
 _SEARCH = (
@@ -357,7 +357,9 @@ def _split(
     parser = _Parser(prog=f"polymap {name}", add_help=False, allow_abbrev=False)
     for option in known:
         flags = ("-o", option) if option == "--output" else (option,)
-        if _OPTIONS[option].value:
+        if option == "--json":  # without a value, at the end or before another option, it prints
+            parser.add_argument(option, dest=option, action="append", nargs="?", const="-")
+        elif _OPTIONS[option].value:
             parser.add_argument(*flags, dest=option, action="append")
         else:
             parser.add_argument(*flags, dest=option, action="append_const", const="")
@@ -371,7 +373,8 @@ def _split(
         option = word.split("=", 1)[0]
         elsewhere = [command for command, its in _COMMANDS.items() if option in its.options]
         what = f"{name} has no option {shown(option)}"
-        hint = f"It belongs to: {', '.join(elsewhere)}." if elsewhere else did_you_mean(option, known)
+        close = did_you_mean(option, known)
+        hint = close if close.startswith("Did") or not elsewhere else f"It belongs to: {', '.join(elsewhere)}."
         mistakes.append(Mistake("PM552", what, hint))
     if unknown:  # the words after an unknown option may be its values: say nothing about them
         others = others[: others.index(unknown[0])]

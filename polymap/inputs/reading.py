@@ -20,7 +20,16 @@ from fractions import Fraction
 from pathlib import Path, PurePath
 from typing import SupportsFloat, SupportsIndex, TypeGuard, TypeVar, cast
 
-from polymap.ir import InputError, Mistake, OptionError, PolymapError, did_you_mean
+from polymap.ir import (
+    UNIT_RULE,
+    InputError,
+    Mistake,
+    OptionError,
+    PolymapError,
+    bits_of_amount,
+    did_you_mean,
+    has_unit,
+)
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
@@ -30,16 +39,6 @@ MAX_LABEL_LENGTH = 200
 MAX_INTEGER = 10**100
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
-_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?) ?([A-Za-z]+)", re.ASCII)
-BITS_OF = {
-    f"{prefix}{unit}": factor * bits
-    for unit, bits in (("bit", 1), ("B", 8))
-    for prefix, factor in zip(
-        ("", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"),
-        (1, 10**3, 10**6, 10**9, 10**12, 2**10, 2**20, 2**30, 2**40),
-        strict=True,
-    )
-}
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -295,12 +294,10 @@ class Fields:
         if not isinstance(value, str):
             count = self.integer(name, None, null=null, read=as_whole)
             return default if count is None else count * per_number
-        found = _AMOUNT.fullmatch(value)
-        factor = None if found is None else BITS_OF.get(found.group(2))
-        if found is None or factor is None or len(value) > 40:
-            self.refuse("PM112" if found is None else "PM119", name, UNIT_RULE)
+        amount = bits_of_amount(value)
+        if amount is None:
+            self.refuse("PM119" if has_unit(value) else "PM112", name, UNIT_RULE)
             return default
-        amount = Fraction(found.group(1)) * factor
         if amount.denominator > 1 or amount < 1:
             self.refuse("PM119", name, "Expected a whole number of bits, at least one.")
             return default
@@ -375,5 +372,4 @@ def _as_text(value: object) -> str | None:
 
 
 NAME_RULE = "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters)."
-UNIT_RULE = "Units are bit, B (8 bits), kB and kbit (1000), KiB and Kibit (1024), likewise M, G, T: '512 KiB'."
 LABEL_RULE = "A label is a text of at most 200 printable characters."

@@ -61,6 +61,11 @@ from polymap.ir.mapping import (
     Storage as Storage,
     Temporal as Temporal,
 )
+from polymap.ir.memory_units import (
+    UNIT_RULE as UNIT_RULE,
+    bits_of_amount as bits_of_amount,
+    has_unit as has_unit,
+)
 from polymap.ir.quasi_affine import Affine as Affine, Floor as Floor, affine as affine, bounds as bounds, dim as dim
 from polymap.ir.reported import (
     MaybeNone as MaybeNone,

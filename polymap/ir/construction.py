@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from polymap.ir.errors import Mistake, PolymapError
+from polymap.ir.memory_units import UNIT_RULE, bits_of_amount
 
 _NAME = re.compile(r"[A-Za-z_?][A-Za-z0-9_]{0,63}", re.ASCII)  # "?": a reader's name of a node that it cannot read
 _ROLES = ("@input", "@weight", "@output")
@@ -50,6 +51,19 @@ class Construction:
             self._refuse(field, f"an integer{'' if least is None else f' >= {least}'}{' or None' if null else ''}")
         elif whole is not found:
             self._set(field, whole)
+
+    def amount(self, field: str, *, null: bool = False) -> None:
+        """Check an amount of memory in bits, at least one: an integer, or a text with a unit ("16 KiB")."""
+        found = getattr(self._value, field)
+        if not isinstance(found, str):
+            self.integer(field, null=null)
+            return
+        bits = bits_of_amount(found)
+        if bits is None or bits.denominator > 1 or bits < 1:
+            form = f"an integer >= 1{' or None' if null else ''}, or whole bits with a unit"
+            self._refuse(field, f"{form}. {UNIT_RULE.removesuffix('.')}")
+        else:
+            self._set(field, bits.numerator)
 
     def number(self, field: str, *, positive: bool = False, null: bool = False) -> None:
         found = getattr(self._value, field)

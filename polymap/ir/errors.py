@@ -98,7 +98,8 @@ class OutputError(PolymapError, OSError):
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """Return "Did you mean 'x'?" for the closest known word, or "Known: ..." where none is close."""
-    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    close = [each for each in known if each.lower() == word.lower()]  # one of the other case is closest
+    close = close or get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"Did you mean '{close[0]}'?"
     return f"Known: {', '.join(known[:20])}." if known else ""

@@ -57,7 +57,7 @@ def kind_of_name(name: str) -> FanoutKind:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLevel:
-    """A memory. None: unlimited capacity or bandwidth.
+    """A memory. None: unlimited capacity or bandwidth. Amounts may be given with a unit ("16 KiB"), kept as bits.
 
     holds: tensor names and roles ("@input") that may live here; None: all. must_hold: those that must.
     read_bandwidth/write_bandwidth stand together, instead of the shared bandwidth.
@@ -79,12 +79,17 @@ class MemoryLevel:
     def __post_init__(self) -> None:
         check = Construction(self, f"level {self.name!r}", ArchError)
         check.name("name")
-        for field in ("capacity_bits", "word_bits", "buffering"):
-            check.integer(field, null=field == "capacity_bits")
+        check.amount("capacity_bits", null=True)
+        check.amount("word_bits")
+        check.integer("buffering")
         for field in ("read_pj", "write_pj", "leak_pj_per_cycle"):
             check.number(field)
         for prefix in ("", "read_", "write_"):
-            check.number(f"{prefix}bandwidth_bits_per_cycle", positive=True, null=True)
+            field = f"{prefix}bandwidth_bits_per_cycle"
+            if isinstance(getattr(self, field), str):
+                check.amount(field)
+            if not isinstance(getattr(self, field), str):  # an amount has become a number, or is refused
+                check.number(field, positive=True, null=True)
         check.names("holds", null=True)
         check.names("must_hold")
         check.done()

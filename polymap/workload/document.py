@@ -22,7 +22,7 @@ from polymap.inputs import (
 from polymap.ir import Affine, Mistake, Original, PolymapError, Workload, WorkloadError
 from polymap.workload.einsums import Extras, build
 from polymap.workload.layers import LAYERS, layer
-from polymap.workload.networks import builtin_workload
+from polymap.workload.networks import builtin_names, builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index
 
 FIELDS = ("name", "einsum", "sizes", "bits", "types", "roles", "initial", "temporary", "associative", "constraints")
@@ -48,7 +48,8 @@ def workload_from_document(document: object) -> Workload:
         for kind in LAYERS:
             if kind in document:
                 return _from_layer_document(document, kind)
-    fields = Fields.of(document, "the workload", mistakes, known=FIELDS, required=("einsum",))
+    known = FIELDS if is_table(document) and "einsum" in document else (*FIELDS, "c", *LAYERS)
+    fields = Fields.of(document, "the workload", mistakes, known=known, required=("einsum",))
     table = fields.table
     for name in ("name", "bits", "types", "roles"):
         if name in table and table[name] is None:
@@ -156,6 +157,7 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
     """Return the workload that WORKLOAD names: a built-in, a .json or .c file, an einsum, or "conv2d" or "matmul".
 
     sizes: dim, C parameter or argument of the layer -> size, or texts such as "m=512"; not for built-ins and .json.
+    A layer's arguments may also follow its name in the text: "matmul m=4 n=4 k=4".
     Raises InputError if a file cannot be read, and WorkloadError with every mistake in its content.
     """
     mistakes: list[Mistake] = []
@@ -165,12 +167,23 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
     refuse_yaml(word, "workload")
     if suffix == ".c":
         return _from_c_file(word, given, mistakes)
+    if word.split()[:1] in [[kind] for kind in LAYERS]:
+        word, *arguments = word.split()
+        own = _sizes(arguments, mistakes)
+        mistakes += [
+            Mistake("PM206", f"the size of {shown(name)} is given twice", "Give it once.")
+            for name in own
+            if name in given
+        ]
+        given = {**given, **own}
     if suffix != ".json" and ("=" in word or "[" in word):
         return build(word, given, Extras(), mistakes)
     if word in LAYERS:
         if mistakes:
             raise WorkloadError(mistakes)
         return layer(word, given)
+    if given and suffix not in (".json", *_OTHER_FILES) and word not in builtin_names():
+        return builtin_workload(word)  # raises what would be right: this matters more than the sizes
     if given:
         names = ", ".join(shown(name) for name in given)
         mistakes.append(Mistake("PM205", f"{shown(word)} has its sizes, but {names} is given", "Leave the sizes out."))

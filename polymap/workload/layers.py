@@ -128,7 +128,11 @@ def layer(kind: str, arguments: Mapping[str, object]) -> Workload:
         for name in given
         if name not in _PRODUCT + _PRODUCT_OPTIONS
     ]
-    mistakes += [Mistake("PM221", f"matmul lacks {name}", "") for name in _PRODUCT if name not in given]
+    mistakes += [
+        Mistake("PM221", f"matmul lacks {name}", f"Add {name}=..., an integer >= 1.")
+        for name in _PRODUCT
+        if name not in given
+    ]
     if mistakes:
         raise WorkloadError(mistakes)
     return matmul(**given)

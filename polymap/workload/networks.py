@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from polymap.inputs import expected_text, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.workload.einsums import einsum
-from polymap.workload.layers import conv2d, matmul
+from polymap.workload.layers import LAYERS, conv2d, matmul
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def builtin_workload(name: str) -> Workload:
             return _workload(name, shape)
     names = builtin_names()
     inside = [known for known in names if known.startswith(f"{network}.")]
-    hint = did_you_mean(name[:100], inside or names)
+    hint = did_you_mean(name[:100], inside or (*names, *LAYERS))
     if not hint.startswith("Did"):
         hint = f"Networks: {', '.join(NETWORKS)}; `polymap list` shows every layer." if not inside else hint
     raise WorkloadError(Mistake("PM230", f"there is no built-in workload {shown(name)}", hint))

@@ -164,6 +164,23 @@ def test_construction_takes_what_says_the_same() -> None:
     assert hash(tree) == hash(pickle.loads(pickle.dumps(tree)))
 
 
+@pytest.mark.parametrize("field", ["capacity_bits", "word_bits", "bandwidth_bits_per_cycle"])
+@pytest.mark.parametrize(
+    "amount", ["16 KiB", "16KiB", "0.5 KiB", "64 B", "4 Kibit", "1e3 B", "2 MiB", "1 bit",
+               "0.3 bit", "0 B", "16", "1e3", "4 foo", "16 KB", "-1 B", "", "KiB", "1 KiB 2"]
+)  # fmt: skip
+def test_constructors_and_machine_files_read_the_same_amounts(field: str, amount: str) -> None:
+    nodes = [{"level": "DRAM"}, {"level": "GLB", field: amount}, {"compute": "MAC"}]
+    try:
+        read = getattr(pm.arch_from_document({"name": "m", "nodes": nodes}).nodes[1], field)
+    except pm.PolymapError:
+        with pytest.raises(pm.ArchError, match=f"^PM121 level 'GLB': {field} is .*\n.*unit"):
+            API.MemoryLevel("GLB", **{field: amount})
+        return
+    made = getattr(API.MemoryLevel("GLB", **{field: amount}), field)
+    assert (made, type(made)) == (read, type(read))
+
+
 EIGHT = pm.einsum("S[] += A[a,b,c,d,e,f,g,h]", sizes=dict.fromkeys("abcdefgh", 2))
 API: Any = pm  # type checkers would refuse what follows
 SAMPLE = pm.sample_mappings(LAYER, FLAT, 3)

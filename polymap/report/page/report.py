@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from polymap.asked import mapping_of, question_of
@@ -163,12 +163,14 @@ def _proof(answer: Answer) -> Section:
 def _space(answer: Answer) -> Section:
     try:
         sample = sample_mappings(answer.workload, answer.arch, _SAMPLED, seed=0)
-        data = cloud_figure(sample)
+        proven = answer.result.status == "OPTIMAL"
+        own = float(answer.cost.latency_cycles), answer.cost.energy_pj, proven
+        data = replace(cloud_figure(sample), marked=(("optimum" if proven else "the answer", *own),))
     except PolymapError as error:
         return Section("space", "The space around it", paragraphs(f"No sample of it: {error}"))
     drawn = figure(cloud_svg(data), cloud_places(data))
     best = f"{energy(answer.cost.energy_pj)} and {exact(answer.cost.latency_cycles)} cycles"
-    told = f"Legal mappings with dividing tiles, each as likely as any other. The answer: {best}."
+    told = f"Legal mappings with dividing tiles, each as likely as any other. The answer, marked: {best}."
     return Section("space", "The space around it", drawn + paragraphs(told))
 
 

@@ -51,7 +51,11 @@ def test_layers_are_named_on_the_command_line_and_in_files(capsys: Captured, tmp
         (("matmul", "m=4", "n=4", "k=4", "l=4"), "PM220 matmul has no argument 'l'"),
         (("matmul", "m=0", "n=4", "k=4"), "PM"),
         (("matmul", "m=4", "n=4", "k=4", "m=5"), "PM559"),
-        (("matmuls", "m=4"), "PM"),
+        (("matmuls", "m=4"), "PM230 there is no built-in workload 'matmuls'\n +Did you mean 'matmul'"),
+        (("conv3d", "K=4"), "PM230 there is no built-in workload 'conv3d'\n +Did you mean 'conv2d'"),
+        (("matmul", "M=4", "n=4", "k=4"), "PM220 matmul has no argument 'M'\n +Did you mean 'm'"),
+        (("matmul m=4 n=4", "n=4", "k=4"), "PM206 the size of 'n' is given twice"),
+        (("matmul m=4 n=4 k=4", "--tile", "any"), "PM552 explore has no option '--tile'\n +Did you mean '--tiles'"),
     ],
 )
 def test_wrong_arguments_of_layers_are_told(words: tuple[str, ...], message: str, capsys: Captured) -> None:
@@ -83,6 +87,18 @@ def test_a_label_is_no_other_question(capsys: Captured, tmp_path: Path) -> None:
     assert main(("explore", *SMALL, "--arch", "flat3", "--tiles", "divide", "--json", path)) == 0
     einsum = ("C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=2")
     assert main(("evaluate", *einsum, "--arch", "flat3", "--mapping", path)) == 0
+
+
+def test_a_layer_may_be_one_text_and_json_may_lack_its_value(capsys: Captured) -> None:
+    assert main(("explore", "matmul m=4 n=6 k=2", "--json", "--arch", "flat3", "--tiles", "divide")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {**told, "seconds": 0} == {
+        **answer_of(capsys, "explore", *SMALL, "--arch", "flat3", "--tiles", "divide"),
+        "seconds": 0,
+    }
+    assert pm.load_workload(" ".join(SMALL)) == pm.matmul(m=4, n=6, k=2)
+    assert main(("list", "conv2_x", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["machines"] == []
 
 
 def test_lists_match_patterns(capsys: Captured) -> None:

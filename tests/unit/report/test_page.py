@@ -133,6 +133,17 @@ def test_points_of_the_cloud_are_where_they_are_drawn() -> None:
     assert drawn == places
 
 
+def test_the_answer_is_marked_in_the_space_around_it() -> None:
+    _, _, result = asked()
+    section = page().split('id="space"')[1].split("</section>")[0]
+    assert result.cost is not None
+    assert "optimum, proven" in section
+    places = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', section)[0])
+    assert places[-1][2].endswith("best known optimum")
+    x, y = places[-1][:2]
+    assert re.search(rf'<circle cx="{x:g}0*" cy="{y:g}0*"', section), (x, y)
+
+
 def test_texts_cannot_break_out_of_the_page() -> None:
     evil = "</script><script>alert(1)</script>"
     text = html.page(
