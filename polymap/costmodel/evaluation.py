@@ -30,6 +30,17 @@ def evaluate(
     return _cost(workload, arch, mapping, counts, method, until)
 
 
+def cost_of_counts(
+    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, *, time_limit_s: float = COUNT_LIMIT_S
+) -> Cost:
+    """Return the cost of a mapping whose counts are known, found by walking all instances: what `evaluate` returns.
+
+    Raises as `evaluate` does.
+    """
+    check_mapping(workload, arch, mapping)
+    return _cost(workload, arch, mapping, counts, "steps", time.monotonic() + time_limit_s)
+
+
 def simulate(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> Cost:
     """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
     workload, arch = question_of(workload, arch)

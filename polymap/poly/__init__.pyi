@@ -11,8 +11,10 @@ from polymap.poly.counting import count as count
 from polymap.poly.deadlines import (
     FIRST_OPERATIONS as FIRST_OPERATIONS,
     FIRST_SECONDS as FIRST_SECONDS,
+    Effort as Effort,
     in_a_process as in_a_process,
     within as within,
+    within_work as within_work,
 )
 from polymap.poly.relations import (
     Clock as Clock,

@@ -1,4 +1,4 @@
-from polymap.transform.generator import isl_schedule as isl_schedule
+from polymap.transform.generator import isl_order as isl_order, isl_schedule as isl_schedule
 from polymap.transform.joined import (
     interchange as interchange,
     parallelize as parallelize,

@@ -3,16 +3,14 @@ to be tried, each decided exactly afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from polymap.ir import Access, Affine, Floor, PolymapError, Statement, Workload, affine
-from polymap.poly import in_a_process
 from polymap.search.programs.rewriting import Rewrite, Rewriting
-from polymap.transform import isl_schedule
+from polymap.transform import isl_order
 
 LARGEST_SKEW = 3
-SCHEDULER_SECONDS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +35,11 @@ def skewed_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
     return tuple(dict.fromkeys(each for loops in skewed if (each := _rewriting(workload, loops))))
 
 
-def scheduled_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
+def scheduled_rewritings(workload: Workload, stop: Callable[[], bool]) -> tuple[Rewriting, ...]:
     """Return the program in the order that isl's scheduler finds (fused and skewed so that bands are permutable), none
-    where it takes too long or its loops are divided."""
+    where it takes too much work, or longer than the search, or its loops are divided."""
     try:
-        schedule = in_a_process(SCHEDULER_SECONDS, "isl's scheduler", isl_schedule, workload).normal()
+        schedule = isl_order(workload, is_over=stop).normal()
     except PolymapError:
         return ()
     found: list[Rewrite] = []

@@ -237,7 +237,7 @@ class Climber:
         """
         workload = self.programs[()].workload
         merged = ((),) if self.apart else merged_rewritings(workload)
-        by_isl = () if self.apart else scheduled_rewritings(workload)
+        by_isl = () if self.apart else scheduled_rewritings(workload, self.stop)
         scheduled = [(each, self._source(each)) for each in self._possible(by_isl)]
         shapes = [(each, shape) for each in self._possible(merged) for shape in self._bases(each)]
         first = [*self._tilings(scheduled, TILES[0], None), *self._tilings(shapes, TILES[0], None)]

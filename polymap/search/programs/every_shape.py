@@ -20,10 +20,20 @@ def count_bound(workload: Workload) -> int:
     """Return a bound of how many shapes `every_shape` yields."""
     total = factorial(len(workload.statements))
     for each in workload.statements:
-        total *= sum(1 for _ in statement_loops(workload, each.name)) * (1 + 2 * len(each.dims))
-        if total > 10**9:
-            break
+        total *= count_loops(workload, each.name) * (1 + 2 * len(each.dims))
     return total
+
+
+def count_loops(workload: Workload, name: str) -> int:
+    """Return how many `statement_loops` there are: with k of n dims tiled, the orders of n + k loops with the larger
+    tile of each outside, (n + k)! / 2^k, times the choices of tiles."""
+    extents = workload.extents()
+    dims = [dim for dim in workload.statement(name).dims if extents[dim] > 1]
+    tilings = [1]  # by k: the choices of k dims and a tile of each
+    for dim in dims:
+        larger = sum(1 < tile < extents[dim] for tile in divisors(extents[dim]))
+        tilings = [same + larger * one for same, one in zip([*tilings, 0], [0, *tilings], strict=True)]
+    return sum(count * factorial(len(dims) + k) // 2**k for k, count in enumerate(tilings))
 
 
 def statement_loops(workload: Workload, name: str) -> Iterator[Loops]:
@@ -34,10 +44,17 @@ def statement_loops(workload: Workload, name: str) -> Iterator[Loops]:
     choices = [[(), *((tile,) for tile in divisors(extents[dim]) if 1 < tile < extents[dim])] for dim in dims]
     for tiles in product(*choices):
         chains = {dim: (*tile, 1) for dim, tile in zip(dims, tiles, strict=True)}
-        letters = [dim for dim in dims for _ in chains[dim]]
-        for word in sorted(set(permutations(letters))):
-            rest = {dim: iter(chain) for dim, chain in chains.items()}
-            yield tuple((dim, next(rest[dim])) for dim in word)
+        yield from _interleaved(chains)
+
+
+def _interleaved(chains: dict[str, tuple[int, ...]]) -> Iterator[Loops]:
+    """Yield the loops of all dims in every order that keeps each dim's own."""
+    if not any(chains.values()):
+        yield ()
+    for dim in sorted(chains):
+        if chains[dim]:
+            for rest in _interleaved({**chains, dim: chains[dim][1:]}):
+                yield ((dim, chains[dim][0]), *rest)
 
 
 def every_shape(workload: Workload) -> Iterator[Shape]:

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from polymap.costmodel import Cost, evaluate
+from polymap.costmodel import Cost, cost_of_counts, evaluate
 from polymap.costmodel.analysis import compulsory_traffic
 from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
 from polymap.search.objective import objective_values
 from polymap.search.problem import Goal, Objective
 from polymap.search.programs.climbing import Climber, Found
 from polymap.search.programs.contraction import contracted
+from polymap.search.programs.counting import counts_of
 from polymap.search.programs.every_shape import count_bound
-from polymap.search.programs.instances import instance_bound, program_arrays
+from polymap.search.programs.instances import ProgramArrays, instance_bound, program_arrays
 from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, source_shape, timed
 from polymap.search.programs.stays import Stays
@@ -23,6 +24,7 @@ from polymap.search.resources import Limits
 MOST_INSTANCES = 12_000_000
 MOST_SHAPES = 60_000  # of a space that is walked
 FEW_INSTANCES = 2_000
+FEW_TO_EVALUATE = 20_000  # instances; counts of more are those that the search found, of every instance
 MOST_FOLDED = 8  # shapes whose temporaries are folded, those that promise most first
 
 
@@ -110,7 +112,7 @@ class ProgramSearch:
                 continue
             chosen = best_nodes(Stays(program, shape, when), self.arch, weights, floors, levels=every)
             before = self.best
-            if chosen is not None and self._take(self._scored(program.workload, shape, chosen[1]), accepts):
+            if chosen is not None and self._take(self._scored(program, shape, chosen[1]), accepts):
                 self.complete &= self.best is before
 
     def _is_small(self) -> bool:
@@ -122,12 +124,18 @@ class ProgramSearch:
 
     def _tree(self, found: Found) -> ProgramTree | None:
         assert self._climber is not None
-        return self._scored(self._climber.program(found.rewriting).workload, found.shape, found.nodes)
+        return self._scored(self._climber.program(found.rewriting), found.shape, found.nodes)
 
-    def _scored(self, workload: Workload, shape: Shape, nodes: Nodes) -> ProgramTree | None:
-        mapping = mapping_of_shape(shape, nodes)
+    def _scored(self, arrays: ProgramArrays, shape: Shape, nodes: Nodes) -> ProgramTree | None:
+        workload, mapping = arrays.workload, mapping_of_shape(shape, nodes)
         try:
-            cost = evaluate(workload, self.arch, mapping)
+            if arrays.count <= FEW_TO_EVALUATE:
+                cost = evaluate(workload, self.arch, mapping)
+            else:
+                when = timed(arrays, shape)
+                assert when is not None, "this shape was scored before"
+                counts = counts_of(Stays(arrays, shape, when), self.arch, nodes)
+                cost = cost_of_counts(workload, self.arch, mapping, counts)
         except BudgetError:
             return None
         value = objective_values(workload, self.arch, self.objective, cost)[0]

@@ -37,10 +37,12 @@ def answer(
     space: SpaceCount,
     seconds: float,
     more: Callable[[int], Scored] | None = None,
+    cost: Cost | None = None,
 ) -> SearchResult:
-    """Return the answer for the best mapping. left: lower bounds, compared in order, of all that was not searched."""
+    """Return the answer for the best mapping. left: lower bounds, compared in order, of all that was not searched.
+    cost: of the mapping, where the search knows it."""
     objective = question.objective
-    cost = evaluate(question.workload, question.arch, mapping)
+    cost = cost or evaluate(question.workload, question.arch, mapping)
     values = objective_values(question.workload, question.arch, objective, cost)
     check_answer(question, mapping, cost)
     least = _each_alone(min((*left, values)), values, question.floors())

@@ -138,7 +138,7 @@ def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
     complete = search.climbed.complete and search.divides and not search.rules and not search.arch.fanouts
     complete = complete and len(search.workload.statements) > 1
     counted = replace(counted, name="program trees" if complete and tree.value > search.floors[0] else "")
-    found = search.closed((tree.mapping,), () if complete else (search.floors,), counted)
+    found = search.closed((tree.mapping,), () if complete else (search.floors,), counted, cost=tree.cost)
     if tree.workload == search.workload:
         return found
     return replace(found, more=None)

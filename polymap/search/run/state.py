@@ -212,10 +212,16 @@ class Search:
             self.on_progress(Progress(best, shown, self._shown(bound), gap, self._seconds(), front))
 
     def closed(
-        self, mappings: tuple[Mapping, ...], left: tuple[Values, ...], counted: SpaceCount, *, whole: bool = True
+        self,
+        mappings: tuple[Mapping, ...],
+        left: tuple[Values, ...],
+        counted: SpaceCount,
+        *,
+        whole: bool = True,
+        cost: Cost | None = None,
     ) -> SearchResult:
         """Return the answer. mappings: best first, of a front all; left: lower bounds of what was not searched; whole:
-        over all that was asked, so that it ends the history."""
+        over all that was asked, so that it ends the history; cost: of the first mapping, where it is known."""
         seconds = self._seconds()
         if not mappings:
             return self._without_mapping("TIMEOUT", self._shown(self.floors[0]), counted)
@@ -224,7 +230,7 @@ class Search:
         else:
             best = None if self.divides else mappings[0]
             more = partial(best_mappings, self.asked, best, self.limits.time_limit_s, self.limits.memory.limit_mb)
-            found = answer(self.question, mappings[0], left, counted, seconds, more)
+            found = answer(self.question, mappings[0], left, counted, seconds, more, cost)
         if whole:
             self._note(found.value, found.bound or 0)
         return replace(found, history=tuple(self.history))
