@@ -79,10 +79,9 @@ def prepare(layer: Layer | Product, layout: str, threads: int) -> Calls:
         y = np.empty((layer.m, layer.n), np.float32)
     else:
         y = np.empty((layer.out, layer.out, layer.filters), np.float32)
-    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (x, w, y)]
 
     def call() -> object:
-        function(*pointers)
+        function(*(ctypes.c_void_p(each.ctypes.data) for each in (x, w, y)))
         return y
 
     return {"naive": call}
