@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from polymap.choice import TileChoice
 from polymap.codegen.execute import CRun
 from polymap.comparison import Comparison
 from polymap.costmodel import Cost
@@ -25,7 +26,7 @@ from polymap.report.figures import (
     traffic_text,
 )
 from polymap.report.page import results as results
-from polymap.report.page.families import comparison_text
+from polymap.report.page.families import choice_text, comparison_text, sample_text, scores_text
 from polymap.report.space import SideBySide, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
     cost_text,
@@ -42,6 +43,7 @@ from polymap.report.text import (
     violation_text,
 )
 from polymap.report.workload import workload_text
+from polymap.sampling import Sample, Scores
 from polymap.search.run import SearchResult
 
 
@@ -104,6 +106,9 @@ show_as_text(Formula, formula_text)
 show_as_text(BufferCurve, buffer_curve_text)
 show_as_picture(BufferCurve, buffer_curve_svg)
 show_as_text(Comparison, comparison_text)
+show_as_text(Sample, sample_text)
+show_as_text(Scores, scores_text)
+show_as_text(TileChoice, choice_text)
 show_as_text(Network, network_text)
 show_as_text(NetworkAnswer, answer_text)
 show_as_text(SweepTable, sweep_text)
