@@ -30,6 +30,7 @@ from polymap.report.page.families import choice_text, comparison_text, sample_te
 from polymap.report.space import SideBySide, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
     cost_text,
+    dependence_text,
     dividing_text,
     explain,
     figures_text,
@@ -45,6 +46,7 @@ from polymap.report.text import (
 from polymap.report.workload import workload_text
 from polymap.sampling import Sample, Scores
 from polymap.search.run import SearchResult
+from polymap.workload import Dependence
 
 
 def _cost_text(cost: Cost) -> str:
@@ -102,6 +104,7 @@ show_as_picture(Mapping, bare_svg)
 show_as_text(Violation, violation_text)
 show_as_text(Cost, _cost_text)
 show_as_html(Cost, _cost_html)
+show_as_text(Dependence, dependence_text)
 show_as_text(Formula, formula_text)
 show_as_text(BufferCurve, buffer_curve_text)
 show_as_picture(BufferCurve, buffer_curve_svg)

@@ -102,6 +102,11 @@ def test_samples_scores_and_choices_print_in_sentences() -> None:
     assert str(choice).startswith("value 9,664, proven: no mapping with tiles that divide is better\n\nmapping\n")
 
 
+def test_a_dependence_prints_as_one_line() -> None:
+    (found,) = pm.dependences(pm.matmul(m=4, n=4, k=4))
+    assert str(found) == "reduction of C, S to S, along m n k: (0, 0, *), directions (=, =, <)"
+
+
 def test_figures_show_their_pictures_in_notebooks() -> None:
     layer, arch = pm.matmul(m=4, n=4, k=4), pm.load_arch("flat3")
     result = pm.explore(layer, arch, tiles="divide")
