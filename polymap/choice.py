@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.asked import question_of
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload
 from polymap.search.dividing import Found, solve
 from polymap.search.objective import measure_of
 from polymap.search.problem import Goal, analyse, parse_objective
@@ -17,7 +17,7 @@ from polymap.search.run import Options
 
 
 @dataclass(frozen=True, slots=True)
-class TileChoice:
+class TileChoice(Shown):
     """The best mapping found (None: none), its value in the objective's unit, exact, and whether no mapping with tiles
     that divide is better."""
 

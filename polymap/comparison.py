@@ -48,7 +48,8 @@ def dataflow(name: str) -> dict[str, object]:
     name = expected_text(name, "the dataflow", OptionError)
     full = _SHORT.get(name.upper(), name)
     if full not in _TABLES:
-        hint = did_you_mean(full, _TABLES) or f"Expected {', '.join(_TABLES)}."
+        known = f"Known: {', '.join(_TABLES)}; `compare` looks for the best row-stationary mapping."
+        hint = known if full == _NAMES[-1] else did_you_mean(full, _TABLES)
         raise OptionError(Mistake("PM528", f"no table says '{name}'", hint))
     return {"dataflow": full}
 

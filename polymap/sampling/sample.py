@@ -8,7 +8,7 @@ from typing import overload
 
 from polymap.asked import question_of
 from polymap.inputs import as_integer
-from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Workload
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Shown, Workload
 from polymap.sampling.scores import Scores, score_mappings
 from polymap.schedules import dependence_violations
 from polymap.schedules.space import any_order_is_legal, uniform_trees
@@ -18,7 +18,7 @@ _RAREST = 200_000  # legal trees of which none fits, after which no more are dra
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
+class Sample(Shown):
     """Mappings drawn independently, each legal tree as likely as any other. drawn: legal trees that were drawn for
     them; within_capacity: whether those that do not fit were left out."""
 

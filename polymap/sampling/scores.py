@@ -31,6 +31,7 @@ from polymap.ir import (
     Fanout,
     Mapping,
     MappingNode,
+    Shown,
     Spatial,
     Storage,
     Temporal,
@@ -47,7 +48,7 @@ Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scores:
+class Scores(Shown):
     """One entry per mapping. fits: within all capacities. occupancy_bits: (level, bits that its fullest
     instance holds, before buffering), per level below the outermost. moved_bits: (level, bits read and written)."""
 

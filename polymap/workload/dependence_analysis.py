@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Tensor, Workload, dim as variable
+from polymap.ir import Access, Affine, BudgetError, Operator, Shown, Statement, Tensor, Workload, dim as variable
 from polymap.poly import (
     Map,
     Set,
@@ -51,7 +51,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Dependence:
+class Dependence(Shown):
     """All pairs of one kind between two statements through one tensor.
 
     dims: the loops that both share, outermost first. distances: sink minus source along these, in iterations, one

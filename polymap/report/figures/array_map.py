@@ -11,7 +11,18 @@ from math import prod
 import numpy as np
 
 from polymap.asked import mapping_of, question_of
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Spatial, Temporal, Workload, is_box
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    Mistake,
+    OptionError,
+    Shown,
+    Spatial,
+    Temporal,
+    Workload,
+    is_box,
+    show_as_picture,
+)
 from polymap.report.figures.chart import Frame, expected_figure, head
 from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
 from polymap.report.numbers import exact, percent, plural
@@ -27,7 +38,7 @@ Loops = list[Temporal | Spatial]
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayFigure:
+class ArrayFigure(Shown):
     """What is drawn. rows, columns: the fan-outs whose coordinates count there, outermost first. work: [row][column]
     statement instances that the unit executes. phases: (units that work, steps), most units first: in so many steps of
     the array so many of them have work."""
@@ -199,3 +210,6 @@ def _phases(figure: ArrayFigure, left: float) -> list[str]:
         shapes.append(hint([bar], f"{name} units work in {plural(steps, 'step')}"))
         shapes.append(text(left + 120 + width, base + 13.5, told, size=11.5, fill=INK))
     return shapes
+
+
+show_as_picture(ArrayFigure, array_svg)

@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from polymap.inputs import as_fraction, as_integer, expected_list, expected_text, is_list, shown
-from polymap.ir import Mistake, OptionError
+from polymap.ir import (
+    Mistake,
+    OptionError,
+    Shown,
+    show_as_picture,
+)
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Frame, expected_figure, head, round_axis, ticks_of
 from polymap.report.numbers import percent, plural, unit_of, unit_text
@@ -34,7 +39,7 @@ class LayerBar:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerBarsFigure:
+class LayerBarsFigure(Shown):
     """The layers of a network in its order, and the objective of the values."""
 
     title: str
@@ -144,3 +149,6 @@ def _told(figure: LayerBarsFigure, number: int) -> str:
 def _spelled(objective: str) -> str:
     """Return the unit after a number, "" where `unit_text` writes it."""
     return "" if objective == "energy" or objective.startswith(("traffic:", "capacity:")) else unit_of(objective)
+
+
+show_as_picture(LayerBarsFigure, layer_bars_svg)

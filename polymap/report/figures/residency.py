@@ -16,12 +16,14 @@ from polymap.ir import (
     Mapping,
     Mistake,
     OptionError,
+    Shown,
     Spatial,
     Statement,
     Storage,
     Temporal,
     Workload,
     is_box,
+    show_as_picture,
 )
 from polymap.report.figures.chart import Frame, expected_figure, head, round_axis, ticks_of
 from polymap.report.figures.svg import (
@@ -75,7 +77,7 @@ class LevelResidency:
 
 
 @dataclass(frozen=True, slots=True)
-class ResidencyFigure:
+class ResidencyFigure(Shown):
     """The levels below the outermost that hold something; colours of the tensors."""
 
     title: str
@@ -318,3 +320,6 @@ def _panel(level: LevelResidency, frame: Frame, colours: dict[str, str]) -> list
     what = f"first {plural(level.until, 'step')} of {exact(level.steps)}"
     shapes.append(text((frame.left + frame.right) / 2, frame.bottom + 36, what, size=11.5, fill=GREY, anchor="middle"))
     return shapes
+
+
+show_as_picture(ResidencyFigure, residency_svg)

@@ -1,10 +1,13 @@
-"""The comparison of families as text and as a JSON document."""
+"""Several mappings as text: families (and as a JSON document), samples, their scores, a choice of tiles."""
 
 from __future__ import annotations
 
+from polymap.choice import TileChoice
 from polymap.comparison import Comparison
-from polymap.report import exact, listing, percent, table, times, unit_of
+from polymap.report import exact, listing, percent, plural, table, times, unit_of
+from polymap.report.figures import bare_text, mapping_text
 from polymap.report.text import cost_document, head_document, mapping_document, number, units_document
+from polymap.sampling import Sample, Scores
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -50,3 +53,38 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
         "optimum": number(comparison.optimum),
         "members": members,
     }
+
+
+def sample_text(sample: Sample) -> str:
+    """Return how many mappings were drawn of what, and the first of them. Nothing is scored: that may take seconds."""
+    kept = f", {percent(sample.rate)} of the trees drawn fit" if sample.within_capacity else ""
+    what = f"{plural(len(sample), 'legal mapping')} of {sample.workload.name} on {sample.arch.name}"
+    head = f"{what}, drawn uniformly (seed {sample.seed}{kept}); the first:"
+    return f"{head}\n\n{mapping_text(sample.workload, sample[0], sample.arch)}" if len(sample) else head
+
+
+def scores_text(scores: Scores) -> str:
+    """Return least, median and greatest energy and latency of the mappings, and the share that fits."""
+    columns = (("energy, pJ", scores.energy_pj), ("latency, cycles", scores.latency_cycles))
+    rows = (
+        [(name, *(exact(each) for each in _spread(column.tolist()))) for name, column in columns]
+        if len(scores.fits)
+        else []
+    )
+    fits = int(scores.fits.sum())
+    told = f"{exact(fits)} of {plural(len(scores.fits), 'mapping')} within capacity"
+    return f"{table(('figure', 'least', 'median', 'greatest'), rows, prose=1)}\n\n{told}"
+
+
+def _spread(values: list[float]) -> tuple[float, float, float]:
+    """Return least, median (of two the smaller one) and greatest."""
+    ordered = sorted(values)
+    return ordered[0], ordered[(len(ordered) - 1) // 2], ordered[-1]
+
+
+def choice_text(choice: TileChoice) -> str:
+    """Return the value, whether it is proven, and the mapping."""
+    if choice.mapping is None or choice.value is None:
+        return "no mapping found"
+    known = "proven: no mapping with tiles that divide is better" if choice.is_proven else "best known, not proven"
+    return f"value {exact(float(choice.value))}, {known}\n\n{bare_text(choice.mapping)}"

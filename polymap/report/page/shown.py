@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from polymap.choice import TileChoice
 from polymap.codegen.execute import CRun
 from polymap.comparison import Comparison
 from polymap.costmodel import Cost
@@ -25,10 +26,11 @@ from polymap.report.figures import (
     traffic_text,
 )
 from polymap.report.page import results as results
-from polymap.report.page.families import comparison_text
+from polymap.report.page.families import choice_text, comparison_text, sample_text, scores_text
 from polymap.report.space import SideBySide, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
     cost_text,
+    dependence_text,
     dividing_text,
     explain,
     figures_text,
@@ -42,7 +44,9 @@ from polymap.report.text import (
     violation_text,
 )
 from polymap.report.workload import workload_text
+from polymap.sampling import Sample, Scores
 from polymap.search.run import SearchResult
+from polymap.workload import Dependence
 
 
 def _cost_text(cost: Cost) -> str:
@@ -100,10 +104,14 @@ show_as_picture(Mapping, bare_svg)
 show_as_text(Violation, violation_text)
 show_as_text(Cost, _cost_text)
 show_as_html(Cost, _cost_html)
+show_as_text(Dependence, dependence_text)
 show_as_text(Formula, formula_text)
 show_as_text(BufferCurve, buffer_curve_text)
 show_as_picture(BufferCurve, buffer_curve_svg)
 show_as_text(Comparison, comparison_text)
+show_as_text(Sample, sample_text)
+show_as_text(Scores, scores_text)
+show_as_text(TileChoice, choice_text)
 show_as_text(Network, network_text)
 show_as_text(NetworkAnswer, answer_text)
 show_as_text(SweepTable, sweep_text)

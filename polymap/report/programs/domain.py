@@ -8,7 +8,14 @@ from math import hypot
 
 from polymap.asked import workload_of
 from polymap.inputs import as_integer, expected_list, expected_text, shown
-from polymap.ir import Mistake, OptionError, Statement, Workload
+from polymap.ir import (
+    Mistake,
+    OptionError,
+    Shown,
+    Statement,
+    Workload,
+    show_as_picture,
+)
 from polymap.report import listing, plural
 from polymap.report.figures import GREY, Picture, circle, expected_figure, head, hint, line, picture, rect, text
 from polymap.workload import dependences
@@ -21,7 +28,7 @@ _MOST_POINTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class DomainFigure:
+class DomainFigure(Shown):
     """points: counters (first loop, second loop) of every instance. arrows: constant distances between two instances.
     tiles: per point the number of its tile along both loops. wavefronts: per point when it may run, from 0: after
     every instance that an arrow leads from."""
@@ -167,3 +174,6 @@ def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Iterator[str
 def _at(i: int, j: int) -> tuple[float, float]:
     """Return where an instance stands: (x, y)."""
     return _LEFT + j * _STEP, _TOP + i * _STEP
+
+
+show_as_picture(DomainFigure, domain_svg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.inputs import expected_kind
+from polymap.ir import Shown, show_as_picture
 from polymap.report.figures import GREY, INK, Picture, expected_figure, line, picture, text, text_width
 from polymap.schedules import ScatteringMatrix, Schedule, scattering_matrices
 
@@ -12,7 +13,7 @@ _TOP, _CELL, _HIGH, _GAP = 64.0, 40.0, 24.0, 34.0
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleFigure:
+class ScheduleFigure(Shown):
     """One matrix per statement, all of one number of rows."""
 
     title: str
@@ -65,3 +66,6 @@ def _bracket(x: float, top: float, bottom: float, inwards: float) -> list[str]:
         line(x, top, x + inwards, top, stroke=GREY, width=1.5),
         line(x, bottom, x + inwards, bottom, stroke=GREY, width=1.5),
     ]
+
+
+show_as_picture(ScheduleFigure, schedule_svg)

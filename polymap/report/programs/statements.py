@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.ir import Workload
+from polymap.ir import (
+    Shown,
+    Workload,
+    show_as_picture,
+)
 from polymap.report.figures import (
     GREY,
     INK,
@@ -39,7 +43,7 @@ class StatementEdge:
 
 
 @dataclass(frozen=True, slots=True)
-class DependenceGraph:
+class DependenceGraph(Shown):
     """statements: (name, text) in textual order. edges: in the order of their sources and sinks."""
 
     title: str
@@ -120,3 +124,6 @@ def _told(edge: StatementEdge, y: float, lane: int) -> str:
     parts = [text(24, y, str(lane + 1), fill=GREY), line(46, y - 4, 72, y - 4, stroke=colour, width=1.5, more=more)]
     parts += [text(80, y, words, fill=INK), text(300, y, distance_text(edge), fill=GREY, mono=True)]
     return "".join(parts)
+
+
+show_as_picture(DependenceGraph, dependence_graph_svg)

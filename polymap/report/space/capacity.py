@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from polymap.asked import question_of
 from polymap.buffer_sweep import sizes_of
 from polymap.explore import search
-from polymap.ir import Architecture, Workload
+from polymap.ir import (
+    Architecture,
+    Shown,
+    Workload,
+    show_as_picture,
+)
 from polymap.report import energy, short, size
 from polymap.report.figures import (
     BOUND,
@@ -51,7 +56,7 @@ class CapacityPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityFigure:
+class CapacityFigure(Shown):
     """Points by rising size; own: the machine's own size in bits (None: unlimited); knee: the least size whose
     energy is within 5 % of that of the largest."""
 
@@ -166,3 +171,6 @@ def _upright(frame: Frame, x: Axis, bits: int | None, word: str, drop: float) ->
     left = place > (frame.left + frame.right) / 2
     where, anchor = (place - 5, "end") if left else (place + 5, "start")
     return [dashed, text(where, frame.bottom - drop, word, size=11, fill=INK, anchor=anchor)]
+
+
+show_as_picture(CapacityFigure, capacity_svg)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from polymap.comparison import Comparison
 from polymap.inputs import expected_kind
+from polymap.ir import Shown, show_as_picture
 from polymap.report import energy, plural, short
 from polymap.report.figures import (
     GREY,
@@ -31,7 +32,7 @@ _FITS, _TOO_LARGE = "#9db4d6", "#e3d6c2"
 
 
 @dataclass(frozen=True, slots=True)
-class CloudFigure:
+class CloudFigure(Shown):
     """What is drawn. points: (latency in cycles, energy in pJ, whether it fits) of each mapping sampled; front: those
     within capacity that none beats in both, by rising latency; marked: (name, cycles, pJ, whether proven)."""
 
@@ -110,3 +111,6 @@ def _key(figure: CloudFigure) -> list[str]:
         told = f"{energy(pj)}, {short(cycles)} cycles"
         shapes.append(text(FRAME.right + 42, FRAME.top + 28 + 24 * (3 + 2 * row), told, size=11, fill=GREY))
     return shapes
+
+
+show_as_picture(CloudFigure, cloud_svg)

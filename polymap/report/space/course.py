@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polymap.inputs import expected_kind
-from polymap.ir import Mistake, OptionError
+from polymap.ir import (
+    Mistake,
+    OptionError,
+    Shown,
+    show_as_picture,
+)
 from polymap.report import exact, percent, unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
@@ -33,7 +38,7 @@ _COLOURS = ("#2f6fde", "#df8213", "#9ca3af")
 
 
 @dataclass(frozen=True, slots=True)
-class FateFigure:
+class FateFigure(Shown):
     """What became of a search's structures (which dims are spread over which fan-outs): (what, how many)."""
 
     title: str
@@ -87,7 +92,7 @@ def _steps(
 
 
 @dataclass(frozen=True, slots=True)
-class CourseFigure:
+class CourseFigure(Shown):
     """What is drawn: (seconds, value) of each better mapping and (seconds, bound) of each better bound, until `end`."""
 
     title: str
@@ -137,3 +142,7 @@ def course_svg(figure: CourseFigure) -> Picture:
     shapes += [FRAME.across("seconds"), FRAME.up(log_word(f"{figure.objective}{spelled}", y))]
     shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
     return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes)
+
+
+show_as_picture(FateFigure, fate_svg)
+show_as_picture(CourseFigure, course_svg)

@@ -8,7 +8,18 @@ from itertools import permutations
 
 from polymap.asked import question_of
 from polymap.costmodel import evaluate
-from polymap.ir import Architecture, Compute, Mapping, Mistake, OptionError, Storage, Temporal, Workload
+from polymap.ir import (
+    Architecture,
+    Compute,
+    Mapping,
+    Mistake,
+    OptionError,
+    Shown,
+    Storage,
+    Temporal,
+    Workload,
+    show_as_picture,
+)
 from polymap.report import exact, plural
 from polymap.report.figures import GREY, Picture, expected_figure, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes
@@ -32,7 +43,7 @@ class OrderClass:
 
 
 @dataclass(frozen=True, slots=True)
-class OrderFigure:
+class OrderFigure(Shown):
     """The classes, by rising traffic, and how many orders there are."""
 
     title: str
@@ -100,3 +111,6 @@ def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: s
         x, y = left + _CELL * (place % _ROW), top + _CELL * (place // _ROW)
         cells.append(hint([rect(x, y, _CELL - 3, _CELL - 3, fill=colour, round_by=3)], " ".join(order)))
     return cells
+
+
+show_as_picture(OrderFigure, order_svg)

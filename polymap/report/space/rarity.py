@@ -9,7 +9,12 @@ from itertools import pairwise
 from math import log10
 
 from polymap.inputs import as_fraction, expected_list, shown
-from polymap.ir import Mistake, OptionError
+from polymap.ir import (
+    Mistake,
+    OptionError,
+    Shown,
+    show_as_picture,
+)
 from polymap.report import percent, short
 from polymap.report.figures import (
     BOUND,
@@ -36,7 +41,7 @@ _BINS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class RarityFigure:
+class RarityFigure(Shown):
     """What is drawn: (from, to, share) of the costs over the optimum, equally wide in logarithms; (times the optimum,
     share of the space at most so bad); how many mappings were sampled."""
 
@@ -102,3 +107,6 @@ def rarity_svg(figure: RarityFigure) -> Picture:
         shapes.append(text(FRAME.right + 24, base, what, size=12, fill=GREY))
         shapes.append(text(FRAME.right + 190, base, number, size=12, anchor="end"))
     return picture(870, 436, f"How rare is a good mapping: {figure.title}", shapes)
+
+
+show_as_picture(RarityFigure, rarity_svg)

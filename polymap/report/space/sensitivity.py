@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 
 from polymap.asked import question_of
 from polymap.explore import search
-from polymap.ir import Architecture, Fanout, MemoryLevel, Mistake, Node, OptionError, Workload
+from polymap.ir import (
+    Architecture,
+    Fanout,
+    MemoryLevel,
+    Mistake,
+    Node,
+    OptionError,
+    Shown,
+    Workload,
+    show_as_picture,
+)
 from polymap.report import unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
@@ -43,7 +53,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class SensitivityFigure:
+class SensitivityFigure(Shown):
     """value: of the machine as it is; changes in the order of the machine, halves before doubles."""
 
     title: str
@@ -133,3 +143,6 @@ def _bar(zero: float, x: Axis, top: float, change: Change, value: float) -> Shap
     words = ("no change" if abs(share) < 0.005 else f"{share:+.3g} %") + ("" if change.is_proven else " (not proven)")
     bar = rect(min(zero, end), top + 5, abs(end - zero), _ROW - 9, fill=colour, round_by=2)
     return [bar, text(max(zero, end) + 6, top + 17, words, size=11, fill=GREY)]
+
+
+show_as_picture(SensitivityFigure, sensitivity_svg)

@@ -9,7 +9,11 @@ from math import log10
 import numpy as np
 
 from polymap.inputs import expected_kind
-from polymap.ir import Mapping
+from polymap.ir import (
+    Mapping,
+    Shown,
+    show_as_picture,
+)
 from polymap.report import energy, exact
 from polymap.report.figures import (
     FOUND,
@@ -33,7 +37,7 @@ FRAME = Frame(left=100, right=520, top=96, bottom=430)
 
 
 @dataclass(frozen=True, slots=True)
-class SmoothFigure:
+class SmoothFigure(Shown):
     """pairs: (energy of a sampled mapping, of a neighbour) in pJ. correlation: of the logarithms over all pairs;
     of_random: of equally many pairs of mappings that have nothing to do with each other. minima: how many of the
     mappings have no better neighbour."""
@@ -100,3 +104,6 @@ def smooth_svg(figure: SmoothFigure) -> Picture:
         shapes.append(text(FRAME.right + 290, base, number, size=12, anchor="end"))
     shapes.append(text(FRAME.right + 24, FRAME.top + 150, "Dashed: the neighbour costs the same.", size=11, fill=GREY))
     return picture(840, 488, f"Costs of neighbours: {figure.title}", shapes)
+
+
+show_as_picture(SmoothFigure, smooth_svg)

@@ -10,7 +10,17 @@ import numpy as np
 from polymap.asked import mapping_of, question_of
 from polymap.costmodel.tables import evaluate_many
 from polymap.inputs import as_integer, shown
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Spatial, Temporal, Workload
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    Mistake,
+    OptionError,
+    Shown,
+    Spatial,
+    Temporal,
+    Workload,
+    show_as_picture,
+)
 from polymap.report import energy
 from polymap.report.figures import GREY, INK, RULE, Picture, expected_figure, head, hint, line, picture, rect, text
 from polymap.report.space.axes import Shapes
@@ -21,7 +31,7 @@ _LIGHT, _DARK = (0xF4, 0xF1, 0xE4), (0x14, 0x3C, 0x6B)  # cheap is dark: lightne
 
 
 @dataclass(frozen=True, slots=True)
-class TileMapFigure:
+class TileMapFigure(Shown):
     """across, up: what a loop is called, and its tiles, rising. energy_pj, fits:
     [up][across]; own: (across, up) of the mapping shown."""
 
@@ -146,3 +156,6 @@ def _key(left: float, low: float, high: float) -> Shapes:
     shapes.append(text(left + 36, _TOP + 146, "does not fit", size=11.5))
     frame = rect(left + 1, _TOP + 161, 24, 17, fill="none").replace("/>", f' stroke="{_OWN}" stroke-width="4"/>')
     return [*shapes, frame, text(left + 36, _TOP + 174, "the mapping shown", size=11.5)]
+
+
+show_as_picture(TileMapFigure, tile_map_svg)

@@ -10,7 +10,15 @@ from polymap.buffer_sweep import sizes_of
 from polymap.costmodel.analysis import dataflow
 from polymap.explore import search
 from polymap.inputs import expected_list, shown
-from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload
+from polymap.ir import (
+    Architecture,
+    MemoryLevel,
+    Mistake,
+    OptionError,
+    Shown,
+    Workload,
+    show_as_picture,
+)
 from polymap.report import energy, size
 from polymap.report.figures import GREY, INK, RULE, Picture, expected_figure, head, hint, picture, rect, text, tint
 from polymap.report.space.axes import FORMS, OTHER, Shapes, mark
@@ -30,7 +38,7 @@ class Winner:
 
 
 @dataclass(frozen=True, slots=True)
-class WinnerFigure:
+class WinnerFigure(Shown):
     """across, up: (level, sizes in bits); winners: [up][across]."""
 
     title: str
@@ -126,3 +134,6 @@ def _cell(left: float, top: float, winner: Winner) -> Shapes:
     shapes += mark(form, left + _SIDE / 2 - 1, top + 22, colour, 8)
     told = energy(winner.energy_pj) + ("" if winner.is_proven else " ?")
     return [*shapes, text(left + _SIDE / 2 - 1, top + 50, told, size=10, anchor="middle", fill=INK)]
+
+
+show_as_picture(WinnerFigure, winner_svg)

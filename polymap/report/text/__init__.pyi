@@ -20,6 +20,7 @@ from polymap.report.text.schemas import SCHEMAS as SCHEMAS, schema_text as schem
 from polymap.report.text.summary import (
     checkup_text as checkup_text,
     cost_text as cost_text,
+    dependence_text as dependence_text,
     dividing_text as dividing_text,
     figures_text as figures_text,
     list_text as list_text,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from polymap.codegen.execute import CRun
     from polymap.schedules import Band, Checkup, Nests
     from polymap.search.run import SearchResult
+    from polymap.workload import Dependence
 
 MOST_ORDERS_SHOWN = 6
 MOST_UNPROVEN_SHOWN = 5
@@ -257,14 +258,19 @@ def dependences_text(checkup: Checkup, *, relations: bool = False) -> str:
         return "no dependences"
     lines: list[str] = []
     for each in checkup.dependences:
-        far = (f"({', '.join('*' if step is None else str(step) for step in vector)})" for vector in each.distances)
-        ways = (f"({', '.join(directions(sign))})" for sign in each.signs)
-        along = f"along {' '.join(each.dims)}: {' '.join(far)}, directions {' '.join(ways)}"
-        ends = f"{each.kind.value} of {each.tensor}, {each.source} to {each.sink}"
-        lines.append(f"{ends}, {along if each.dims else 'no common loop'}")
+        lines.append(dependence_text(each))
         if relations:
             lines.append(f"    {each.relation_text}")
     return "\n".join(lines)
+
+
+def dependence_text(dependence: Dependence) -> str:
+    """Return a dependence in one line, as `dependences_text` does."""
+    far = (f"({', '.join('*' if step is None else str(step) for step in vector)})" for vector in dependence.distances)
+    ways = (f"({', '.join(directions(sign))})" for sign in dependence.signs)
+    along = f"along {' '.join(dependence.dims)}: {' '.join(far)}, directions {' '.join(ways)}"
+    ends = f"{dependence.kind.value} of {dependence.tensor}, {dependence.source} to {dependence.sink}"
+    return f"{ends}, {along if dependence.dims else 'no common loop'}"
 
 
 def directions(sign: Sequence[int]) -> tuple[str, ...]:

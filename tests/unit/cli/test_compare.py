@@ -87,3 +87,9 @@ def test_shells_complete_families_and_workloads_of_every_command(shell: str) -> 
     assert any("row-stationary" in line for line in lines)
     for command in ("explore", "evaluate", "codegen", "check", "report", "compare"):
         assert any(f"{command})" in line or f"from {command}'" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["RS", "row-stationary"])
+def test_no_table_says_row_stationary(name: str) -> None:
+    with pytest.raises(pm.PolymapError, match=f"PM528 no table says '{name}'\n +Known: weight-.*; `compare` looks"):
+        pm.dataflow(name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import Any
 
+import polymap as pm
 from polymap.codegen.execute.run import CRun
 from polymap.ir import display
 from polymap.ir.mapping import Mapping
@@ -82,3 +85,49 @@ def test_hooks_run_once_before_the_first_text() -> None:
     assert str(Mapping(()))
     assert str(Mapping(()))
     assert seen == [1]
+
+
+def test_samples_scores_and_choices_print_in_sentences() -> None:
+    sample = pm.sample_mappings("alexnet.fc8", "flat3", 5, seed=2)
+    assert str(sample).startswith("5 legal mappings of alexnet.fc8 on flat3, drawn uniformly (seed 2); the first:\n")
+    kept = pm.sample_mappings("alexnet.fc8", "flat3", 5, within_capacity=True)
+    assert f"{100 * kept.rate:.3g} % of the trees drawn fit" in str(kept)
+    scores = sample.scores()
+    text = str(scores)
+    row = next(line for line in text.splitlines() if line.startswith("latency, cycles"))
+    cycles = sorted(scores.latency_cycles.tolist())
+    assert re.findall(r"[0-9,]+$|[0-9,]{2,}", row)[-3:] == [f"{cycles[place]:,}" for place in (0, 2, 4)]
+    assert f"{int(scores.fits.sum())} of 5 mappings within capacity" in text
+    choice = pm.choose_tiles(pm.matmul(m=4, n=4, k=4), "flat3")
+    assert str(choice).startswith("value 9,664, proven: no mapping with tiles that divide is better\n\nmapping\n")
+
+
+def test_a_dependence_prints_as_one_line() -> None:
+    (found,) = pm.dependences(pm.matmul(m=4, n=4, k=4))
+    assert str(found) == "reduction of C, S to S, along m n k: (0, 0, *), directions (=, =, <)"
+
+
+def test_figures_show_their_pictures_in_notebooks() -> None:
+    layer, arch = pm.matmul(m=4, n=4, k=4), pm.load_arch("flat3")
+    result = pm.explore(layer, arch, tiles="divide")
+    sample = pm.sample_mappings(layer, arch, 5)
+    figures: dict[str, Any] = {
+        "array": pm.array_figure(layer, arch, result.best),
+        "residency": pm.residency_figure(layer, arch, result.best),
+        "tile_map": pm.tile_map_figure(layer, arch, result.best, 0, 1),
+        "cloud": pm.cloud_figure(sample),
+        "smooth": pm.smooth_figure(sample),
+        "course": pm.course_figure(result),
+        "fate": pm.fate_figure(result),
+        "order": pm.order_figure(layer, arch),
+        "rarity": pm.rarity_figure("x", [1.0, 2.0], 1.0),
+        "capacity": pm.capacity_figure(layer, arch, "GLB", [512, 1024]),
+        "layer_bars": pm.layer_bars_figure("x", [("a", 1.0, 1, "OPTIMAL")]),
+        "domain": pm.domain_figure(pm.einsum("C[m] += A[m,k]", m=4, k=4), "S"),
+        "schedule": pm.schedule_figure(pm.Schedule.original(layer)),
+    }
+    for name, figure in figures.items():
+        drawn = figure._repr_svg_()
+        assert drawn is not None, name
+        assert drawn == getattr(pm, f"{name}_svg")(figure)
+        assert "<svg" in figure._repr_html_()
