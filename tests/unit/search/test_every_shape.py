@@ -18,8 +18,8 @@ def test_loops_are_counted_as_they_are_listed(sizes: tuple[int, int, int]) -> No
 
 
 def test_a_count_of_seven_loops_lists_none() -> None:
-    sizes = {"n": 64, "c": 64, "k": 64, "p": 48, "q": 48, "r": 4, "s": 4}
-    workload = pm.einsum("I[n,c,2*p+r,2*q+s] += O[n,k,p,q]*W[k,c,r,s]", sizes)
+    text = "I[n,c,2*p+r,2*q+s] += O[n,k,p,q]*W[k,c,r,s]"
+    workload = pm.einsum(text, n=64, c=64, k=64, p=48, q=48, r=4, s=4)
     assert count_bound(workload) > 10**13
 
 
