@@ -5,15 +5,95 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from polymap.costmodel.simulator import count_by_simulation
-from polymap.ir.loopnest import Operator, Workload
+from polymap.ir.loopnest import Dim, Operator, Statement, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal
+from polymap.ir.quasi_affine import Affine, affine
 from tests.nests import instances
 
 Nodes = tuple[MappingNode, ...]
 Chains = dict[str, tuple[tuple[int, ...], ...]]
+
+
+def rewritings(work: Workload) -> Iterator[Workload]:
+    """Yield the program over other loops, in every way: loops that no statement has together become one, and a loop is
+    skewed by those around it, by 0 up to the largest distance along it of accesses that keep their order."""
+    around = {name: each.dims[:place] for each in work.statements for place, name in enumerate(each.dims)}
+    far = distances(work)
+    pairs = [(inner, outer) for inner, outers in around.items() for outer in outers]
+    for chosen in itertools.product(*([*around] for _ in around)):
+        names = dict(zip(around, chosen, strict=True))
+        canonical = all(names[name] == name for name in chosen) and all(
+            list(around).index(new) <= list(around).index(old) for old, new in names.items()
+        )
+        if not canonical or any(len({names[name] for name in each.dims}) < len(each.dims) for each in work.statements):
+            continue
+        for factors in itertools.product(*(range(far[inner] + 1) for inner, _ in pairs)):
+            yield renamed(work, names, dict(zip(pairs, factors, strict=True)))
+
+
+def distances(work: Workload) -> dict[str, int]:
+    """Return per loop by how much its counter differs at most between accesses of an element that keep their order."""
+    events: dict[tuple[str, tuple[int, ...]], list[tuple[dict[str, int], str]]] = {}
+    for statement, point in instances(work):
+        values = dict(zip(statement.dims, point, strict=True))
+        kind = "write" if statement.operator is Operator.ASSIGN else statement.operator.value
+        for access, what in [*((read, "read") for read in statement.reads), (statement.target, kind)]:
+            element = tuple(index.evaluate(values) for index in access.index)
+            events.setdefault((access.tensor, element), []).append((values, what))
+    far = dict.fromkeys((name for each in work.statements for name in each.dims), 0)
+    for found in events.values():
+        for (one, first), (other, second) in itertools.combinations(found, 2):
+            if first != second or first == "write":
+                for name in one.keys() & other.keys():
+                    far[name] = max(far[name], abs(one[name] - other[name]))
+    return far
+
+
+def renamed(work: Workload, names: dict[str, str], skews: dict[tuple[str, str], int]) -> Workload:
+    """Return the program whose loop `d` has the name names[d] and the counter d + the sum of skews[d, o] * o."""
+    extents, new = work.extents(), dict[str, int]()
+    statements: list[Statement] = []
+    for each in work.statements:
+        values: dict[str, Affine] = {}
+        highest: dict[str, int] = {}
+        for place, name in enumerate(each.dims):
+            terms = [(1, affine(((1, names[name]),)))]
+            terms += [(-skews[name, outer], values[outer]) for outer in each.dims[:place]]
+            values[name] = total(terms, 0)
+            skewed = sum(skews[name, outer] * (extents[outer] - 1) for outer in each.dims[:place])
+            highest[name] = extents[name] - 1 + skewed
+            new[names[name]] = max(new.get(names[name], 1), highest[name] + 1)
+        limits = [total([(1, value)], 0) for value in values.values()]
+        limits += [total([(-1, values[name])], extents[name] - 1) for name in each.dims]
+        statements.append(
+            replace(
+                each,
+                dims=tuple(names[name] for name in each.dims),
+                constraints=(*(put(one, values) for one in each.constraints), *limits),
+                target=replace(each.target, index=tuple(put(one, values) for one in each.target.index)),
+                reads=tuple(replace(read, index=tuple(put(one, values) for one in read.index)) for read in each.reads),
+            )
+        )
+    dims = tuple(Dim(name, extent) for name, extent in new.items())
+    return replace(work, dims=dims, statements=tuple(statements))
+
+
+def put(expression: Affine, values: dict[str, Affine]) -> Affine:
+    """Return an expression without floors with its names replaced."""
+    return total([(factor, values[str(name)]) for factor, name in expression.terms], expression.constant)
+
+
+def total(terms: list[tuple[int, Affine]], constant: int) -> Affine:
+    factors: dict[str, int] = {}
+    for factor, one in terms:
+        constant += factor * one.constant
+        for inner, name in one.terms:
+            factors[str(name)] = factors.get(str(name), 0) + factor * inner
+    return affine(tuple((factor, name) for name, factor in factors.items() if factor), constant)
 
 
 def trees(work: Workload) -> Iterator[Nodes]:
@@ -115,6 +195,11 @@ def run_of(work: Workload, tree: Nodes) -> Iterator[tuple[str, tuple[int, ...]]]
                 yield node.statement, point
 
     return walk(tree, dict.fromkeys(work.extents(), 0), work.extents())
+
+
+def least_of_rewritings(work: Workload, arch: Architecture) -> int:
+    """Return the least of `least_traffic` over all rewritings of a program."""
+    return min(least_traffic(each, arch) for each in rewritings(work))
 
 
 def least_traffic(work: Workload, arch: Architecture) -> int:

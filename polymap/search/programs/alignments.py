@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
 
 from polymap.ir import Access, Affine, Floor, PolymapError, Statement, Workload, affine
+from polymap.search.programs.instances import ACCUMULATE, READ, ProgramArrays
 from polymap.search.programs.rewriting import Rewrite, Rewriting
 from polymap.transform import isl_order
 
@@ -33,6 +37,60 @@ def skewed_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
     every = [*_all_merged(workload), {each.name: NewLoop(each.name) for each in workload.dims}]
     skewed = [_skewed(workload, each, skew) for each in every for skew in range(1, LARGEST_SKEW + 1)]
     return tuple(dict.fromkeys(each for loops in skewed if (each := _rewriting(workload, loops))))
+
+
+def every_rewriting(arrays: ProgramArrays) -> Iterator[Rewriting]:
+    """Yield the plain program, then every other one in which loops that no statement has together are one loop, and
+    every loop is skewed by the loops around it, by 0 up to the largest distance along it (docs/program_space.md)."""
+    workload = arrays.workload
+    around = {dim: each.dims[:place] for each in workload.statements for place, dim in enumerate(each.dims)}
+    far = {dim: _largest_distance(arrays, dim) for dim in around}
+    pairs = [(dim, outer) for dim in around for outer in around[dim]]
+    yield ()
+    for names in _all_names(workload, tuple(around), {}):
+        for factors in product(*(range(far[dim] + 1) for dim, _ in pairs)):
+            skews = dict(zip(pairs, factors, strict=True))
+            loops = {
+                dim: NewLoop(names[dim], 0, tuple((o, skews[dim, o]) for o in around[dim] if skews[dim, o]))
+                for dim in around
+            }
+            found = _rewriting(workload, loops)
+            if found:
+                yield found
+
+
+def _all_names(workload: Workload, dims: tuple[str, ...], names: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Yield new names of all loops: each its own or that of one before, no two of a statement the same."""
+    if len(names) == len(dims):
+        yield names
+        return
+    dim = dims[len(names)]
+    beside = {other for each in workload.statements if dim in each.dims for other in each.dims}
+    taken = {name for other, name in names.items() if other in beside}
+    for name in (dim, *dict.fromkeys(names.values())):
+        if name not in taken:
+            yield from _all_names(workload, dims, {**names, dim: name})
+
+
+def _largest_distance(arrays: ProgramArrays, dim: str) -> int:
+    """Return by how much a loop's counter differs at most between two accesses to an element that keep their order."""
+    counter = np.full(arrays.count, -1, dtype=np.int64)
+    for statement, first, points in zip(arrays.workload.statements, arrays.first, arrays.points, strict=True):
+        if dim in statement.dims:
+            counter[first : first + points.shape[1]] = points[statement.dims.index(dim)]
+    largest = 0
+    for name in arrays.runs:
+        own = arrays.accesses[name]
+        ends: dict[int, dict[int, tuple[int, int]]] = {}  # element -> kind -> least and largest counter
+        for element, kind, value in zip(own.element, own.kind, counter[own.instance], strict=True):
+            if value >= 0:
+                low, high = ends.setdefault(int(element), {}).get(int(kind), (int(value), int(value)))
+                ends[int(element)][int(kind)] = min(low, int(value)), max(high, int(value))
+        for kinds in ends.values():
+            for (one, (low, _)), (other, (_, high)) in product(kinds.items(), repeat=2):
+                free = one == other and (one == READ or (one >= ACCUMULATE and arrays.workload.associative))
+                largest = largest if free else max(largest, high - low)
+    return largest
 
 
 def scheduled_rewritings(workload: Workload, stop: Callable[[], bool]) -> tuple[Rewriting, ...]:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from random import Random
 
 from polymap.ir import Architecture
-from polymap.search.programs.alignments import merged_rewritings, scheduled_rewritings, skewed_rewritings
-from polymap.search.programs.every_shape import every_shape, exact_nodes
+from polymap.search.programs.alignments import (
+    every_rewriting,
+    merged_rewritings,
+    scheduled_rewritings,
+    skewed_rewritings,
+)
+from polymap.search.programs.every_shape import count_bound, every_shape, exact_nodes
 from polymap.search.programs.instances import ProgramArrays, thinned
 from polymap.search.programs.moves import (
     all_groups,
@@ -30,6 +36,7 @@ from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal,
 from polymap.search.programs.stays import Stays
 
 TILES = (16, 8, 32)
+MOST_REWRITINGS = 500  # of a space that is walked
 SMALL = 8  # levels with less than this part of the largest one's room are left out at first
 CLIMBS = 2
 IDLE = 30  # climbs from changed copies of the best, none of which pays, before the search ends
@@ -153,9 +160,9 @@ class Climber:
             self.legal[key] = keeps and when is not None and is_legal(self.program(rewriting), when)
         return self.legal[key]
 
-    def walk(self, stop: Callable[[], bool]) -> bool:
-        """Look at every shape of the program as it is and every placement of nodes; return whether that was done."""
-        arrays = self.programs[()]
+    def walk(self, rewriting: Rewriting, stop: Callable[[], bool]) -> bool:
+        """Look at every shape of a rewritten program and every placement of nodes; return whether that was done."""
+        arrays = self.program(rewriting)
         for shape in every_shape(arrays.workload):
             if stop():
                 return False
@@ -168,8 +175,21 @@ class Climber:
             beat = None if self.best is None else self.best.cost
             chosen = exact_nodes(Stays(arrays, shape, when), self.arch, self.weights, beat, stop)
             if chosen is not None:
-                self.best = Found(chosen[0], (), shape, chosen[1])
+                self.best = Found(chosen[0], rewriting, shape, chosen[1])
         return not stop()
+
+    def few_rewritings(self, most: int) -> tuple[Rewriting, ...] | None:
+        """Return every rewriting of the space that is walked, the plain program first, where they have at most so many
+        shapes together; None where they have more."""
+        found: list[Rewriting] = []
+        total = 0
+        for rewriting in islice(every_rewriting(self.programs[()]), MOST_REWRITINGS + 1):
+            if self._possible((rewriting,)):
+                total += count_bound(self.program(rewriting).workload)
+                found.append(rewriting)
+            if total > most:
+                return None
+        return tuple(found) if len(found) <= MOST_REWRITINGS else None
 
     def _roomy(self, weights: Weights) -> tuple[int, ...]:
         """Return the levels that a first search looks at: of traffic at the outermost one alone, those of which one has

@@ -21,6 +21,7 @@ from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, sourc
 from polymap.search.programs.stays import Stays
 from polymap.search.resources import Limits
 
+PLAIN_TREES, REWRITTEN_TREES = "program trees", "rewritten program trees"
 MOST_INSTANCES = 12_000_000
 MOST_SHAPES = 60_000  # of a space that is walked
 FEW_INSTANCES = 2_000
@@ -48,7 +49,8 @@ def may_be_climbed(workload: Workload, objective: Objective) -> bool:
 class ProgramSearch:
     """A search that can be ended and taken up again. best: the best legal tree so far; scored: shapes looked at.
     apart: only trees in which statements of different outermost nests share no loop.
-    complete: all trees of docs/program_space.md were looked at, and none is better."""
+    complete: the space of docs/program_space.md of which all trees were looked at, and none is better; "" where there
+    is none."""
 
     def __init__(
         self, workload: Workload, arch: Architecture, objective: Objective, seed: int, *, apart: bool = False
@@ -56,7 +58,7 @@ class ProgramSearch:
         self.workload, self.arch, self.objective, self.seed = workload, arch, objective, seed
         self.apart = apart
         self.best: ProgramTree | None = None
-        self.complete = False
+        self.complete = ""
         self._climber: Climber | None = None
         self._folding: Climber | None = None
 
@@ -73,9 +75,9 @@ class ProgramSearch:
         has_buffers = not self.apart and any(each.temporary and not each.initial for each in self.workload.tensors)
         first = stop.part(0.5) if has_buffers else stop
         self._climber.stop = first
-        if not self.apart and self._is_small() and self._climber.walk(first):
-            self.complete = True
-        else:
+        if not self.apart and self._is_small():
+            self.complete = self._walked(self._climber, first)
+        if not self.complete:
             self._climber.run()
             self._climber.finish()
         for found in self._climber.found():
@@ -83,6 +85,16 @@ class ProgramSearch:
                 break
         if has_buffers and not self._climber.is_at_floor:
             self._fold(stop, accepts)
+
+    def _walked(self, climber: Climber, stop: Callable[[], bool]) -> str:
+        """Look at all trees of the program, and of its rewritings where these are few; return the name of the space
+        that was walked, "" where the search was stopped."""
+        if not climber.walk((), stop):
+            return ""
+        rewritings = climber.few_rewritings(MOST_SHAPES)
+        if rewritings is None or not all(climber.walk(each, stop) for each in rewritings[1:]):
+            return PLAIN_TREES
+        return REWRITTEN_TREES if len(rewritings) > 1 else PLAIN_TREES
 
     def _take(self, tree: ProgramTree | None, accepts: Callable[[Mapping, Cost], bool]) -> bool:
         """Keep a tree where it is legal, meets the rules and costs less; return whether it is legal and meets them."""
@@ -113,7 +125,7 @@ class ProgramSearch:
             chosen = best_nodes(Stays(program, shape, when), self.arch, weights, floors, levels=every)
             before = self.best
             if chosen is not None and self._take(self._scored(program, shape, chosen[1]), accepts):
-                self.complete &= self.best is before
+                self.complete = self.complete if self.best is before else ""
 
     def _is_small(self) -> bool:
         """Return whether all trees are walked: few, of a cost that is a sum over tensors."""

@@ -17,8 +17,8 @@ class SpaceCount:
     dividing tiles the structures (which dims are spread over which fan-outs; those that symmetry maps to one another
     count once), None where not all are known. Of those evaluated: their trees were searched; pruned: refuted by a
     bound; infeasible: nothing fits. An OPTIMAL answer has evaluated + pruned + infeasible = listed. Where none are
-    listed, evaluated: mappings scored or programs solved; pruned: structures refuted. name: "program trees" where an
-    OPTIMAL answer is over the trees of docs/program_space.md alone; "" for the mapping space.
+    listed, evaluated: mappings scored or programs solved; pruned: structures refuted. name: the space where an
+    OPTIMAL answer is over trees of docs/program_space.md alone; "" for the mapping space.
     """
 
     syntactic: int | None

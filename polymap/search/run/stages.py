@@ -135,9 +135,9 @@ def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
     search.question = replace(search.question, workload=tree.workload)
     tried = search.climbed.scored + (search.drawn.tried if search.drawn else 0)
     counted = counted_space(None, Count(evaluated=tried))
-    complete = search.climbed.complete and search.divides and not search.rules and not search.arch.fanouts
-    complete = complete and len(search.workload.statements) > 1
-    counted = replace(counted, name="program trees" if complete and tree.value > search.floors[0] else "")
+    complete = search.climbed.complete if search.divides and not search.rules and not search.arch.fanouts else ""
+    complete = complete if len(search.workload.statements) > 1 else ""
+    counted = replace(counted, name=complete if tree.value > search.floors[0] else "")
     found = search.closed((tree.mapping,), () if complete else (search.floors,), counted, cost=tree.cost)
     if tree.workload == search.workload:
         return found

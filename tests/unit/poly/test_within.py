@@ -11,7 +11,7 @@ from polymap.ir.errors import BudgetError, SolverError, WorkloadError
 from polymap.ir.quasi_affine import dim
 from polymap.poly import deadlines as module
 from polymap.poly.budgets import budget, check_clock, is_exhausted
-from polymap.poly.deadlines import at_first, in_a_process, within
+from polymap.poly.deadlines import Effort, at_first, in_a_process, within, within_work
 from polymap.poly.tables import Table
 from polymap.workload.dependence_analysis import dependence_relations, dependences
 from polymap.workload.einsums import einsum
@@ -74,3 +74,34 @@ def test_the_clock_is_looked_at_between_calls() -> None:
         box_tally(SIDE)  # the outermost budget decides
     check_clock()
     assert box_tally(SIDE) == SIDE * (SIDE + 1) // 2
+
+
+def spin() -> None:
+    """Use isl a little, then compute for ever."""
+    box_tally(SIDE)
+    while True:
+        pass
+
+
+@pytest.mark.slow
+def test_work_is_limited_by_operations_and_by_cpu_time() -> None:
+    truth = SIDE * (SIDE + 1) // 2
+    assert within_work(Effort(1_000_000, 60), "the triangle", box_tally, SIDE) == truth
+    assert within_work(Effort(1_000_000, 60, first=1), "the triangle", box_tally, SIDE) == truth
+    with pytest.raises(BudgetError, match="PM510 .* needs more than 1 operations") as raised:
+        within_work(Effort(1, 60), "the triangle", box_tally, SIDE)
+    assert is_exhausted(raised.value)
+    with pytest.raises(BudgetError, match="PM510 a loop takes more than 0 s"):
+        within_work(Effort(1_000_000, 0, first=1), "a loop", spin)
+
+
+def test_a_process_ends_with_the_search_that_waits_for_it() -> None:
+    asked: list[float] = []
+
+    def is_over() -> bool:
+        asked.append(time.monotonic())
+        return len(asked) > 2
+
+    with pytest.raises(BudgetError, match="PM510 a loop takes"):
+        within_work(Effort(1_000_000, 600, is_over=is_over, first=1), "a loop", spin)
+    assert len(asked) == 3
