@@ -20,6 +20,8 @@ from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evalu
 from polymap.explore import explore as explore
 from polymap.fusion_gain import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
 from polymap.importers.onnx_models import from_onnx as from_onnx
+from polymap.importers.timeloop import from_timeloop as from_timeloop
+from polymap.importers.timeloop_export import to_timeloop as to_timeloop
 from polymap.importers.torch_models import from_torch as from_torch
 from polymap.ir.errors import (
     ArchError as ArchError,

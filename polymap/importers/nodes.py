@@ -10,6 +10,8 @@ from polymap.importers.operators import Call, NotMapped, parts_of
 from polymap.ir import MissingPackageError, Mistake, WorkloadError
 from polymap.networks import MappedNode, Network, Unmapped, View, network_of_nodes
 
+_EXTRAS = {"ruamel.yaml": "timeloop"}  # of packages whose extra has another name
+
 
 def extra(package: str, caller: str) -> ModuleType:
     """Return an optional package; raises MissingPackageError, with the install line, where it is not installed."""
@@ -18,7 +20,7 @@ def extra(package: str, caller: str) -> ModuleType:
     except ImportError:
         what = f"{caller} needs the package {package}, which is not installed"
         raise MissingPackageError(
-            Mistake("PM752", what, f"pip install 'polymap[{package.partition('.')[0]}]'")
+            Mistake("PM752", what, f"pip install 'polymap[{_EXTRAS.get(package, package)}]'")
         ) from None
 
 
