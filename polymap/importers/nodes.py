@@ -8,7 +8,9 @@ from types import ModuleType
 
 from polymap.importers.operators import Call, NotMapped, parts_of
 from polymap.ir import MissingPackageError, Mistake, WorkloadError
-from polymap.networks import MappedNode, Network, Unmapped, View, network_of_nodes
+from polymap.networks import MappedNode, Network, Part, Unmapped, View, network_of_nodes
+
+_EXTRAS = {"ruamel.yaml": "timeloop", "xdsl.context": "xdsl"}  # of packages whose extra has another name
 
 
 def extra(package: str, caller: str) -> ModuleType:
@@ -18,7 +20,7 @@ def extra(package: str, caller: str) -> ModuleType:
     except ImportError:
         what = f"{caller} needs the package {package}, which is not installed"
         raise MissingPackageError(
-            Mistake("PM752", what, f"pip install 'polymap[{package.partition('.')[0]}]'")
+            Mistake("PM752", what, f"pip install 'polymap[{_EXTRAS.get(package, package)}]'")
         ) from None
 
 
@@ -32,14 +34,16 @@ class Nodes:
         self._edges: list[tuple[str, str]] = []
         self._producer: dict[str, str] = {}
 
-    def tell(self, node: str, operator: str, read: Callable[[], Call | None]) -> None:
-        """Note a node: the call that `read` returns, a view where it is None, or the reason of NotMapped."""
+    def tell(self, node: str, operator: str, read: Callable[[], Call | tuple[Part, ...] | None]) -> None:
+        """Note a node: the call, or its workloads, that `read` returns, a view where it is None, or the reason of
+        NotMapped."""
         try:
             call = read()
             if call is None:
                 self._views.append(View(node, operator))
             else:
-                self._mapped.append(MappedNode(node, operator, parts_of(call)))
+                parts = parts_of(call) if isinstance(call, Call) else call
+                self._mapped.append(MappedNode(node, operator, parts))
         except NotMapped as reason:
             self._left_out.append(Unmapped(node, operator, str(reason)))
         except WorkloadError as error:  # sizes beyond what a workload may have

@@ -1,0 +1,236 @@
+"""Timeloop's mappings as loop trees, and its constraints as those of `explore`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from polymap.importers.timeloop_arch import Machine
+from polymap.importers.yaml_tables import Value
+from polymap.ir import (
+    Compute,
+    Fanout,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    PolymapError,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
+from polymap.schedules import check_mapping
+
+_FIELDS = ("target", "type", "factors", "permutation", "split", "keep", "bypass")
+_BYPASS = ("bypass", "datatype", "dataspace")
+
+
+@dataclass(slots=True)
+class _Directives:
+    """loops: (dim, factor, value) outermost first of temporal directives by level; spread: of spatial ones by fan-out.
+    bypassed: tensors by level."""
+
+    loops: dict[str, list[tuple[str, int, Value]]] = field(default_factory=dict[str, list[tuple[str, int, Value]]])
+    spread: dict[str, list[tuple[str, int, Value]]] = field(default_factory=dict[str, list[tuple[str, int, Value]]])
+    bypassed: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+
+def mapping_of(section: Value, workload: Workload, machine: Machine) -> Mapping:
+    """Return the loop tree of the directives under `mapping`. Raises InputError (PM661) with the line of what is not
+    read: targets, dims and factors that do not exist or do not multiply to the extents."""
+    found = _Directives()
+    for value in section.items("mapping"):
+        _read_directive(value, workload, machine, found)
+    _fill_remainders(section, workload, found)
+    nodes: list[MappingNode] = []
+    left = workload.extents()
+    for node in machine.arch.nodes:
+        match node:
+            case MemoryLevel():
+                bypassed = found.bypassed.get(node.name, set[str]())
+                tensors = tuple(each.name for each in workload.tensors if each.name not in bypassed)
+                nodes += [Storage(node.name, tensors)] if tensors else []
+                for dim, factor, _ in found.loops.get(node.name, []):
+                    left[dim] = left[dim] // factor
+                    nodes += [Temporal(dim, left[dim])] if factor > 1 else []
+            case Fanout():
+                for dim, factor, _ in found.spread.get(node.name, []):
+                    left[dim] = left[dim] // factor
+                    nodes += [Spatial(dim, left[dim], node.name)] if factor > 1 else []
+            case _:
+                nodes.append(Compute(workload.statements[0].name))
+    mapping = Mapping(tuple(nodes))
+    try:
+        check_mapping(workload, machine.arch, mapping)
+    except PolymapError as error:
+        raise section.refuse(f"the mapping is no loop tree: {error.mistakes[0].what}") from None
+    return mapping
+
+
+def _read_directive(value: Value, workload: Workload, machine: Machine, found: _Directives) -> None:
+    fields, target, kind = _head(value, machine)
+    if kind in _BYPASS:
+        _read_bypass(fields, workload, found.bypassed.setdefault(target, set()))
+        return
+    loops = _loops(fields, workload, value, any_order=kind == "spatial" and "split" not in fields)
+    if kind == "temporal":
+        if target in found.loops:
+            raise value.refuse(f"a second temporal directive of {target}")
+        found.loops[target] = loops
+        return
+    spread = machine.spreads.get(target)
+    if spread is None:
+        if any(factor != 1 for _, factor, _ in loops):
+            raise value.refuse(f"{target} has no fan-out", f"Known: {', '.join(machine.spreads) or 'none'}.")
+        return
+    split = fields["split"].integer("split", 0) if "split" in fields else None
+    along_x = loops if split is None else loops[len(loops) - split :] if split else []
+    if split is None and not spread.x:
+        along_x = []
+    along_y = loops[: len(loops) - len(along_x)]
+    for name, part in ((spread.x, along_x), (spread.y, along_y)):
+        used = [each for each in part if each[1] != 1]
+        if used and not name:
+            raise value.refuse(
+                f"{target} has no fan-out along {'XY'[part is along_y]}, and {used[0][0]} is spread there"
+            )
+        if used and name in found.spread:
+            raise value.refuse(f"a second spatial directive of {target}")
+        if used:
+            found.spread[name] = part
+
+
+def _head(value: Value, machine: Machine) -> tuple[dict[str, Value], str, str]:
+    """Return fields, target and type of a directive."""
+    fields = value.table("a directive")
+    for name, each in fields.items():
+        if name not in _FIELDS:
+            raise each.refuse(f"{name} of a directive is not read", f"Known: {', '.join(_FIELDS)}.")
+    for name in ("target", "type"):
+        if name not in fields:
+            raise value.refuse(f"a directive has no {name}")
+    target, kind = fields["target"].text("target"), fields["type"].text("type")
+    if kind not in ("temporal", "spatial", *_BYPASS):
+        raise fields["type"].refuse(f"the type {kind!r} is not read", "Known: temporal, spatial, bypass, dataspace.")
+    levels = [level.name for level in machine.arch.levels]
+    known = [*levels, *machine.spreads] if kind == "spatial" else levels
+    if target not in known:
+        raise fields["target"].refuse(f"the target {target!r} is unknown", f"Known: {', '.join(known)}.")
+    return fields, target, kind
+
+
+def _read_bypass(fields: dict[str, Value], workload: Workload, bypassed: set[str]) -> None:
+    for name in ("keep", "bypass"):
+        for each in fields[name].items(name) if name in fields else []:
+            tensor = each.text("a data space")
+            if tensor not in [known.name for known in workload.tensors]:
+                raise each.refuse(f"the problem has no data space {tensor!r}")
+            (bypassed.add if name == "bypass" else bypassed.discard)(tensor)
+
+
+def _loops(
+    fields: dict[str, Value], workload: Workload, value: Value, *, any_order: bool
+) -> list[tuple[str, int, Value]]:
+    """Return (dim, factor, where) outermost first; a factor 0 stands for what other levels leave."""
+    factors = _factors(fields["factors"], workload) if "factors" in fields else {}
+    order = _permutation(fields["permutation"], workload) if "permutation" in fields else []
+    unordered = [dim for dim, factor in factors.items() if dim not in order and factor != 1]
+    if unordered and not any_order and len([factor for factor in factors.values() if factor != 1]) > 1:
+        raise value.refuse(f"the permutation says nothing of {', '.join(unordered)}", "Name every dim with a factor.")
+    return [(dim, factors.get(dim, 1), value) for dim in reversed([*order, *unordered])]
+
+
+def _factors(value: Value, workload: Workload) -> dict[str, int]:
+    """Return the factors, written as "C=4 M=2", a list of such, or a table."""
+    pairs: list[tuple[str, int, Value]] = []
+    if value.is_table:
+        pairs += [(dim, each.integer(f"the factor of {dim}", 0), each) for dim, each in value.table("factors").items()]
+    else:
+        texts = [value] if isinstance(value.plain, str) else value.items("factors")
+        for each in texts:
+            for word in re.split(r"[\s,]+", each.text("factors").strip()):
+                dim, sign, number = word.partition("=")
+                if not sign or not re.fullmatch(r"[0-9]{1,100}", number):
+                    raise each.refuse(f"the factor {word!r} is not read", "Expected C=4: whole, without a remainder.")
+                pairs.append((dim, int(number), each))
+    found: dict[str, int] = {}
+    for dim, factor, each in pairs:
+        if dim not in workload.extents() or dim in found:
+            raise each.refuse(f"the factor of {dim!r}: no dimension of the problem, or given twice")
+        found[dim] = factor
+    return found
+
+
+def _permutation(value: Value, workload: Workload) -> list[str]:
+    """Return the dims of a permutation, innermost first: a text of single letters or with commas, or a list."""
+    dims = list(workload.extents())
+    if value.is_list:
+        words = [each.text("a dimension") for each in value.items("permutation")]
+    else:
+        text = value.text("permutation").strip()
+        words = [word for word in re.split(r"[\s,]+", text) if word] if re.search(r"[\s,]", text) else list(text)
+        words = [text] if text in dims else words
+    if len(set(words)) != len(words) or not set(words) <= set(dims):
+        raise value.refuse(f"the permutation {value.told()} is not read", f"Dimensions: {', '.join(dims)}, each once.")
+    return words
+
+
+def _fill_remainders(section: Value, workload: Workload, found: _Directives) -> None:
+    """Replace a factor 0 by what the others leave, and check that the factors multiply to the extents."""
+    everywhere = [*found.loops.values(), *found.spread.values()]
+    for dim, extent in workload.extents().items():
+        factors = [(loops, index) for loops in everywhere for index, each in enumerate(loops) if each[0] == dim]
+        open_ones = [(loops, index) for loops, index in factors if loops[index][1] == 0]
+        known = prod(loops[index][1] for loops, index in factors if loops[index][1])
+        if len(open_ones) == 1 and extent % known == 0:
+            loops, index = open_ones[0]
+            loops[index] = (dim, extent // known, loops[index][2])
+        elif open_ones or known != extent:
+            where = next((loops[index][2] for loops, index in factors if loops[index][1] != 1), section)
+            raise where.refuse(f"the factors of {dim} multiply to {known}, its size is {extent}")
+
+
+def constraints_of(section: Value, workload: Workload, machine: Machine) -> dict[str, Any]:
+    """Return the constraints of `explore`: bypass and dataspace directives as `store`, whole spatial factors as
+    `fanouts`. Raises InputError (PM661) for others: orders and temporal factors of a level have no equal there."""
+    if section.is_table and "targets" in section.plain:
+        section = section.table("constraints")["targets"]
+    store: dict[str, dict[str, list[str]]] = {}
+    fanouts: dict[str, dict[str, Any]] = {}
+    for value in section.items("constraints"):
+        fields, target, kind = _head(value, machine)
+        if kind in _BYPASS:
+            for name, word in (("keep", "must"), ("bypass", "never")):
+                if name in fields:
+                    _read_bypass({name: fields[name]}, workload, set())
+                    store.setdefault(target, {})[word] = [each.plain for each in fields[name].items(name)]
+        elif kind == "spatial" and target in machine.spreads:
+            _constrain_spread(value, fields, workload, machine, fanouts)
+        else:
+            raise value.refuse(
+                f"a {kind} constraint of {target} is not read", "Read: bypass, dataspace, spatial factors."
+            )
+    found: dict[str, Any] = {"store": store} if store else {}
+    return found | ({"fanouts": fanouts} if fanouts else {})
+
+
+def _constrain_spread(
+    value: Value, fields: dict[str, Value], workload: Workload, machine: Machine, fanouts: dict[str, dict[str, Any]]
+) -> None:
+    """Note spatial factors: 1 forbids a dim, more asks for so many; the order on one fan-out has no effect on costs."""
+    target = fields["target"].text("target")
+    names = [name for name in machine.spreads[target] if name]
+    factors = _factors(fields["factors"], workload) if "factors" in fields else {}
+    for dim, factor in factors.items():
+        if factor == 1:
+            for name in names:
+                fanouts.setdefault(name, {}).setdefault("forbid", []).append(dim)
+        elif factor > 1 and len(names) == 1:
+            fanouts.setdefault(names[0], {}).setdefault("factors", {})[dim] = factor
+        else:
+            raise value.refuse(f"the spatial factor {factor} of {dim} at {target} is not read",
+                               "Read: 1, and more on a fan-out along X or Y alone.")  # fmt: skip
+    if "split" in fields:
+        raise fields["split"].refuse("split of a constraint is not read")

@@ -1,0 +1,192 @@
+"""Timeloop's files: what is imported counts as what is written natively, and comes back from to_timeloop."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import polymap as pm
+from tests.extras.timeloop_zoo import CONV_ARCH, CONV_CONSTRAINTS, CONV_MAPPING, CONV_PROBLEM, GEMM, native_conv
+
+
+def figures(cost: pm.Cost) -> tuple[object, ...]:
+    return cost.legal, cost.traffic, cost.occupancy_bits, cost.energy_by_level_pj_exact, cost.latency_cycles
+
+
+def ordered(cost: pm.Cost) -> pm.Cost:
+    return replace(cost, traffic=tuple(sorted(cost.traffic, key=lambda row: (row.level, row.tensor))))
+
+
+def test_an_imported_mapping_counts_what_the_native_one_does() -> None:
+    workload, arch, mapping = pm.from_timeloop(CONV_PROBLEM, CONV_ARCH, CONV_MAPPING)
+    native = native_conv()
+    assert mapping is not None
+    for count in (pm.evaluate, pm.simulate):
+        assert figures(ordered(count(workload, arch, mapping))) == figures(ordered(count(*native)))
+
+
+def test_version_4_counts_what_the_native_one_does() -> None:
+    workload, arch, mapping = pm.from_timeloop(GEMM, GEMM, GEMM)
+    native = pm.einsum("Z[M,N] += A[M,K] * W[K,N]", sizes={"M": 8, "N": 12, "K": 6}, name="product")
+    assert [node.name for node in arch.nodes] == ["main_memory", "buffer", "row", "column", "register", "mac_X", "mac"]
+    assert arch.levels[1].must_hold == ("A",)
+    tree = [
+        {"store": "main_memory", "tensors": ["A", "W", "Z"]}, {"for": "N", "tile": 6}, {"for": "M", "tile": 4},
+        {"store": "buffer", "tensors": ["A", "W", "Z"]}, {"for": "K", "tile": 2},
+        {"par": "M", "tile": 1, "over": "row"}, {"par": "N", "tile": 2, "over": "column"},
+        {"store": "register", "tensors": ["A", "Z"]}, {"for": "N", "tile": 1},
+        {"par": "K", "tile": 1, "over": "mac_X"}, {"compute": "S"},
+    ]  # fmt: skip
+    mine = pm.evaluate(native, arch, pm.mapping_from_document({"nodes": tree}))
+    assert figures(ordered(pm.evaluate(workload, arch, mapping))) == figures(ordered(mine))
+    assert arch.levels[0].bandwidth_bits_per_cycle == 128
+
+
+def test_constraints_are_those_of_explore() -> None:
+    workload, arch, none, constraints = pm.from_timeloop(CONV_PROBLEM, CONV_ARCH, constraints=CONV_CONSTRAINTS)
+    assert none is None
+    spread = {"forbid": ["R", "S", "Q"]}
+    assert constraints == {
+        "store": {"Buffer": {"must": ["Inputs"], "never": ["Weights"]}},
+        "fanouts": {"Spad_X": spread, "Spad_Y": spread},
+    }
+    small = pm.einsum("Outputs[M] += Weights[M,C] * Inputs[C]", M=4, C=4, bits=16)
+    found = pm.explore(small, arch, tiles="divide", constraints={"store": constraints["store"]})
+    assert found.status == "OPTIMAL"
+    assert workload.extents()["C"] == 4
+
+
+def test_files_may_be_paths(tmp_path: Path) -> None:
+    path = tmp_path / "all.yaml"
+    path.write_text(GEMM, encoding="utf-8")
+    assert pm.from_timeloop(str(path), path, path) == pm.from_timeloop(GEMM, GEMM, GEMM)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("[[K]], [[N]]", "[[K]], [[B]]", "the term ['B'] is not read"),
+        ("M: 8,", "M: 8.5,", "instance.M is 8.5"),
+        ("factors: [K=3]", "factors: [K=2]", "the factors of K multiply to 4, its size is 6"),
+        ("class: DRAM", "class: adder", "the class 'adder'"),
+        ("target: buffer, type: temporal", "target: bufer, type: temporal", "the target 'bufer' is unknown"),
+        ("- !Hierarchical", "- !Parallel", "a node with the tag '!Parallel'"),
+        ("factors: [M=4]", "factors: ['M=4,2']", "the factor '2'"),
+        ("name: product", "name: [product", "did not find"),
+        ("- {name: Z, projection: [[[M]], [[N]]], read_write: true}", "- {name: Z}", "a data space lacks its name"),
+        ("depth: 128", "depth: 128, depth: 4", "the key 'depth' is given twice"),
+        ("spatial: {meshX: 4}", "spatial: {meshZ: 4}", "spatial.meshZ is not read"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(old: str, new: str, told: str) -> None:
+    assert old in GEMM
+    text = GEMM.replace(old, new, 1)
+    line = text[: text.index(new)].count("\n") + 1
+    with pytest.raises(pm.InputError, match=r"PM66[01] the text, line") as caught:
+        pm.from_timeloop(text, text, text)
+    message = str(caught.value)
+    assert f"line {line}: {told}" in message or ("PM660" in message and "line" in message), message
+
+
+def test_to_timeloop_and_back_is_what_it_was() -> None:
+    for files in ((GEMM, GEMM, GEMM), (CONV_PROBLEM, CONV_ARCH, CONV_MAPPING)):
+        workload, arch, mapping = pm.from_timeloop(*files)
+        text = pm.to_timeloop(workload, arch, mapping)
+        again = pm.from_timeloop(text, text, text)
+        assert again[1] == arch
+        assert ordered(pm.evaluate(*again)) == ordered(pm.evaluate(workload, arch, mapping))
+        assert pm.to_timeloop(*again) == text
+
+
+def test_random_mappings_come_back_or_are_refused_with_a_reason() -> None:
+    arch, came, refused = pm.load_arch("flat3"), 0, 0
+    layer = pm.einsum("O[k,p] += I[c,p+r] * W[k,c,r]", k=4, c=4, p=4, r=3, name="window")
+    sampled = [mapping for seed in range(2) for mapping in pm.sample_mappings(layer, arch, 30, seed=seed).mappings]
+    for mapping in (*sampled, *(level_by_level(layer, random.Random(seed)) for seed in range(60))):
+        try:
+            text = pm.to_timeloop(layer, arch, mapping)
+        except pm.OptionError as error:
+            refused += "PM662 Timeloop cannot say this" in str(error)
+            continue
+        workload, machine, again = pm.from_timeloop(text, text, text)
+        assert replace(machine, name=arch.name, source=arch.source) == arch
+        one, two = (ordered(pm.evaluate(layer, arch, mapping)), ordered(pm.evaluate(workload, machine, again)))
+        assert figures(one) == figures(two)
+        came += 1
+    assert came >= 60
+    assert refused >= 30
+    assert came + refused == 120
+
+
+def level_by_level(layer: pm.Workload, rng: random.Random) -> pm.Mapping:
+    """Return a mapping onto flat3 whose storage nodes of a level stand together."""
+    left = dict(layer.extents())
+    nodes: list[pm.Storage | pm.Temporal | pm.Spatial | pm.Compute] = []
+
+    def tile(dim: str, *, last: bool) -> int:
+        left[dim] = 1 if last else rng.choice([each for each in range(1, left[dim] + 1) if left[dim] % each == 0])
+        return left[dim]
+
+    for level in ("DRAM", "GLB", "RF"):
+        names = [tensor.name for tensor in layer.tensors]
+        held = names if level == "DRAM" else rng.sample(names, rng.randint(1, 3))
+        nodes.append(pm.Storage(level, tuple(held)))
+        nodes += [pm.Temporal(dim, tile(dim, last=level == "RF")) for dim in rng.sample(list(left), len(left))]
+        if level == "GLB":
+            nodes += [pm.Spatial(dim, tile(dim, last=False), rng.choice("XY")) for dim in rng.sample(list(left), 2)]
+    return pm.Mapping((*nodes, pm.Compute(layer.statements[0].name)))
+
+
+def test_what_timeloop_cannot_say_is_told() -> None:
+    arch = pm.load_arch("flat3")
+    with pytest.raises(pm.OptionError, match="PM662 Timeloop cannot say this: tensors of different bits"):
+        pm.to_timeloop(pm.einsum("C[m] += A[m] * B[m]", m=4, bits={"A": 8, "B": 8, "C": 32}), arch)
+    with pytest.raises(pm.OptionError, match="PM662 Timeloop cannot say this: the index"):
+        pm.to_timeloop(pm.einsum("C[m] += A[m+1] * B[m]", m=4), arch)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_300_damaged_files_never_fail_unforeseen(first: int) -> None:
+    read = refused = 0
+    for seed in range(first, first + 100):
+        files = [
+            damaged(text, random.Random(seed)) for text in (CONV_PROBLEM, CONV_ARCH, CONV_MAPPING, CONV_CONSTRAINTS)
+        ]
+        whole = damaged(GEMM, random.Random(seed + 1000))
+        for arguments in (files, [whole, whole, whole]):
+            try:
+                pm.from_timeloop(*arguments)
+                read += 1
+            except pm.InputError as error:
+                refused += "PM66" in str(error)
+    assert read + refused == 200
+    assert refused > 50
+
+
+def damaged(text: str, rng: random.Random) -> str:
+    """Return the text with one to three changes: characters, words of other places, lines lost, doubled or moved."""
+    for _ in range(rng.randint(1, 3)):
+        lines = text.split("\n")
+        at = rng.randrange(len(lines))
+        kind = rng.randrange(6)
+        if kind == 0:
+            place = rng.randrange(len(text))
+            text = text[:place] + rng.choice("[]{}:-,&*!%@\"'|>#? \t0x=ä\x00\x85") + text[place + rng.randint(0, 1) :]
+        elif kind == 1:
+            words = text.split(" ")
+            words[rng.randrange(len(words))] = rng.choice(
+                (*words, "-1", "1e999", "null", "9" * 120, "&a", "*a", "!!int")
+            )
+            text = " ".join(words)
+        elif kind == 2:
+            text = "\n".join(lines[:at] + lines[at + 1 :])
+        elif kind == 3:
+            text = "\n".join([*lines[: at + 1], *lines[at:]])
+        elif kind == 4:
+            text = "\n".join([*lines[:at], " " * rng.randint(1, 4) + lines[at], *lines[at + 1 :]])
+        else:
+            text = text[: rng.randrange(1, len(text))] + "\n"
+    return text if "\n" in text else text + "\n"

@@ -1,0 +1,15 @@
+"""Importers say what to install where their package is missing."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import polymap as pm
+
+
+def test_timeloop_files_need_the_extra_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+    with pytest.raises(pm.MissingPackageError, match=r"PM752 .*\n.*pip install 'polymap\[timeloop\]'"):
+        pm.from_timeloop("a: 1\n", "b: 2\n")
