@@ -136,7 +136,10 @@ def random_tree(rng: random.Random, workload: Workload, arch: Architecture, *, t
         else:
             nodes.append({"for": dim, "tile": tile})
         left[dim] = min(left[dim], tile)
-    nodes.append({"par": vector, "tile": -(-min(left[vector], goal[vector]) // lanes), "over": "lane"})
+    each = -(-min(left[vector], goal[vector]) // lanes)
+    nodes.append({"par": vector, "tile": each, "over": "lane"})
+    if rng.random() < 0.2:  # a loop between the lanes and the register tile
+        nodes.append({"for": vector, "tile": rng.randint(1, each)})
     nodes.append({"store": "REG", "tensors": [statement.target.tensor]})
     nodes += [{"for": dim, "tile": 1} for dim in extents if dim not in own]
     nodes += [{"for": dim, "tile": 1} for dim in own]
