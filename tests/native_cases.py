@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -136,7 +136,10 @@ def random_tree(rng: random.Random, workload: Workload, arch: Architecture, *, t
         else:
             nodes.append({"for": dim, "tile": tile})
         left[dim] = min(left[dim], tile)
-    nodes.append({"par": vector, "tile": -(-min(left[vector], goal[vector]) // lanes), "over": "lane"})
+    each = -(-min(left[vector], goal[vector]) // lanes)
+    nodes.append({"par": vector, "tile": each, "over": "lane"})
+    if rng.random() < 0.2:  # a loop between the lanes and the register tile
+        nodes.append({"for": vector, "tile": rng.randint(1, each)})
     nodes.append({"store": "REG", "tensors": [statement.target.tensor]})
     nodes += [{"for": dim, "tile": 1} for dim in extents if dim not in own]
     nodes += [{"for": dim, "tile": 1} for dim in own]
@@ -147,10 +150,10 @@ def random_tree(rng: random.Random, workload: Workload, arch: Architecture, *, t
 def machine(lanes: int, threads: int = 1) -> Architecture:
     """Return a processor with vectors of so many lanes."""
     arch = load_arch("cpu_avx512")
-    from dataclasses import replace
-
     nodes = [
-        replace(node, size={"lane": lanes, "core": max(2, threads)}[node.name]) if node.name in ("lane", "core") else node
+        replace(node, size={"lane": lanes, "core": max(2, threads)}[node.name])
+        if node.name in ("lane", "core")
+        else node
         for node in arch.nodes
     ]
     return replace(arch, nodes=tuple(nodes))
@@ -197,7 +200,9 @@ def program(function: NativeFunction) -> str:
     """Return a program that reads the arrays of exact size from stdin, and writes the results of every entry."""
     forms = function.arrays
     sizes = [f"{form.elements} * sizeof({form.c_type})" for form in forms]
-    arrays = [f"    {form.c_type} *a{n} = fresh({size});" for n, (form, size) in enumerate(zip(forms, sizes, strict=True))]
+    arrays = [
+        f"    {form.c_type} *a{n} = fresh({size});" for n, (form, size) in enumerate(zip(forms, sizes, strict=True))
+    ]
     last = len(forms) - 1
     out = f"    fwrite(a{last}, 1, {sizes[last]}, stdout);"
     names = [f"a{n}" for n in range(len(forms))]
@@ -224,7 +229,9 @@ def program(function: NativeFunction) -> str:
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def results(function: NativeFunction, arrays: list[np.ndarray], where: Path, cc: str, flags: tuple[str, ...]) -> list[np.ndarray]:
+def results(
+    function: NativeFunction, arrays: list[np.ndarray], where: Path, cc: str, flags: tuple[str, ...]
+) -> list[np.ndarray]:
     """Return the results of every entry of a function on these arrays."""
     source, binary = where / f"{function.name}.c", where / function.name
     source.write_text(program(function))
@@ -240,7 +247,7 @@ def results(function: NativeFunction, arrays: list[np.ndarray], where: Path, cc:
 
 
 def assert_equal(found: np.ndarray, expected: np.ndarray, magnitude: np.ndarray, additions: int) -> None:
-    """Check integers bit for bit, floats to n * eps * sum of |products| (Higham, Accuracy and Stability, section 3.1)."""
+    """Check integers bit for bit, floats to n * eps * sum of |products| (Higham, Accuracy and Stability, 3.1)."""
     if found.dtype.kind != "f":
         assert np.array_equal(found.astype(np.int64), expected)
         return
@@ -253,7 +260,14 @@ Reference = Callable[..., np.ndarray]
 
 
 def check(
-    function: NativeFunction, reference: Reference, additions: int, where: Path, *, seed: int, cc: str, flags: tuple[str, ...]
+    function: NativeFunction,
+    reference: Reference,
+    additions: int,
+    where: Path,
+    *,
+    seed: int,
+    cc: str,
+    flags: tuple[str, ...],
 ) -> None:
     """Check every entry of a function against a reference on arrays in the order of the function's."""
     rng = np.random.default_rng(seed)
