@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -136,7 +136,10 @@ def random_tree(rng: random.Random, workload: Workload, arch: Architecture, *, t
         else:
             nodes.append({"for": dim, "tile": tile})
         left[dim] = min(left[dim], tile)
-    nodes.append({"par": vector, "tile": -(-min(left[vector], goal[vector]) // lanes), "over": "lane"})
+    each = -(-min(left[vector], goal[vector]) // lanes)
+    nodes.append({"par": vector, "tile": each, "over": "lane"})
+    if rng.random() < 0.2:  # a loop between the lanes and the register tile
+        nodes.append({"for": vector, "tile": rng.randint(1, each)})
     nodes.append({"store": "REG", "tensors": [statement.target.tensor]})
     nodes += [{"for": dim, "tile": 1} for dim in extents if dim not in own]
     nodes += [{"for": dim, "tile": 1} for dim in own]
@@ -147,8 +150,6 @@ def random_tree(rng: random.Random, workload: Workload, arch: Architecture, *, t
 def machine(lanes: int, threads: int = 1) -> Architecture:
     """Return a processor with vectors of so many lanes."""
     arch = load_arch("cpu_avx512")
-    from dataclasses import replace
-
     nodes = [
         replace(node, size={"lane": lanes, "core": max(2, threads)}[node.name])
         if node.name in ("lane", "core")
@@ -246,7 +247,7 @@ def results(
 
 
 def assert_equal(found: np.ndarray, expected: np.ndarray, magnitude: np.ndarray, additions: int) -> None:
-    """Check integers bit for bit, floats to n * eps * sum of |products| (Higham, Accuracy and Stability, section 3.1)."""
+    """Check integers bit for bit, floats to n * eps * sum of |products| (Higham, Accuracy and Stability, 3.1)."""
     if found.dtype.kind != "f":
         assert np.array_equal(found.astype(np.int64), expected)
         return

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import polymap as pm
+from polymap.schedules import mapping_from_document
 from tests.native_cases import KINDS, SANITIZED, check, machine, printed, random_conv, random_tree, types_of
 
 ORDINARY = 10
@@ -54,13 +57,81 @@ def _einsum_case(seed: int, where: Path, cc: str, flags: tuple[str, ...]) -> str
     sizes = {dim: rng.choice([1, 2, 5, 7, 13, 16, 23, 31]) for dim in dims}
     sizes["n"] = rng.choice([4, 16, 17, 31, 37])
     names = tuple(name for name in "CABD" if f"{name}[" in text)
-    workload = pm.einsum(text, **sizes, types=types_of(kind, names))
+    workload = pm.einsum(text, sizes=sizes, types=types_of(kind, names))
     threads = rng.choice([1, 2])
     arch = machine(rng.choice([4, 8]), threads)
     function = printed(workload, arch, random_tree(rng, workload, arch, threads=threads), seed, threads=threads)
     additions = int(np.prod([sizes[dim] for dim in dims if dim not in subscripts.split("->")[1]])) + 1
     check(function, lambda *operands: np.einsum(subscripts, *operands), additions, where, seed=seed, cc=cc, flags=flags)
     return function.reason
+
+
+Elements = dict[str, np.ndarray]
+Point = dict[str, int]
+Instance = Callable[[Elements, Point], tuple[tuple[int, ...], float]]
+
+# (einsum, sizes, element types, target and value of one instance): printed without vectors.
+OTHERS: tuple[tuple[str, dict[str, int], str, Instance], ...] = (
+    ("O[p] max= I[2p+r]", {"p": 5, "r": 3}, "float32", lambda t, i: ((i["p"],), t["I"][2 * i["p"] + i["r"]])),
+    ("O[p] min= I[p,r]", {"p": 4, "r": 7}, "int16", lambda t, i: ((i["p"],), t["I"][i["p"], i["r"]])),
+    (
+        "O[p+q] += A[p] * B[q]",
+        {"p": 5, "q": 4},
+        "int64",
+        lambda t, i: ((i["p"] + i["q"],), t["A"][i["p"]] * t["B"][i["q"]]),
+    ),
+    (
+        "O[p] += A[p-q+3] * B[q]",
+        {"p": 6, "q": 4},
+        "float32",
+        lambda t, i: ((i["p"],), t["A"][i["p"] - i["q"] + 3] * t["B"][i["q"]]),
+    ),
+    ("O[q,p] = A[p,q]", {"p": 6, "q": 4}, "int8", lambda t, i: ((i["q"], i["p"]), t["A"][i["p"], i["q"]])),
+    ("O[] += A[p] * B[p]", {"p": 9}, "float64", lambda t, i: ((), t["A"][i["p"]] * t["B"][i["p"]])),
+)
+
+
+@pytest.mark.parametrize("number", range(len(OTHERS)))
+def test_other_statements_equal_loops_in_python(number: int, tmp_path: Path) -> None:
+    text, sizes, types, instance = OTHERS[number]
+    rng = random.Random(number)
+    workload = pm.einsum(text, sizes=sizes, types=types)
+    arch = machine(4)
+    loops = [{"for": dim, "tile": tile} for dim in sizes for tile in (rng.randint(1, sizes[dim]), 1)]
+    nodes = [{"store": "DRAM", "tensors": [each.name for each in workload.tensors]}, *loops, {"compute": "S"}]
+    function = printed(workload, arch, mapping_from_document({"nodes": nodes}), number)
+    assert function.reason
+
+    def reference(*operands: np.ndarray) -> np.ndarray:
+        values = dict(zip((form.tensor for form in function.arrays), operands, strict=False))
+        shape = function.arrays[-1].shape
+        operator = text.split("]", 1)[1].split("=")[0].strip()
+        start = {"+": 0, "": 0, "max": -(2**62), "min": 2**62}[operator]
+        found = np.full(shape, start, operands[0].dtype)
+        combine = {"+": np.add, "": lambda _, new: new, "*": np.multiply, "max": np.maximum, "min": np.minimum}[
+            operator
+        ]
+        for point in product(*(range(size) for size in sizes.values())):
+            at, value = instance(values, dict(zip(sizes, point, strict=True)))
+            found[at] = combine(found[at], value)
+        return found
+
+    check(function, reference, 40, tmp_path, seed=number, cc="gcc", flags=SANITIZED)
+
+
+def test_sums_in_bfloat16_are_refused() -> None:
+    workload = pm.einsum("C[n] += A[n,k]", sizes={"n": 4, "k": 3}, types="bfloat16")
+    loops = [{"for": "n", "tile": 1}, {"for": "k", "tile": 1}]
+    tree = {"nodes": [{"store": "DRAM", "tensors": ["C", "A"]}, *loops, {"compute": "S"}]}
+    with pytest.raises(pm.WorkloadError, match="PM622 tensor C accumulates bfloat16"):
+        printed(workload, machine(4), mapping_from_document(tree), 0)
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_other_compilers_agree(seed: int, tmp_path: Path) -> None:
+    if shutil.which("clang") is None:
+        pytest.fail("clang is not installed")
+    _conv_case(seed, tmp_path, "clang", ("-O1", "-Wno-unknown-pragmas"))
 
 
 @pytest.mark.parametrize("seed", range(ORDINARY))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from polymap.codegen.c import Block, Declare, Expr, For, If, Int, Local, Name, Run, Stmt
 from polymap.codegen.native.kernel import arguments, bounded
@@ -13,8 +14,8 @@ from polymap.codegen.native.variants import Side, is_static, runs
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """What the loops of a function need. numbers: of the register tiles' functions, `prefix` and the number their names;
-    packings: of the operands in the order of reads; ahead: the one that the caller packed, if any."""
+    """What the loops of a function need. numbers: of the register tiles' functions, whose names are the prefix and the
+    number. packings: of the operands in the order of reads; ahead: the one that the caller packed, if any."""
 
     plan: KernelPlan
     numbers: dict[tuple[Side, ...], int]
@@ -60,13 +61,13 @@ def _stop(plan: KernelPlan, loop: OuterLoop, level: int, at: dict[str, str]) -> 
     end = f"{at[loop.dim]} + {loop.enclosing}"
     above = [other for other in plan.outer[:level] if other.dim == loop.dim]
     sizes = [extent, *(other.tile for other in above)]
-    divides = all(outer % inner == 0 for outer, inner in zip(sizes, sizes[1:], strict=False))
+    divides = all(outer % inner == 0 for outer, inner in pairwise(sizes))
     if divides:
         return Name(end)
     stops = [str(extent)]
     for number, other in enumerate(plan.outer[:level]):
         if other.dim == loop.dim:
-            stops.append(f"{dim_names(plan)[loop.dim]}_{number} + {other.tile}")
+            stops.append(f"{loop_name(plan, number)} + {other.tile}")
     text = stops[0]
     for stop in stops[1:]:
         text = f"MIN({text}, {stop})"

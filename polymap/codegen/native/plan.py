@@ -199,16 +199,18 @@ def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Sh
         if at > lane_at and isinstance(node, StorageInTree) and statement.target.tensor in node.node.tensors:
             start = at
     vector = lane.node.dim
-    if any(lane_at < at < start and node.node.dim == vector for at, node in loops):
-        raise NoPlan("a loop over the vector dim stands between the lanes and the register tile")
+    lane_size = next(fanout.size for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
     left = workload.extents()
     outer: list[OuterLoop] = []
     depths: list[int] = []
     for at, node in loops:
         if at < start and at != lane_at:
             spreads = _kind(kinds, node) is FanoutKind.CORE and node.node.dim in own
-            outer.append(OuterLoop(node.node.dim, node.tile, node.enclosing, spreads))
-            left[node.node.dim] = node.tile
+            # Lanes are dealt out anew: a loop below them over their dim steps by as many whole vectors.
+            lanes_inside = lane_size if at > lane_at and node.node.dim == vector else 1
+            tile = min(node.tile * lanes_inside, left[node.node.dim])
+            outer.append(OuterLoop(node.node.dim, tile, left[node.node.dim], spreads))
+            left[node.node.dim] = tile
             depths.append(at)
     if any(lane_at < at and isinstance(node.node, Spatial) for at, node in loops):
         raise NoPlan("a fan-out below the lanes is used")
