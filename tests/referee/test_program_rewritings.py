@@ -60,7 +60,7 @@ def events(work: Workload) -> Events:
 def test_rewritten_programs_keep_the_order_of_every_element(source: str) -> None:
     work = from_c(source)
     arrays = program_arrays(work)
-    scheduled = scheduled_rewritings(work)
+    scheduled = scheduled_rewritings(work, lambda: False)
     assert scheduled
     for rewriting in (*scheduled, *merged_rewritings(work)[1:], *skewed_rewritings(work)):
         found = rewritten(arrays, rewriting)
