@@ -308,16 +308,24 @@ def parse(words: Sequence[str]) -> Options:
         parallel="--parallel" in given,
         reorder_sums="--reorder-sums" in given,
         store=reader.text("--store"),
+    )
+    options = _with_function(options, given, reader)
+    _check_together(options, given, mistakes)
+    if mistakes:
+        raise MisreadOptions(mistakes, options)
+    return options
+
+
+def _with_function(options: Options, given: dict[str, tuple[str, ...]], reader: _Reader) -> Options:
+    """Return the options with those of the C function that --native writes."""
+    return replace(
+        options,
         header=reader.text("--header"),
         shared=reader.text("--shared"),
         layout=reader.choice("--layout", LAYOUTS) if "--layout" in given else None,
         threads=reader.integer("--threads", None, least=1, most=MAX_THREADS),
         searches=any(option in given for option in _SEARCH if option != "--time-limit"),
     )
-    _check_together(options, given, mistakes)
-    if mistakes:
-        raise MisreadOptions(mistakes, options)
-    return options
 
 
 def _positional(name: str, words: tuple[str, ...], reader: _Reader) -> Options:
