@@ -5,10 +5,11 @@ VENV := .venv$(if $(filter command line,$(origin PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := .venv-extras
+PEERS := .venv-bench
 WORKERS ?= 2
 CASES ?= 100000
 
-.PHONY: help venv demo quick test extras soak mutants lint format notebooks docs bench clean
+.PHONY: help venv demo quick test extras soak mutants lint format notebooks docs bench bench-code clean
 
 help:
 	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
@@ -22,6 +23,7 @@ help:
 	@echo "make notebooks  execute the notebooks and compare what they show"
 	@echo "make docs       build the documentation into out/docs, warnings are errors"
 	@echo "make bench      the scripts behind the numbers in the README"
+	@echo "make bench-code  generated C against oneDNN, OpenBLAS and plain loops; torch in an environment of its own (./.venv-bench)"
 	@echo "make venv       only set up ./.venv"
 
 venv: $(READY)
@@ -77,7 +79,15 @@ docs: $(READY)
 	@echo "out/docs/index.html"
 
 bench: $(READY)
-	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $(filter-out benchmarks/code.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
+
+bench-code: $(READY) $(PEERS)/.ready
+	$(BIN)/python benchmarks/code.py --torch $(PEERS)/bin/python
+
+$(PEERS)/.ready: benchmarks/contestants/requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/contestants/requirements.txt
+	@touch $@
 
 clean:
 	rm -rf .venv .venv-* out dist build .pytest_cache .ruff_cache .hypothesis

@@ -1,12 +1,14 @@
 """Generated C against oneDNN, OpenBLAS and plain loops: milliseconds, and polymap's speed as a ratio of the best other.
 
-    python benchmarks/code.py [--torch VENV/bin/python] [--only WORD ...] [--layouts NHWC NCHW] [--threads 1 2] [--seconds 2]
+    python benchmarks/code.py [--torch VENV/bin/python] [--only WORD ...] [--layouts NHWC NCHW] [--threads 1 2]
+                              [--seconds 2]
 
-`make bench-code` makes the environment of torch (benchmarks/contestants/requirements.txt) and runs all. Every contestant
-is a process of its own, called as its users call it, weights packed ahead where it can: polymap by gcc and clang, torch
-(oneDNN; the best of its ways), numpy with each OPENBLAS_CORETYPE that runs here, naive loops under gcc -O3 -march=native
--ffast-math. Rounds of short samples are interleaved; the 10th percentile of all samples counts, since minima exceed the
-peak on virtual machines. Results are compared by their sums. A contestant without a layer is left out of its line.
+`make bench-code` makes the environment of torch (benchmarks/contestants/requirements.txt) and runs all. Every
+contestant is a process of its own, called as its users call it, weights packed ahead where it can: polymap by gcc and
+clang, torch (oneDNN; the best of its ways), numpy with each OPENBLAS_CORETYPE that runs here, naive loops under gcc -O3
+-march=native -ffast-math. Rounds of short samples are interleaved; the 10th percentile of all samples counts, since
+minima exceed the peak on virtual machines. Results are compared by their sums. A contestant without a layer is left out
+of its line.
 """
 
 from __future__ import annotations
@@ -111,7 +113,11 @@ def table(layout: str, threads: int, options: argparse.Namespace) -> None:
     names = list(dict.fromkeys("openblas" if each.name.startswith("openblas") else each.name for each in all_of_them))
     own = [name for name in names if name.startswith("polymap")]
     print(f"\n{layout}, {threads} thread(s): ms per call; best other / polymap (1 and more: polymap is as fast)")
-    print(f"{'layer':20}" + "".join(f"{name:>15}" for name in names) + "".join(f"{'ratio ' + name[8:]:>13}" for name in own))
+    print(
+        f"{'layer':20}"
+        + "".join(f"{name:>15}" for name in names)
+        + "".join(f"{'ratio ' + name[8:]:>13}" for name in own)
+    )
     ratios: dict[str, list[float]] = {name: [] for name in own}
     for layer, shape in LAYERS.items():
         if (options.only and not any(word in layer for word in options.only)) or (

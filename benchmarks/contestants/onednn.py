@@ -24,9 +24,7 @@ def prepare(layer: Layer | Product, layout: str, threads: int) -> Calls:
     padding, stride, dilation, groups = window
     weights = w.contiguous(memory_format=form)
     calls: Calls = {"torch": lambda: torch.conv2d(x, weights, None, stride, padding, dilation, groups)}
-    packed = torch.ops.mkldnn._reorder_convolution_weight(
-        w, padding, stride, dilation, groups, list(x.shape)
-    )
+    packed = torch.ops.mkldnn._reorder_convolution_weight(w, padding, stride, dilation, groups, list(x.shape))
     point = torch.ops.mkldnn._convolution_pointwise
     calls["onednn packed"] = lambda: point(x, packed, None, padding, stride, dilation, groups, "none", [], "")
     return calls

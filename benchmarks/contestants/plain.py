@@ -1,4 +1,4 @@
-"""Naive loops under cc -O3 -march=native -ffast-math, called by ctypes; the better of gcc and clang is not chosen: gcc."""
+"""Naive loops under gcc -O3 -march=native -ffast-math, called by ctypes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def source(layer: Layer | Product, layout: str, threads: int) -> str:
     openmp = f"#pragma omp parallel for num_threads({threads})" if threads > 1 else ""
     if isinstance(layer, Product):
         return _HEAD + _PRODUCT.format(m=layer.m, n=layer.n, k=layer.k, openmp=openmp)
-    numbers = {name: getattr(layer, name) for name in ("filters", "channels", "size", "taps", "stride", "padding", "out")}
+    numbers = {
+        name: getattr(layer, name) for name in ("filters", "channels", "size", "taps", "stride", "padding", "out")
+    }
     numbers |= {"each": layer.channels // layer.groups, "per": layer.filters // layer.groups}
     x, w, y = (place.format(**numbers) for place in _PLACES[layout])
     return _HEAD + _LOOPS.format(x=x, w=w, y=y, openmp=openmp, **numbers)
@@ -79,10 +81,9 @@ def prepare(layer: Layer | Product, layout: str, threads: int) -> Calls:
         y = np.empty((layer.m, layer.n), np.float32)
     else:
         y = np.empty((layer.out, layer.out, layer.filters), np.float32)
-    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (x, w, y)]
 
     def call() -> object:
-        function(*pointers)
+        function(*(ctypes.c_void_p(each.ctypes.data) for each in (x, w, y)))
         return y
 
     return {"naive": call}

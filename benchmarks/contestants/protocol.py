@@ -1,6 +1,7 @@
 """How benchmarks/code.py talks to a contestant, a process of its own: one line of JSON in, one line out.
 
-{"layer": NAME, "layout": L, "threads": N} -> {"variants": [name, ...], "check": [numbers of the output]} or {"error": text}
+{"layer": NAME, "layout": L, "threads": N} -> {"variants": [name, ...], "check": {name: sums of its output}}
+                                              or {"error": text}
 {"seconds": S} -> {name: [seconds of one call, ...]}, each variant called for about S seconds
 """
 

@@ -13,4 +13,6 @@ x = np.ones((1, 14, 14, 16), np.float32)  # [N,H,W,C]
 w = np.ones((32, 3, 3, 16), np.float32)  # [K,R,S,C]
 y = np.empty((1, 14, 14, 32), np.float32)  # [N,P,Q,K]
 conv(x, w, y)
-print(f"corner {y[0, 0, 0, 0]:g}, edge {y[0, 0, 1, 0]:g}, inside {y[0, 1, 1, 0]:g}")
+print(  # noqa: T201 - an example
+    f"corner {y[0, 0, 0, 0]:g}, edge {y[0, 0, 1, 0]:g}, inside {y[0, 1, 1, 0]:g}"
+)

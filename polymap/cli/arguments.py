@@ -26,7 +26,8 @@ Default = TypeVar("Default")
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the user asked for. proof: the file to verify. topic: what `list` is to match, the schema, the shell. sizes:
-    as given, each name once. searches: options of the search are among the words. json and output: a path, "-" for stdout, or None."""
+    as given, each name once. searches: options of the search are among the words. json and output: a path, "-" for
+    stdout, or None."""
 
     command: str
     workload: str = ""

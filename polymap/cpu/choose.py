@@ -17,7 +17,7 @@ from math import ceil
 
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
-from polymap.cpu.tiles import RegisterTile, register_tiles
+from polymap.cpu.tiles import RegisterTile, is_streamed, register_tiles
 from polymap.explore import explore
 from polymap.ir import (
     Architecture,
@@ -133,13 +133,19 @@ def _choice(
     machine = cpu_machine(rounded, arch, (tile.vector,), threads, bits)
     counts = {tile.vector: tile.slots, **dict(tile.sizes)}
     output = rounded.statements[0].target.tensor
+    own = {dim for index in rounded.statements[0].target.index for dim in index.dims}
     dealt, names = dealt_machine(machine, facts, counts, output, bits)
     factors = {names[dim]: {"factors": {dim: count}} for dim, count in counts.items()}
     factors[facts.lane] = {"factors": {tile.vector: lanes}}
     split = _split_over_cores(rounded, tile, lanes, threads)
     if split is not None and facts.core is not None:
         factors[facts.core] = {"factors": split}
-    rules = {"fanouts": factors, "store": {facts.registers_level: {"must": [output]}}}
+    rules: dict[str, object] = {"fanouts": factors, "store": {facts.registers_level: {"must": [output]}}}
+    if is_streamed(rounded, tile.vector):  # neighbouring vectors one after the other, as memory delivers them
+        rules["order"] = [
+            *(dim for dim, count in rounded.extents().items() if count > 1 and dim in own and dim != tile.vector),
+            tile.vector,
+        ]
     result = explore(rounded, dealt, "energy", tiles="divide", constraints=rules, time_limit_s=time_limit_s)
     if result.best is None:
         return None

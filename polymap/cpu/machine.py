@@ -64,7 +64,8 @@ def facts_of(arch: Architecture) -> CpuFacts:
 def cpu_machine(
     workload: Workload, arch: Architecture, vector_dims: Sequence[str], threads: int, accumulator_bits: int
 ) -> Architecture:
-    """Return the processor as the machine of one question.
+    """Return the processor as the machine of one question. Caches count half: what fills them wholly is evicted by what
+    streams through, and by lines that meet in one set.
 
     vector_dims: dims along which every array that has them is contiguous, or packed. threads: cores in use, which share
     the bandwidth of levels outside of them as all cores would. accumulator_bits: of an element of the output; a vector
@@ -86,6 +87,8 @@ def cpu_machine(
             nodes.append(replace(node, size=size, dims=tuple(vector_dims), multicast=Multicast.NONE, reduction=False))
         elif node.name == facts.registers_level and isinstance(node, MemoryLevel):
             nodes.append(replace(node, capacity_bits=facts.registers * accumulator_bits))
+        elif isinstance(node, MemoryLevel) and node.capacity_bits is not None:
+            nodes.append(replace(node, capacity_bits=node.capacity_bits // 2))
         else:
             nodes.append(node)
     return replace(arch, nodes=(*nodes, arch.compute))

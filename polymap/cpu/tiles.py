@@ -12,13 +12,13 @@ from itertools import combinations, product
 from math import ceil, prod
 
 from polymap.cpu.machine import CpuFacts
-from polymap.ir import Workload, bounds
+from polymap.ir import Workload
 
 LOADS_PER_CYCLE = 2  # of whole vectors or broadcasts, as the description of the host's first cache has it
 _SLACK_CYCLES = 1  # multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few
 _TILE_CYCLES = 12  # around the steps: addresses, the call, the loop; besides one per vector that is stored or loaded
-_MOST_SLOTS = 4
-_UNROLLED_STEPS = 9
+_MOST_SLOTS = 4  # where other dims can give sums too
+LOADS_PER_STRETCH = 0.5  # what a line costs more than a load where the line before it was not read; of 33 tiles tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,10 @@ def register_tiles(workload: Workload, facts: CpuFacts, vector: str, lanes: int)
     own = dict.fromkeys(dim for index in statement.target.index for dim in index.dims)
     others = [dim for dim in own if dim != vector and extents[dim] > 1]
     found: list[RegisterTile] = []
-    for slots in range(1, min(_MOST_SLOTS, ceil(extents[vector] / lanes)) + 1):
-        most = (facts.registers - slots - 1) // slots
+    streamed = is_streamed(workload, vector)
+    widest = _MOST_SLOTS if others else facts.registers // 2
+    for slots in range(1, min(widest, ceil(extents[vector] / lanes)) + 1):
+        most = (facts.registers - slots - (0 if streamed else 1)) // slots  # one for what is broadcast
         for sizes in _sizes(others, extents, most):
             cycles = _cycles(workload, facts, vector, lanes, slots, sizes)
             found.append(RegisterTile(vector, slots, sizes, cycles))
@@ -88,7 +90,7 @@ def _cycles(
         shape = {dim: size for (dim, _), (size, _) in zip(parts, choice, strict=True)}
         count = around * prod(number for _, number in choice)
         sums = prod(shape.values())
-        loads = _loads(workload, vector, shape, steps)
+        loads = _loads(workload, vector, shape)
         busiest = max(sums / facts.pipes, loads / LOADS_PER_CYCLE, facts.latency_cycles + _SLACK_CYCLES)
         total += count * (steps * busiest + sums + _TILE_CYCLES)
     return total
@@ -100,26 +102,28 @@ def _parts(extent: int, size: int) -> list[tuple[int, int]]:
     return [*found, (extent % size, 1)] if extent % size else found
 
 
-def _loads(workload: Workload, vector: str, shape: dict[str, int], steps: int) -> float:
-    """Return the loads of one step: the elements (vectors, or broadcasts) of each operand that the tile reads.
+def _loads(workload: Workload, vector: str, shape: dict[str, int]) -> float:
+    """Return the loads of one step: the elements (vectors, or broadcasts) of each operand that the tile reads, and more
+    for each stretch of memory that the prefetcher does not expect.
 
-    Where all operands are vectors and the steps are few, they are unrolled, and share what windows have in common.
+    Packed operands lie in the order of the steps; of others each other index of a dim but the vector's is a stretch.
     """
     (statement,) = workload.statements
     extents = workload.extents()
     own = {dim for index in statement.target.index for dim in index.dims}
-    shares = steps <= _UNROLLED_STEPS and all(_has(access.index, vector) for access in statement.reads)
     total = 0.0
     for access in statement.reads:
-        taken = 1
-        for index in access.index:
-            ranges = {dim: shape.get(dim, 1) if dim in own else extents[dim] if shares else 1 for dim in index.dims}
-            low, high = bounds(index, ranges) if ranges else (0, 0)
-            points = prod(ranges.values())
-            taken *= min(points, high - low + 1)
-        total += taken / steps if shares else taken
+        dims = {dim for index in access.index for dim in index.dims}
+        taken = prod(size for dim, size in shape.items() if dim in dims)
+        total += taken
+        if vector in dims:
+            plain = all(len(index.dims) <= 1 for index in access.index)
+            reused = any(extents[dim] > 1 for dim in own if dim not in dims)
+            total += 0 if plain and reused else LOADS_PER_STRETCH * taken / shape[vector]
     return total
 
 
-def _has(index: tuple[object, ...], dim: str) -> bool:
-    return any(dim in getattr(each, "dims", ()) for each in index)
+def is_streamed(workload: Workload, vector: str) -> bool:
+    """Return whether every operand has the vector dim: none is broadcast, and little is used twice."""
+    (statement,) = workload.statements
+    return all(any(vector in index.dims for index in access.index) for access in statement.reads)

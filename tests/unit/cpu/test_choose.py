@@ -9,7 +9,9 @@ import pytest
 
 from polymap import conv2d, einsum, evaluate, load_arch
 from polymap.arch.host import HostFacts, host_architecture
-from polymap.cpu import CpuChoice, choose_cpu_mapping, cpu_machine, facts_of
+from polymap.cpu import CpuChoice, choose_cpu_mapping, facts_of
+from polymap.cpu.machine import cpu_machine
+from polymap.cpu.tiles import register_tiles
 from polymap.ir import ArchError, Architecture, Spatial, Storage, Temporal, Workload
 
 AVX512 = host_architecture(HostFacts("a", 2, (48 * 1024, 2**21, 2**25), 512, 32, fused_multiply_add=True, assumed=()))
@@ -40,7 +42,7 @@ def _lanes(choice: CpuChoice, dim: str) -> int:
 
 
 def _check(workload: Workload, arch: Architecture, vector: str, threads: int = 1) -> None:
-    choice = choose_cpu_mapping(workload, arch, (vector,), threads=threads, time_limit_s=2)
+    choice = choose_cpu_mapping(workload, arch, (vector,), threads=threads, time_limit_s=15)
     assert choice is not None
     bits = workload.tensors[0].bits
     lanes = facts_of(arch).vector_bits // bits
@@ -65,6 +67,38 @@ def test_products_and_layers_get_full_vectors_and_enough_sums(arch: Architecture
 
 def test_doubles_fill_half_as_many_lanes_and_threads_get_a_loop() -> None:
     _check(einsum("C[m,n] += A[m,k] * B[k,n]", m=64, n=64, k=32, bits=64), AVX512, "n", threads=2)
+
+
+def _best(workload: Workload, arch: Architecture, vector: str) -> tuple[int, dict[str, int]]:
+    facts = facts_of(arch)
+    best = register_tiles(workload, facts, vector, facts.vector_bits // 32)[0]
+    return best.slots, dict(best.sizes)
+
+
+def test_register_tiles_are_those_that_hand_written_code_has() -> None:
+    """Two vectors by 12 to 14 on AVX-512, three by four or two by six on AVX2 (Goto and van de Geijn 2008, BLIS)."""
+    large = einsum("C[m,n] += A[m,k] * B[k,n]", m=2520, n=2304, k=512, bits=32)
+    slots, sizes = _best(large, AVX512, "n")
+    assert (slots, sizes["m"]) in {(2, 14), (2, 12), (3, 9), (3, 8)}
+    slots, sizes = _best(large, AVX2, "n")
+    assert (slots, sizes["m"]) in {(2, 6), (3, 4)}
+    slots, sizes = _best(conv2d(K=64, C=64, H=28, W=28, R=3, S=3, padding=1, bits=32), AVX512, "k")
+    assert (slots, sizes) == (2, {"q": 14})  # no remainder, unlike 9 x 3
+
+
+def test_a_row_of_a_product_is_many_vectors_wide() -> None:
+    slots, sizes = _best(einsum("C[n] += A[k] * B[k,n]", n=1024, k=1024, bits=32), AVX512, "n")
+    assert slots >= 8
+    assert not sizes
+
+
+def test_a_choice_is_the_same_every_time() -> None:
+    layer = einsum("C[m,n] += A[m,k] * B[k,n]", m=100, n=60, k=40, bits=32)
+    first, second = (choose_cpu_mapping(layer, AVX512, ("n",), threads=2) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.mapping == second.mapping
+    assert first.threads == 2
 
 
 @pytest.mark.soak
