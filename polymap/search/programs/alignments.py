@@ -12,6 +12,7 @@ import numpy as np
 from polymap.ir import Access, Affine, Floor, PolymapError, Statement, Workload, affine
 from polymap.search.programs.instances import ACCUMULATE, READ, ProgramArrays
 from polymap.search.programs.rewriting import Rewrite, Rewriting
+from polymap.search.resources import never
 from polymap.transform import isl_order
 
 LARGEST_SKEW = 3
@@ -93,7 +94,7 @@ def _largest_distance(arrays: ProgramArrays, dim: str) -> int:
     return largest
 
 
-def scheduled_rewritings(workload: Workload, stop: Callable[[], bool]) -> tuple[Rewriting, ...]:
+def scheduled_rewritings(workload: Workload, stop: Callable[[], bool] = never) -> tuple[Rewriting, ...]:
     """Return the program in the order that isl's scheduler finds (fused and skewed so that bands are permutable), none
     where it takes too much work, or longer than the search, or its loops are divided."""
     try:

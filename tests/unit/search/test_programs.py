@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,18 @@ def test_an_optimum_among_program_trees_says_so(tmp_path: Path, loops: str, spac
     if space == "program trees":
         found.save(tmp_path / "run.json")
         assert pm.load_result(tmp_path / "run.json").space == found.space
+
+
+@pytest.mark.slow
+def test_costs_of_large_programs_are_those_of_evaluate(tmp_path: Path) -> None:
+    text = """void f(double A[160][160], double B[160][160]) {
+  for (int i = 0; i < 110; i++) for (int j = 0; j < 110; j++) B[i][j] = A[i][j] + A[j][i];
+  for (int i = 0; i < 110; i++) for (int j = 0; j < 110; j++) A[i][j] = B[i][j] * A[i][0];
+}"""
+    (tmp_path / "two.json").write_text(MACHINE, encoding="utf-8")
+    arch = pm.load_arch(tmp_path / "two.json")
+    found = pm.explore(pm.from_c(text), arch, "traffic:DRAM", time_limit_s=2)
+    assert found.best is not None
+    assert found.cost is not None
+    assert found.workload is not None
+    assert found.cost == replace(pm.evaluate(found.workload, arch, found.best), method="steps")
