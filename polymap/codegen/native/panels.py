@@ -149,7 +149,9 @@ def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], elem
     assert packing.vector is not None
     if packing.source.of(packing.vector) == 1:
         return (For(name, Int(0), span.count, (lanes,)),)
-    stop = Name(f"MIN({name}_chunk + {_CHUNK}, {_text(span.count)})")
+    stop = Name(f"{name}_chunk + {_CHUNK}")
+    if not isinstance(span.count, Int) or span.count.value % _CHUNK:
+        stop = Name(f"MIN({stop.text}, {_text(span.count)})")
     chunk = For(name, Name(f"{name}_chunk"), stop, (element,))
     lanes = For("lane", Int(0), Name("valid"), (chunk,))
     return (For(f"{name}_chunk", Int(0), span.count, (lanes,), step=_CHUNK),)
