@@ -301,7 +301,6 @@ def parse(words: Sequence[str]) -> Options:
         accept_word="--accept-word" in given,
         budget_s=reader.seconds("--budget", 0) or None,
         relations="--relations" in given,
-        native="--native" in given,
         order=reader.choice("--order", ORDERS),
         schedule=reader.text("--schedule"),
         tile=reader.integer("--tile", 32, least=1, most=2**20),
@@ -320,6 +319,7 @@ def _with_function(options: Options, given: dict[str, tuple[str, ...]], reader: 
     """Return the options with those of the C function that --native writes."""
     return replace(
         options,
+        native="--native" in given,
         header=reader.text("--header"),
         shared=reader.text("--shared"),
         layout=reader.choice("--layout", LAYOUTS) if "--layout" in given else None,

@@ -180,8 +180,7 @@ def _with_registers(
         par q over reg_q { REG: O; for c { S } }   ->   REG: O; for c { REG: W; for q { REG: I; for k { S } } }
     """
     (statement,) = workload.statements
-    nodes = [node for node in mapping.nodes if not (isinstance(node, Spatial) and node.fanout in dealt)]
-    # A dim that a removed node brought to its tile, and that lanes or loops brought to no less, ends inside.
+    nodes = _loops_outside(mapping, workload, {facts.lane, *dealt}, Spatial(vector, counts[vector], facts.lane))
     compute = nodes.pop()
     others = [dim for dim, count in counts.items() if dim != vector and count > 1]
     inner: list[MappingNode] = []
@@ -198,6 +197,31 @@ def _with_registers(
     if counts[vector] > 1:
         inner.append(Temporal(vector, 1))
     return Mapping((*nodes, *inner, compute))
+
+
+def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lanes: Spatial) -> list[MappingNode]:
+    """Return the nodes with the spatial loops over some fan-outs, which stand in one row, replaced by the one over the
+    lanes, and the loops among and behind these brought before them: the same steps on tiles of the same sizes.
+
+    Rewrite:
+        par q in 14 { for q in 2 { REG: O } }   ->   for q in 2 { par q in 14 { REG: O } }
+    """
+    nodes = list(mapping.nodes)
+    places = [number for number, node in enumerate(nodes) if isinstance(node, Spatial) and node.fanout in fanouts]
+    first = min(places)
+    last = next(number for number in range(first, len(nodes)) if isinstance(nodes[number], Storage))
+    at_start = dict(workload.extents())
+    for node in nodes[:first]:
+        if isinstance(node, Temporal | Spatial):
+            at_start[node.dim] = min(at_start[node.dim], node.tile)
+    tile, moved = dict(at_start), list[MappingNode]()
+    for node in nodes[first:last]:
+        assert isinstance(node, Temporal | Spatial)
+        if isinstance(node, Temporal):
+            at_start[node.dim] //= tile[node.dim] // node.tile
+            moved.append(Temporal(node.dim, at_start[node.dim]))
+        tile[node.dim] = node.tile
+    return [*nodes[:first], *moved, lanes, *nodes[last:]]
 
 
 def _dims(workload: Workload, tensor: str) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ def _check(workload: Workload, arch: Architecture, vector: str, threads: int = 1
     sums = prod(tile[dim] for dim in own)
     assert sums >= min(8, prod(rounded[dim] for dim in own) // lanes), choice.mapping
     assert sums <= facts_of(arch).registers
+    assert sums == choice.tile.sums
     for dim, extent in workload.extents().items():
         assert extent <= rounded[dim] < max(2 * extent, extent + lanes)
     machine = cpu_machine(workload, arch, (vector,), threads, bits)
@@ -63,6 +64,12 @@ def _check(workload: Workload, arch: Architecture, vector: str, threads: int = 1
 def test_products_and_layers_get_full_vectors_and_enough_sums(arch: Architecture) -> None:
     _check(einsum("C[m,n] += A[m,k] * B[k,n]", m=127, n=96, k=64, bits=32), arch, "n")
     _check(conv2d(K=64, C=3, H=15, W=15, R=3, S=3, padding=1, stride=2, bits=32), arch, "k")
+
+
+@pytest.mark.slow
+def test_loops_among_the_sums_of_a_tile_go_around_it() -> None:
+    layer = conv2d(K=128, C=128, H=28, W=28, R=3, S=3, padding=1, bits=64)
+    _check(layer, AVX512, "k")  # the search puts a loop over q between the lanes and the sums
 
 
 def test_doubles_fill_half_as_many_lanes_and_threads_get_a_loop() -> None:
