@@ -30,8 +30,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Family", "fusion", "Fusion", "MovedElements", "ForbiddenFusion",
     )),
     ("Networks", "All layers of a model.", (
-        *("network", "from_onnx", "from_torch", "from_linalg", "Network", "NetworkLayer", "explore_network", "NetworkAnswer"),
-        *("LayerAnswer", "run_question", "sweep", "SweepTable", "SweepRow"),
+        *("network", "from_onnx", "from_torch", "from_linalg", "Network", "NetworkLayer", "explore_network"),
+        *("NetworkAnswer", "LayerAnswer", "run_question", "sweep", "SweepTable", "SweepRow"),
         *("MachineTotal", "SweepProgress", "merge_stores", "from_timeloop", "to_timeloop"),
     )),
     ("Sampling", "The space around it.", (
