@@ -22,12 +22,13 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from contestants.layers import LAYERS, Layer
 
 HERE = Path(__file__).parent / "contestants"
 ROUNDS = 8
 CORE_TYPES = ("", "SkylakeX", "Cooperlake", "Sapphirerapids", "Haswell")
-sys.path.insert(0, str(HERE))
-from layers import LAYERS, Layer  # noqa: E402 - beside the contestants, whose processes share it
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Contestant:
     times: dict[str, list[float]] = field(default_factory=dict)
     check: dict[str, list[float]] = field(default_factory=dict)
 
-    def ask(self, question: dict[str, object]) -> dict[str, list[float]]:
+    def ask(self, question: dict[str, object]) -> dict[str, Any]:
         """Return the answer to one line."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None

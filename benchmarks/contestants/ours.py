@@ -14,9 +14,17 @@ def prepare(layer: Layer | Product, layout: str, threads: int) -> Calls:
     if isinstance(layer, Product):
         workload = pm.matmul(m=layer.m, n=layer.n, k=layer.k, bits=32)
     else:
-        size = {"H": layer.size, "W": layer.size, "R": layer.taps, "S": layer.taps, "bits": 32}
         workload = pm.conv2d(
-            K=layer.filters, C=layer.channels, stride=layer.stride, padding=layer.padding, groups=layer.groups, **size
+            K=layer.filters,
+            C=layer.channels,
+            H=layer.size,
+            W=layer.size,
+            R=layer.taps,
+            S=layer.taps,
+            stride=layer.stride,
+            padding=layer.padding,
+            groups=layer.groups,
+            bits=32,
         )
     fn = pm.compile(workload, "host_cpu", layout=layout, threads=threads)
     x, w = layer.arrays(layout)
