@@ -26,12 +26,15 @@ class Limits:
     output_bytes: int = 1024 * _MEBIBYTE
 
 
+COMPILERS = ("cc", "gcc", "clang")  # the system's, the first that is found
+
+
 def find_compiler() -> str:
     """Return the path of the system's C compiler.
 
     Raises CompilerError if there is none.
     """
-    for name in ("cc", "gcc", "clang"):
+    for name in COMPILERS:
         path = shutil.which(name)
         if path:
             return path
@@ -49,22 +52,34 @@ def compile_c(
     text, program = directory / "program.c", directory / "program"
     text.write_text(source, encoding="ascii")
     command = [find_compiler(), *flags, "-o", str(program), str(text), *libraries]
+    compile_with(
+        tuple(command), program, "the C compiler", "Its output is above; please report the mapping that led here."
+    )
+    return program
+
+
+def compile_with(command: tuple[str, ...], target: Path, name: str, advice: str) -> None:
+    """Run a compiler that makes `target`; raises CompilerError (PM603) with its message, under the name and with the
+    advice given, where it does not."""
     try:
         done = subprocess.run(
             command,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_COMPILE_SECONDS,
             check=False,
-            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            cwd=target.parent,
             env=_plain_english(),
         )
     except subprocess.TimeoutExpired as late:
-        raise CompilerError(Mistake("PM603", f"the C compiler did not finish within {_COMPILE_SECONDS} s")) from late
-    if done.returncode != 0:
-        what = f"the C compiler refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
-        raise CompilerError(Mistake("PM603", what, "Its output is above; please report the mapping that led here."))
-    return program
+        raise CompilerError(Mistake("PM603", f"{name} did not finish within {_COMPILE_SECONDS} s")) from late
+    except OSError as error:
+        raise CompilerError(Mistake("PM603", f"{name} does not start: {error.strerror}")) from error
+    if done.returncode != 0 or not target.exists():
+        what = f"{name} refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
+        raise CompilerError(Mistake("PM603", what, advice))
 
 
 def _plain_english() -> dict[str, str]:

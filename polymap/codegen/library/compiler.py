@@ -10,12 +10,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from polymap.codegen.execute import COMPILERS, compile_with
 from polymap.ir import CompilerError, Mistake
 
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast")
 _SHARED = ("-shared", "-fPIC")
-_SHOWN = 2000
-_COMPILE_SECONDS = 120
+_VERSION_SECONDS = 120
 # What decides what compilers read besides their arguments.
 _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
 
@@ -59,25 +59,9 @@ _NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is
 
 def compile_shared(compiler: Compiler, source: Path, target: Path, threads: int) -> None:
     """Compile a C file into a shared object; raises CompilerError (PM603) with the compiler's message if it fails."""
-    words = compiler.words(str(source), str(target), threads)
-    try:
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_COMPILE_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except subprocess.TimeoutExpired as late:
-        raise CompilerError(Mistake("PM603", f"the C compiler did not finish within {_COMPILE_SECONDS} s")) from late
-    except OSError as error:
-        raise CompilerError(Mistake("PM603", f"{words[0]} does not start: {error.strerror}")) from error
-    if done.returncode != 0 or not target.exists():
-        what = f"{words[0]} refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
-        raise CompilerError(Mistake("PM603", what, "Look at CC and CFLAGS first; otherwise please report the layer."))
+    words = compiler.words(str(source.absolute()), str(target.absolute()), threads)
+    advice = "Look at CC and CFLAGS first; otherwise please report the layer."
+    compile_with(words, target.absolute(), words[0], advice)
 
 
 def _named() -> bool:
@@ -88,7 +72,7 @@ def _command() -> tuple[str, ...]:
     """Return the words of CC, or the first compiler found ("cc" if there is none)."""
     if _named():
         return _split("CC")
-    return (next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), "cc"),)
+    return (next((name for name in COMPILERS if shutil.which(name)), "cc"),)
 
 
 def _split(variable: str) -> tuple[str, ...]:
@@ -108,7 +92,7 @@ def _version(command: tuple[str, ...]) -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_COMPILE_SECONDS,
+            timeout=_VERSION_SECONDS,
             check=False,
             stdin=subprocess.DEVNULL,
         )

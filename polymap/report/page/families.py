@@ -26,8 +26,12 @@ def comparison_text(comparison: Comparison) -> str:
     ]
     name = f"{comparison.objective},{unit}" if unit else comparison.objective
     shown = table(("family", name, "no member below", "gap", "of the optimum", ""), rows, prose=1)
-    open_ = [each.family for each in comparison.members if each.status != "OPTIMAL"]
-    told = f"Best known, not proven: {listing(open_)}." if open_ else "Every row is proven."
+    open_ = [each for each in comparison.members if each.status not in ("OPTIMAL", "INFEASIBLE")]
+    found = [each.family for each in open_ if each.value is not None]
+    missing = [each.family for each in open_ if each.value is None]
+    sentences = [f"Best known, not proven: {listing(found)}."] if found else []
+    sentences += [f"No mapping is known, nor proven that there is none: {listing(missing)}."] if missing else []
+    told = " ".join(sentences) or "Every row is proven."
     return f"{comparison.workload.name} on {comparison.arch.name}, tiles that divide\n\n{shown}\n\n{told}"
 
 
