@@ -93,3 +93,11 @@ def test_shells_complete_families_and_workloads_of_every_command(shell: str) -> 
 def test_no_table_says_row_stationary(name: str) -> None:
     with pytest.raises(pm.PolymapError, match=f"PM528 no table says '{name}'\n +Known: weight-.*; `compare` looks"):
         pm.dataflow(name)
+
+
+def test_a_family_without_a_mapping_is_not_called_best_known(capsys: Captured) -> None:
+    words = ("C[m,n] += A[m,k]*B[k,n]", "m=7", "n=1", "k=13", "--arch", "eyeriss_like", "RS", "optimum")
+    assert main(("compare", *words)) == 0
+    told = capsys.readouterr().out
+    assert "No mapping is known, nor proven that there is none: row-stationary." in told
+    assert "Best known" not in told
