@@ -8,10 +8,9 @@ from typing import Any
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, load_function
 from polymap.codegen.native import LAYOUTS, NativeFunction, native_function, vector_dims
-from polymap.cpu import CpuChoice, choose_cpu_mapping, facts_of, plain_mapping
+from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
 from polymap.ir import Architecture, Mistake, OptionError, Workload, WorkloadError
-from polymap.report.figures import mapping_text
 from polymap.search.run import SearchResult
 
 _MOST_THREADS = 1024
@@ -103,7 +102,7 @@ def native_code(
     choice = choose_cpu_mapping(workload, arch, dims, threads=threads, time_limit_s=time_limit_s)
     mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
     machine = arch if choice is None else choice.arch
-    remark = _remark(workload, arch, choice, layout, threads)
+    remark = _remark(workload, choice, layout, threads)
     return choice, native_function(workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark)
 
 
@@ -117,7 +116,7 @@ def _check_options(layout: str, threads: int) -> None:
         raise OptionError(mistakes)
 
 
-def _remark(workload: Workload, arch: Architecture, choice: CpuChoice | None, layout: str, threads: int) -> str:
+def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: int) -> str:
     """Return the comment at the head of the C text: the question, the nest, its predicted traffic, how sure that is."""
     name = workload.name or "a layer"
     lines = [f"{name}, layout {layout}, {threads} thread{'s' if threads > 1 else ''}; written by polymap."]
@@ -125,5 +124,5 @@ def _remark(workload: Workload, arch: Architecture, choice: CpuChoice | None, la
     if choice is None:
         lines.append("No mapping with vectors: plain loops.")
     else:
-        lines += ["", *mapping_text(choice.rounded, choice.mapping, choice.arch).splitlines()]
+        lines += ["", *choice_lines(workload, choice)]
     return "\n".join(lines).encode("ascii", "replace").decode("ascii").replace("/*", "/ *")

@@ -97,7 +97,7 @@ def native_function(
     in C.
     """
     arrays = array_forms(workload, layout)
-    comment = "".join(f" * {line}\n".replace("*/", "* /") for line in remark.splitlines())
+    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = (f"/*\n{comment} */\n" if comment else "") + _HEAD
     try:
         plan = kernel_plan(workload, arch, mapping, arrays)
