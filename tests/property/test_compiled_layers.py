@@ -107,3 +107,12 @@ def test_many_compiled_layers_equal_numpy(batch: int, cc: str, monkeypatch: pyte
     for seed in range(100 + 20 * batch, 120 + 20 * batch):
         _conv_case(seed)
         _product_case(seed)
+
+
+@pytest.mark.parametrize("name", ["WIDE", "NAN", "INFINITY", "WNOHANG", "vec", "int", "restrict", "sum", "at", "s0_0"])
+def test_names_that_mean_something_in_C_are_printed_otherwise(name: str) -> None:
+    a, b = np.ones((5, 3), np.float32), np.ones((3, 32), np.float32)
+    fn = pm.compile(pm.einsum(f"{name}[m,n] += A[m,k] * B[k,n]", m=5, n=32, k=3, bits=32), "cpu_avx512")
+    assert (fn(a, b) == 3).all()
+    fn = pm.compile(pm.einsum(f"C[m,n] += {name}[m,k] * B[k,n]", m=5, n=32, k=3, bits=32), "cpu_avx512")
+    assert (fn(a, b) == 3).all()

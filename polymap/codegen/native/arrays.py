@@ -23,7 +23,11 @@ _C_TYPES = {
 }
 _BY_BITS = {32: "float32", 64: "float64"}
 _NAME = re.compile(r"[A-Z][A-Za-z0-9]{0,15}")
-_TAKEN = frozenset({"NULL", "EOF", "BUFSIZ", "FILE", "MIN", "MAX"})
+_TAKEN = frozenset(  # macros and types of the headers that the text includes, and its own
+    {"NULL", "EOF", "BUFSIZ", "FILE", "MIN", "MAX", "WIDE", "NAN", "INFINITY", "HUGE", "MAXFLOAT"}
+    | {"DOMAIN", "SING", "OVERFLOW", "UNDERFLOW", "PLOSS", "TLOSS", "WNOHANG", "WUNTRACED", "WSTOPPED"}
+    | {"WEXITED", "WCONTINUED", "WNOWAIT"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,13 +65,40 @@ def scalar_function(
     parallel = next((loop for loop in cores if threads > 1 and _is_disjoint(statement, loop.node.dim)), None)
     names = {dim: f"d{number}" for number, dim in enumerate(workload.extents())}
     at = {dim: f"{name}_{_depth(loops, dim)}" for dim, name in names.items()}
-    body = _instance(workload, statement, forms, {d: Name(at[d]) if _depth(loops, d) else Int(0) for d in names})
+    values: dict[str, Expr] = {d: Name(at[d]) if _depth(loops, d) else Int(0) for d in names}
+    place = Element(target.parameter, (_position(target, statement.target, values),))
+    first = _summed_from(workload, statement, target, loops, parallel)
+    held = first < len(loops)
+    body = _instance(workload, statement, forms, values, Name("sum") if held else place)
     for number in reversed(range(len(loops))):
         pragma = (
             f"#pragma omp parallel for schedule(static) num_threads({threads})" if loops[number] is parallel else ""
         )
         body = (_loop(loops, number, names, body, pragma, workload.extents()),)
+        if number == first:
+            body = (Declare(target.c_type, "sum", place), *body, Copy(place, Name("sum")))
     return (*_neutral(workload, statement, target), *body)
+
+
+def _summed_from(
+    workload: Workload,
+    statement: Statement,
+    target: ArrayForm,
+    loops: tuple[LoopInTree, ...],
+    parallel: LoopInTree | None,
+) -> int:
+    """Return the number of the first of the innermost loops that all continue one element, which a variable holds."""
+    axes = [target.axis(statement.target, axis) for axis in range(len(target.sizes))]
+    ends = [bounds(axis, workload.extents()) for axis in axes]
+    inside = all(low >= 0 and high < size for (low, high), size in zip(ends, target.sizes, strict=True))
+    reads = {access.tensor for access in statement.reads}
+    if not inside or statement.operator is Operator.ASSIGN or target.tensor in reads:
+        return len(loops)
+    own = {dim for axis in axes for dim in axis.dims}
+    first = len(loops)
+    while first and loops[first - 1].node.dim not in own and loops[first - 1] is not parallel:
+        first -= 1
+    return first
 
 
 def _depth(loops: tuple[LoopInTree, ...], dim: str) -> int:
@@ -117,8 +144,14 @@ def _neutral_value(operator: Operator, c_type: str) -> Expr:
     return Name(f"{c_type.removesuffix('_t').upper()}_{'MIN' if largest else 'MAX'}")
 
 
-def _instance(workload: Workload, statement: Statement, forms: dict[str, ArrayForm], values: dict[str, Expr]) -> Block:
-    """Return one statement instance, where it is one."""
+def _instance(
+    workload: Workload,
+    statement: Statement,
+    forms: dict[str, ArrayForm],
+    values: dict[str, Expr],
+    place: Element | Name,
+) -> Block:
+    """Return one statement instance that writes to a place, where it is one."""
     extents = workload.extents()
     target = forms[statement.target.tensor]
     body: list[Stmt] = []
@@ -126,7 +159,6 @@ def _instance(workload: Workload, statement: Statement, forms: dict[str, ArrayFo
         body.append(_operand(forms[access.tensor], access, number, target.c_type, values, extents))
     operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
     value = c_expression(statement.expression, operands, values)
-    place = Element(target.parameter, (_position(target, statement.target, values),))
     body.append(_write(statement.operator, target.c_type, place, value))
     conditions = [form for form in statement.constraints if bounds(form, extents)[0] < 0]
     if not conditions:
@@ -179,7 +211,7 @@ def _all(conditions: list[Expr]) -> Expr:
     return result
 
 
-def _write(operator: Operator, c_type: str, place: Element, value: Expr) -> Stmt:
+def _write(operator: Operator, c_type: str, place: Element | Name, value: Expr) -> Stmt:
     match operator:
         case Operator.ASSIGN:
             return Copy(place, value)
